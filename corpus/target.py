@@ -1,0 +1,44 @@
+"""What a case is run on: a backend, a device and settings, written `ort:cuda@opt=all@python=/path`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from corpus.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A backend with its device (`cpu`, `cuda`, or an execution provider's name) and `@key=value` settings."""
+
+    backend: str
+    device: str = "cpu"
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read `BACKEND[:DEVICE][@key=value…]`; raises `UserError` when it is not of that form.
+
+        Whether there is such a backend is for `oracles.backends` to say.
+        """
+        head, *pairs = text.split("@")
+        backend, _, device = head.partition(":")
+        if not backend:
+            raise UserError(f"target {text!r}: write BACKEND[:DEVICE][@key=value…], for example `ort`")
+        settings = []
+        for pair in pairs:
+            key, equals, value = pair.partition("=")
+            if not (key and equals):
+                raise UserError(f"target {text!r}: write a setting as @key=value, not {'@' + pair!r}")
+            settings.append((key, value))
+        return cls(backend, device or "cpu", tuple(sorted(settings)))
+
+    def get(self, key: str, default: str = "") -> str:
+        return dict(self.settings).get(key, default)
+
+    def with_setting(self, key: str, value: str) -> Target:
+        return replace(self, settings=tuple(sorted({**dict(self.settings), key: value}.items())))
+
+    def __str__(self) -> str:
+        device = "" if self.device == "cpu" else f":{self.device}"
+        return self.backend + device + "".join(f"@{key}={value}" for key, value in self.settings)

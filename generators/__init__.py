@@ -1,0 +1,1 @@
+"""Programs that are valid by construction: operator specs, graph growth, values."""

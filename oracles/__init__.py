@@ -1,0 +1,1 @@
+"""Running and judging a case: the sandbox, the backends, the rules, verdicts, symptoms, signatures."""

@@ -1,0 +1,82 @@
+"""What is run and what came of it, before anybody judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from corpus.values import Value
+
+
+class Phase(StrEnum):
+    """How far a run had come; the order is that of execution."""
+
+    IMPORT = "import"
+    OPTIMISE = "optimise"
+    CODEGEN = "codegen"
+    EXECUTE = "execute"
+    COMPARE = "compare"
+
+
+class Status(StrEnum):
+    OK = "ok"
+    EXCEPTION = "exception"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One way for a backend to run a program: a short label for people, and the backend's own settings."""
+
+    label: str
+    settings: tuple[tuple[str, str | int | tuple[str, ...]], ...] = ()
+
+    def get(self, key: str) -> str | int | tuple[str, ...] | None:
+        return dict(self.settings).get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A native frame: the library's file name, the offset in it, and the function (or its start) if known."""
+
+    library: str
+    offset: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run under one configuration did.
+
+    `outputs` maps the names of the graph's outputs to values, in order, when the status is OK. `error` is
+    the leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
+    `trace` the full text as a person would see it. `log` holds the backend's own log lines when asked for.
+    """
+
+    config: Config
+    status: Status
+    phase: Phase
+    outputs: Mapping[str, Value] = field(default_factory=dict)
+    error: str = ""
+    message: str = ""
+    trace: str = ""
+    signal: int = 0
+    frames: tuple[Frame, ...] = ()
+    cpu_seconds: float = 0.0
+    log: tuple[str, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status is Status.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may use: CPU seconds (a hang), wall seconds (a sleep), and bytes of data memory."""
+
+    cpu_seconds: float = 20.0
+    wall_seconds: float = 60.0
+    memory_bytes: int = 8 << 30

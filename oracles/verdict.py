@@ -1,0 +1,65 @@
+"""What a case's runs amount to: the verdict, and the symptom that the reducer holds on to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oracles.run import Phase, Run
+
+
+class Outcome(StrEnum):
+    PASS = "pass"
+    CRASH = "crash"
+    EXCEPTION = "exception"
+    MISMATCH = "mismatch"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+    PERF = "perf"
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether a maintainer would want to hear of it."""
+        return self not in (Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What must stay the same while a case shrinks: blind to names, numbers, shapes and versions.
+
+    `kind` is the exception's leaf class, the signal's name, or the kind of mismatch (`shape`, `dtype`,
+    `nan`, `value`); `site` the throwing C++ function or the top frame that is not glue, or for a mismatch
+    which side is wrong; `message` the message's template.
+    """
+
+    outcome: Outcome
+    phase: Phase
+    kind: str
+    site: str = ""
+    message: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message)
+        return " | ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One case's judgement.
+
+    `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `runs` are the
+    runs that it rests on, the un-optimised one first. `notes` say what was repaired or set aside on the way.
+    """
+
+    outcome: Outcome
+    phase: Phase
+    title: str
+    symptom: Symptom | None = None
+    runs: tuple[Run, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_bug(self) -> bool:
+        return self.outcome.is_bug

@@ -1,0 +1,1 @@
+"""Clusters, the store, reports, campaigns, and the command line that composes everything."""
