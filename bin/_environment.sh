@@ -1,0 +1,152 @@
+# Sourced by the launchers: makes or refreshes `.venv` at the root of the checkout.
+#
+#   CRUX_EXTRAS   the extras to install; unset means tvm,torch,dev; may be empty
+#   CRUX_PYTHON   the interpreter to make `.venv` with; without it the first of python3.11, python3.12, python3
+#                 that really is 3.11 or 3.12
+#
+# stdout stays clean for the command that follows; what happens here is told on stderr. Exit code 3 when the
+# environment cannot be made. `.venv/stamp` is written last, `.venv/unfinished` first: an install that was
+# interrupted leaves the second behind, and the next start makes the environment anew.
+
+root=$(cd -P -- "${BASH_SOURCE[0]%/*}/.." && pwd)
+venv=$root/.venv
+extras=${CRUX_EXTRAS-tvm,torch,dev}
+
+say() { printf 'crux: %s\n' "$*" >&2; }
+
+give_up() {
+    say "$*"
+    exit 3
+}
+
+# What `.venv` is made from. The root is part of it, since an environment does not survive being moved.
+wanted_stamp() {
+    local interpreter
+    interpreter=$(readlink -f -- "$venv/bin/python") || interpreter=
+    printf '%s\n' "$root" "$extras" "$interpreter" | cat - "$root/pyproject.toml" "$root/constraints.txt" | sha256sum
+}
+
+is_up_to_date() {
+    [[ -r $venv/stamp && -x $venv/bin/python && -x $venv/bin/crux && ! -e $venv/unfinished ]] &&
+        [[ $(<"$venv/stamp") == "$(wanted_stamp)" ]]
+}
+
+# A version manager's shim is found on PATH although it runs nothing, and some systems' python has no venv:
+# so a candidate counts only after it has run.
+is_suitable_python() {
+    "$1" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' \
+        </dev/null >/dev/null 2>&1
+}
+
+find_python() {
+    local name path
+    if [[ -n ${CRUX_PYTHON-} ]]; then
+        is_suitable_python "$CRUX_PYTHON" || return 1
+        printf '%s\n' "$CRUX_PYTHON"
+        return
+    fi
+    for name in python3.11 python3.12 python3; do
+        while IFS= read -r path; do
+            if is_suitable_python "$path"; then
+                printf '%s\n' "$path"
+                return
+            fi
+        done < <(type -ap "$name")
+    done
+    return 1
+}
+
+require_platform() {
+    case $(uname -sm) in
+        'Linux x86_64' | 'Linux aarch64') ;;
+        *) give_up "runs on Linux on x86-64 and aarch64, this is $(uname -sm)" ;;
+    esac
+}
+
+make_venv() {
+    local python
+    if [[ ! -e $venv/unfinished ]] && is_suitable_python "$venv/bin/python" &&
+        "$venv/bin/python" -I -m pip --version >/dev/null 2>&1; then
+        return
+    fi
+    python=$(find_python) ||
+        give_up "no usable Python 3.11 or 3.12 with venv found${CRUX_PYTHON:+ at $CRUX_PYTHON}; install one, or name it in CRUX_PYTHON"
+    say "making .venv with $("$python" --version) ($python)"
+    mkdir -p "$venv"
+    : >"$venv/unfinished"
+    "$python" -I -m venv --clear --without-pip "$venv" >&2 || give_up "$python cannot make $venv"
+    : >"$venv/unfinished"
+    "$venv/bin/python" -I -m ensurepip --default-pip >"$venv/install.log" 2>&1 </dev/null ||
+        give_up "pip cannot be installed; see $venv/install.log"
+}
+
+# Turns one line of pip's into a few words, or nothing.
+describe() {
+    local words
+    read -ra words <<<"$1"
+    case $1 in
+        Collecting\ *) activity="resolving ${words[1]%%[<>=!~;[]*}" ;;
+        *Downloading\ * | *Processing\ *.whl*) activity="fetching ${words[1]##*/}${words[2]:+ ${words[*]:2}}" ;;
+        Installing\ collected\ packages:*) activity="installing $((${#words[@]} - 3)) packages" ;;
+    esac
+}
+
+# Copies pip's lines to the log and tells how far it is: one line rewritten on a terminal, else one every 10 s.
+show_progress() {
+    local line status activity='starting pip' told=-10
+    while true; do
+        status=0
+        IFS= read -r -t 1 line || status=$?
+        if ((status == 0)); then
+            printf '%s\n' "$line" >>"$venv/install.log"
+            describe "$line"
+        elif ((status < 128)); then
+            break
+        fi
+        if [[ -t 2 ]]; then
+            printf '\r\033[Kcrux: %3d s  %.90s' "$SECONDS" "$activity" >&2
+        elif ((SECONDS - told >= 10)); then
+            say "$SECONDS s  $activity"
+            told=$SECONDS
+        fi
+    done
+    if [[ -t 2 ]]; then printf '\r\033[K' >&2; fi
+}
+
+install_packages() {
+    mkdir -p "$venv/tmp"
+    : >"$venv/install.log"
+    TMPDIR=$venv/tmp PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -I -m pip install \
+        --no-input --progress-bar off --constraint "$root/constraints.txt" \
+        --editable "$root${extras:+[$extras]}" 2>&1 </dev/null | show_progress
+}
+
+refresh() {
+    require_platform
+    SECONDS=0
+    make_venv
+    : >"$venv/unfinished"
+    rm -f "$venv/stamp"
+    say "installing tensorcrux${extras:+ with $extras} into .venv"
+    if ! install_packages; then
+        tail -n 5 "$venv/install.log" >&2
+        give_up "the install failed after $SECONDS s; the whole log is $venv/install.log"
+    fi
+    rm -rf "$venv/tmp"
+    wanted_stamp >"$venv/stamp"
+    rm -f "$venv/unfinished"
+    say "ready after $SECONDS s"
+}
+
+# Two starts at once: the second waits on the lock (on the root folder, so that no file is left), then finds
+# nothing to do. pip inherits the lock, so a start after a killed one waits until that pip has ended.
+prepare_environment() {
+    is_up_to_date && return
+    exec 9<"$root"
+    if ! flock --nonblock 9; then
+        say "another start is installing; waiting for it"
+        flock 9
+    fi
+    is_up_to_date || refresh
+    exec 9<&-
+}
