@@ -1,0 +1,179 @@
+"""Walking an ONNX graph: nested bodies, captured names, order, producers and consumers.
+
+A *body* is a graph held by a node's attribute (If, Loop, Scan). An empty name stands for an omitted optional
+input or output and is never reported.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """The bodies of a node, in the order of its attributes; not those nested deeper."""
+    bodies: list[GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            bodies.append(attribute.g)
+        elif attribute.type == AttributeProto.GRAPHS:
+            bodies.extend(attribute.graphs)
+    return bodies
+
+
+def walk_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """Every node of the graph and of its bodies at any depth, an outer node before its inner ones."""
+    for node in graph.node:
+        yield node
+        for body in subgraphs(node):
+            yield from walk_nodes(body)
+
+
+def walk_graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graph itself and every body at any depth."""
+    yield graph
+    for node in graph.node:
+        for body in subgraphs(node):
+            yield from walk_graphs(body)
+
+
+def walk_model(model: onnx.ModelProto) -> Iterator[NodeProto]:
+    """Every node of the main graph, of the functions' bodies, and of the bodies in them."""
+    yield from walk_nodes(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield node
+            for body in subgraphs(node):
+                yield from walk_nodes(body)
+
+
+def initializer_names(graph: GraphProto) -> set[str]:
+    sparse = (tensor.values.name for tensor in graph.sparse_initializer)
+    return {tensor.name for tensor in graph.initializer}.union(sparse)
+
+
+def defined_names(graph: GraphProto) -> set[str]:
+    """Names that the graph itself gives a value: inputs, initializers, outputs of its own nodes."""
+    names = initializer_names(graph).union(value.name for value in graph.input)
+    for node in graph.node:
+        names.update(node.output)
+    names.discard("")
+    return names
+
+
+def captured_names(body: GraphProto) -> set[str]:
+    """Names that a body reads from outside; a body's output may be an outer value as well."""
+    read = {value.name for value in body.output}
+    for node in body.node:
+        read |= free_names(node)
+    read.discard("")
+    return read - defined_names(body)
+
+
+def free_names(node: NodeProto) -> set[str]:
+    """Names that a node reads: its own inputs and what its bodies capture."""
+    names = set(node.input)
+    for body in subgraphs(node):
+        names |= captured_names(body)
+    names.discard("")
+    return names
+
+
+def producers(graph: GraphProto) -> dict[str, NodeProto]:
+    """The node that computes each name, of this graph only."""
+    return {name: node for node in graph.node for name in node.output if name}
+
+
+def consumers(graph: GraphProto) -> dict[str, list[NodeProto]]:
+    """The nodes that read each name, through their bodies too; in graph order, each once a name."""
+    readers: dict[str, list[NodeProto]] = {}
+    for node in graph.node:
+        for name in sorted(free_names(node)):
+            readers.setdefault(name, []).append(node)
+    return readers
+
+
+def topological(nodes: Sequence[NodeProto], known: Iterable[str]) -> list[NodeProto] | None:
+    """The nodes in an order in which every read name is known before; None for a cycle or a missing name.
+
+    `known` holds the names that need no node: inputs, initializers, values of an outer graph. Stable: nodes
+    that are in order already stay where they are.
+    """
+    given = set(known)
+    waiting: dict[str, list[int]] = {}
+    missing: list[int] = []
+    for index, node in enumerate(nodes):
+        needs = free_names(node) - given
+        missing.append(len(needs))
+        for name in needs:
+            waiting.setdefault(name, []).append(index)
+    ready = [index for index, count in enumerate(missing) if not count]
+    ordered: list[NodeProto] = []
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        ordered.append(node)
+        for name in node.output:
+            for index in waiting.pop(name, ()):
+                missing[index] -= 1
+                if not missing[index]:
+                    heapq.heappush(ready, index)
+    return ordered if len(ordered) == len(nodes) else None
+
+
+def outer_names(graph: GraphProto) -> set[str]:
+    """What a main graph's nodes may read without a producer: its inputs and initializers."""
+    return initializer_names(graph).union(value.name for value in graph.input)
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Every tensor that the model holds: initializers and attributes, at any depth, functions included."""
+    for graph in walk_graphs(model.graph):
+        yield from _initializers(graph)
+        yield from _attribute_tensors(graph.node)
+    for function in model.functions:
+        yield from _attribute_tensors(function.node)
+        for node in function.node:
+            for body in subgraphs(node):
+                for graph in walk_graphs(body):
+                    yield from _initializers(graph)
+                    yield from _attribute_tensors(graph.node)
+
+
+def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+
+
+def _attribute_tensors(nodes: Iterable[NodeProto]) -> Iterator[TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            elif attribute.type == AttributeProto.TENSORS:
+                yield from attribute.tensors
+            elif attribute.type == AttributeProto.SPARSE_TENSOR:
+                yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+
+
+def rename(node: NodeProto, new_name: Callable[[str], str]) -> None:
+    """Rename what a node and its bodies read and define, in place; the empty name stays."""
+    node.input[:] = [name and new_name(name) for name in node.input]
+    node.output[:] = [name and new_name(name) for name in node.output]
+    for body in subgraphs(node):
+        rename_graph(body, new_name)
+
+
+def rename_graph(graph: GraphProto, new_name: Callable[[str], str]) -> None:
+    """Rename every value of a graph and of its bodies, in place."""
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = new_name(value.name) if value.name else ""
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = new_name(sparse.values.name)
+    for annotation in graph.quantization_annotation:
+        annotation.tensor_name = new_name(annotation.tensor_name)
+    for node in graph.node:
+        rename(node, new_name)
