@@ -86,7 +86,8 @@ describe() {
     read -ra words <<<"$1"
     case $1 in
         Collecting\ *) activity="resolving ${words[1]%%[<>=!~;[]*}" ;;
-        *Downloading\ * | *Processing\ *.whl*) activity="fetching ${words[1]##*/}${words[2]:+ ${words[*]:2}}" ;;
+        *Installing\ build\ dependencies*) activity='fetching the build backend' ;;
+        *Downloading\ *.whl* | *Processing\ *.whl*) activity="fetching ${words[1]##*/}" ;;
         Installing\ collected\ packages:*) activity="installing $((${#words[@]} - 3)) packages" ;;
     esac
 }
