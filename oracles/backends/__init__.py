@@ -1,0 +1,44 @@
+"""The frameworks that run programs, one file each, found by themselves."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING, Protocol, cast
+
+from corpus.errors import UserError
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.run import Config, Run
+
+
+class Backend(Protocol):
+    """What crux reads of a backend's file; the worker's half (`load`, `run`) is called in the worker only."""
+
+    NAME: str
+    PACKAGE: str
+    __file__: str
+
+    def configs(self, target: Target) -> tuple[Config, ...]:
+        """The un-optimised baseline, the fully optimised config, then the lower levels."""
+
+    def classify(self, run: Run) -> str:
+        """`unsupported`, `out-of-memory`, `invalid-input`, or "" for a run that may show a bug."""
+
+
+@cache
+def backends() -> dict[str, Backend]:
+    """Every backend by its name."""
+    names = (f"{__name__}.{info.name}" for info in pkgutil.iter_modules(__path__))
+    modules = (cast(Backend, importlib.import_module(name)) for name in names)
+    return {module.NAME: module for module in modules}
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of that name; raises `UserError` when there is none."""
+    found = backends()
+    if name not in found:
+        raise UserError(f"target {name!r}: there is no such backend; known are {', '.join(sorted(found))}")
+    return found[name]
