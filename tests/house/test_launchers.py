@@ -1,0 +1,116 @@
+"""The launchers: clean output, nothing done when up to date, one clear line when they cannot go on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAUNCHERS = ["bin/crux", "bin/test", "bin/check", ".ci/run"]
+
+
+def children_cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def in_a_checkout(folder: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that has sourced bin/_environment.sh in a checkout of nothing but what it reads."""
+    (folder / "bin").mkdir(exist_ok=True)
+    for name in ("bin/_environment.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    command = ["bash", "-euo", "pipefail", "-c", f". {folder}/bin/_environment.sh; {script}"]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("CRUX_")}
+    return subprocess.run(command, env=inherited | environment, capture_output=True, text=True, check=False)
+
+
+def up_to_date_checkout(folder: Path) -> None:
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
+    (folder / ".venv/bin/crux").symlink_to("/bin/true")
+    stamped = in_a_checkout(folder, 'wanted_stamp >"$venv/stamp"')
+    assert stamped.returncode == 0
+
+
+IS_UP_TO_DATE = "if is_up_to_date; then echo yes; else echo no; fi"
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launcher_is_an_executable_script_that_parses(launcher: str) -> None:
+    assert os.access(ROOT / launcher, os.X_OK)
+    subprocess.run(["bash", "-n", ROOT / launcher], check=True)
+
+
+def test_an_environment_with_its_stamp_is_up_to_date(tmp_path: Path) -> None:
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "yes\n"
+    prepared = in_a_checkout(tmp_path, "prepare_environment; echo done")
+    assert (prepared.returncode, prepared.stdout, prepared.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'echo >>"$root/constraints.txt"',
+        'echo >>"$root/pyproject.toml"',
+        "extras=none",
+        'ln -sf /bin/true "$venv/bin/python"',
+        'rm "$venv/bin/crux"',
+        'rm "$venv/stamp"',
+        ': >"$venv/unfinished"',
+    ],
+)
+def test_any_change_asks_for_a_refresh(tmp_path: Path, change: str) -> None:
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, f"{change}; {IS_UP_TO_DATE}").stdout == "no\n"
+
+
+def test_no_usable_python_is_one_clear_line(tmp_path: Path) -> None:
+    result = in_a_checkout(tmp_path, "prepare_environment", CRUX_PYTHON="/bin/false")
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert "Python 3.11 or 3.12" in result.stderr
+
+
+def test_a_shim_that_runs_nothing_is_not_taken_for_python(tmp_path: Path) -> None:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    for name in ("python3.11", "python3.12", "python3"):
+        (shims / name).write_text("#!/bin/sh\necho command not found >&2\nexit 127\n")
+        (shims / name).chmod(0o755)
+    good = tmp_path / "good"
+    good.mkdir()
+    (good / "python3").symlink_to(sys.executable)
+    path = f"{shims}:{good}:{os.environ['PATH']}"
+    found = in_a_checkout(tmp_path, "find_python", PATH=path).stdout.strip()
+    assert found
+    assert not found.startswith(str(shims))
+
+
+def test_a_failed_install_is_told_and_tried_again(tmp_path: Path) -> None:
+    up_to_date_checkout(tmp_path)
+    broken = (
+        "install_packages() { echo 'no such package' >\"$venv/install.log\"; return 1; }; make_venv() { :; }"
+    )
+    result = in_a_checkout(tmp_path, f'rm "$venv/stamp"; {broken}; prepare_environment; echo never')
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "no such package" in result.stderr
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE).stdout == "no\n"
+
+
+def test_help_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-c", "from triage.cli import main; main()", "--help"]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)  # compiles the modules
+    before = children_cpu_seconds()
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    seconds = children_cpu_seconds() - before
+    with capsys.disabled():
+        print(f"\ncrux --help: {seconds * 1000:.0f} ms of CPU time")
+    assert seconds < 1.0  # 0.3 on a quiet machine
