@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
-import click
 import pytest
 import typer.main
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from triage.cli import build
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
@@ -19,25 +21,22 @@ TEXT = "\n".join((ROOT / name).read_text() for name in DOCUMENTS)
 FIRST_COMMANDS = ["bin/crux hunt --minutes 2 --target ort", "bin/test"]
 
 
-def command_line() -> click.Command:
-    return typer.main.get_command(importlib.import_module("triage.cli").app)
-
-
-def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+def commands(
+    command: TyperCommand | TyperGroup, name: str = ""
+) -> Iterator[tuple[str, TyperCommand | TyperGroup]]:
     """Every command below this one that is not hidden, by its full name (`triage why`)."""
-    if isinstance(command, click.Group):
-        for key, child in command.commands.items():
-            if not child.hidden:
-                yield from [(f"{name} {key}".strip(), child), *commands(child, f"{name} {key}".strip())]
+    for key, child in getattr(command, "commands", {}).items():
+        if not child.hidden:
+            full = f"{name} {key}".strip()
+            yield from [(full, child), *commands(child, full)]
 
 
-def options(command: click.Command) -> set[str]:
-    return {
-        option
-        for parameter in command.params
-        if isinstance(parameter, click.Option) and not parameter.hidden
-        for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+COMMANDS = dict(commands(cast(TyperGroup, typer.main.get_command(build()))))
+
+
+def options(command: TyperCommand | TyperGroup) -> set[str]:
+    shown = [option for option in command.params if isinstance(option, TyperOption) and not option.hidden]
+    return {name for option in shown for name in (*option.opts, *option.secondary_opts)}
 
 
 def modules(folder: str) -> list[str]:
@@ -58,15 +57,14 @@ def shell_lines() -> list[str]:
 
 
 def test_every_command_is_named() -> None:
-    names = [name for name, _ in commands(command_line())]
-    assert names
-    assert [name for name in names if not is_named(name)] == []
+    assert COMMANDS
+    assert [name for name in COMMANDS if not is_named(name)] == []
 
 
 def test_every_option_is_named() -> None:
-    every = {(name, option) for name, command in commands(command_line()) for option in options(command)}
+    every = {f"{name} {option}": option for name, command in COMMANDS.items() for option in options(command)}
     assert every
-    assert sorted(f"{name} {option}" for name, option in every if not is_named(option)) == []
+    assert sorted(use for use, option in every.items() if not is_named(option)) == []
 
 
 @pytest.mark.parametrize("folder", ["oracles/rules", "oracles/backends", "generators/ops", "corpus/formats"])
@@ -79,11 +77,11 @@ def test_every_file_that_adds_one_is_named(folder: str) -> None:
 @pytest.mark.parametrize("line", shell_lines())
 def test_every_command_shown_exists_with_its_options(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    known = dict(commands(command_line()))
-    name = " ".join(words[:2]) if " ".join(words[:2]) in known else words[0]
-    assert name in known
+    two = " ".join(words[:2])
+    name = two if two in COMMANDS else words[0]
+    assert name in COMMANDS
     shown = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-    assert shown <= options(known[name]) | {"--help"}
+    assert shown <= options(COMMANDS[name]) | {"--help"}
 
 
 def test_the_readme_opens_with_two_commands_that_exist() -> None:
