@@ -19,16 +19,28 @@ give_up() {
     exit 3
 }
 
-# What `.venv` is made from. The root is part of it, since an environment does not survive being moved.
-wanted_stamp() {
+has_extra() { [[ ,$1, == *,$2,* ]]; } # LIST NAME
+
+# For a launcher that cannot do without an extra, whatever CRUX_EXTRAS says.
+require_extra() { has_extra "$extras" "$1" || extras=${extras:+$extras,}$1; }
+
+# What `.venv` is made from, extras aside. The root is part of it: an environment does not survive being moved.
+digest() {
     local interpreter
     interpreter=$(readlink -f -- "$venv/bin/python") || interpreter=
-    printf '%s\n' "$root" "$extras" "$interpreter" | cat - "$root/pyproject.toml" "$root/constraints.txt" | sha256sum
+    printf '%s\n' "$root" "$interpreter" | cat - "$root/pyproject.toml" "$root/constraints.txt" | sha256sum
 }
 
+write_stamp() { printf '%s\n' "$extras" "$(digest)" >"$venv/stamp"; }
+
 is_up_to_date() {
-    [[ -r $venv/stamp && -x $venv/bin/python && -x $venv/bin/crux && ! -e $venv/unfinished ]] &&
-        [[ $(<"$venv/stamp") == "$(wanted_stamp)" ]]
+    local extra installed stamped
+    [[ -r $venv/stamp && -x $venv/bin/python && -x $venv/bin/crux && ! -e $venv/unfinished ]] || return
+    { read -r installed && read -r stamped; } <"$venv/stamp" || return
+    for extra in ${extras//,/ }; do
+        has_extra "$installed" "$extra" || return
+    done
+    [[ $stamped == "$(digest)" ]]
 }
 
 # A version manager's shim is found on PATH although it runs nothing, and some systems' python has no venv:
@@ -134,7 +146,7 @@ refresh() {
         give_up "the install failed after $SECONDS s; the whole log is $venv/install.log"
     fi
     rm -rf "$venv/tmp"
-    wanted_stamp >"$venv/stamp"
+    write_stamp
     rm -f "$venv/unfinished"
     say "ready after $SECONDS s"
 }

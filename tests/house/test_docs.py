@@ -74,7 +74,7 @@ def test_every_file_that_adds_one_is_named(folder: str) -> None:
     assert [name for name in found if not is_named(name)] == []
 
 
-@pytest.mark.parametrize("line", shell_lines())
+@pytest.mark.parametrize("line", sorted(set(shell_lines())))
 def test_every_command_shown_exists_with_its_options(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     two = " ".join(words[:2])

@@ -34,7 +34,7 @@ def up_to_date_checkout(folder: Path) -> None:
     (folder / ".venv/bin").mkdir(parents=True)
     (folder / ".venv/bin/python").symlink_to(Path(sys.executable).resolve())
     (folder / ".venv/bin/crux").symlink_to("/bin/true")
-    stamped = in_a_checkout(folder, 'wanted_stamp >"$venv/stamp"')
+    stamped = in_a_checkout(folder, "write_stamp")
     assert stamped.returncode == 0
 
 
@@ -69,6 +69,20 @@ def test_an_environment_with_its_stamp_is_up_to_date(tmp_path: Path) -> None:
 def test_any_change_asks_for_a_refresh(tmp_path: Path, change: str) -> None:
     up_to_date_checkout(tmp_path)
     assert in_a_checkout(tmp_path, f"{change}; {IS_UP_TO_DATE}").stdout == "no\n"
+
+
+@pytest.mark.parametrize("extras", ["tvm,torch,dev", "dev", ""])
+def test_fewer_extras_than_are_installed_are_up_to_date(tmp_path: Path, extras: str) -> None:
+    up_to_date_checkout(tmp_path)
+    assert in_a_checkout(tmp_path, IS_UP_TO_DATE, CRUX_EXTRAS=extras).stdout == "yes\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "made"), [("", "dev"), ("tvm", "tvm,dev"), ("dev", "dev"), ("tvm,dev,torch", "tvm,dev,torch")]
+)
+def test_a_required_extra_is_added_once(tmp_path: Path, given: str, made: str) -> None:
+    asked = in_a_checkout(tmp_path, 'require_extra dev; echo "$extras"', CRUX_EXTRAS=given)
+    assert asked.stdout == f"{made}\n"
 
 
 def test_no_usable_python_is_one_clear_line(tmp_path: Path) -> None:
