@@ -1,0 +1,88 @@
+"""The engine: rounds of moves on the best subject so far, until a whole round changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from reducer.gate import Gate
+from reducer.move import Hints, Move, Proposal, Search
+from reducer.order import size
+from reducer.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An accepted move: its name, the check at which it was accepted, and what was left after it."""
+
+    move: str
+    check: int
+    nodes: int
+    elements: int
+    bytes: int
+
+
+@dataclass
+class Engine:
+    """Runs moves through the gate and keeps the best subject.
+
+    `learn` refreshes the recorded values after a move that changed what flows through the graph. After
+    `run`, `is_minimal` says whether a whole round of every move found nothing more.
+    """
+
+    gate: Gate
+    moves: Sequence[Move]
+    hints: Hints
+    learn: Callable[[Subject], Subject]
+    on_best: Callable[[Subject, Move], None] = lambda subject, move: None
+    steps: list[Step] = field(default_factory=list)
+    is_minimal: bool = False
+    move: str = ""
+
+    def run(self, subject: Subject) -> Iterator[Subject]:
+        """Yield each better subject as it is found; stops when a round has changed nothing."""
+        changed = True
+        while changed:
+            changed = False
+            for move in self.moves:
+                self.move = move.name
+                found = self._apply(move, subject)
+                if size(found) < size(subject):
+                    subject = self.learn(found) if move.reshapes else found
+                    self._note(move, subject)
+                    changed = True
+                    yield subject
+        self.is_minimal = True
+
+    def _note(self, move: Move, subject: Subject) -> None:
+        nodes, _, elements, *_, program_bytes = size(subject)
+        self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))
+        self.on_best(subject, move)
+
+    def _apply(self, move: Move, subject: Subject) -> Subject:
+        """Drive one move's search to its end."""
+        start = partial(move.search, subject, self.hints)
+        search, answers = start(), list[bool]()
+        try:
+            proposal = next(search)
+            while True:
+                ahead = _ahead(start, tuple(answers)) if self.gate.jobs > 1 else ()
+                answers.append(self.gate(proposal, ahead))
+                proposal = search.send(answers[-1])
+        except StopIteration as end:
+            found: Subject = end.value
+            return found
+
+
+def _ahead(start: Callable[[], Search], answers: tuple[bool, ...]) -> Iterator[Proposal]:
+    """What the search would ask next after either answer: a fresh search is replayed up to here."""
+    for guess in (False, True):
+        search = start()
+        try:
+            proposal = next(search)
+            for answer in (*answers, guess):
+                proposal = search.send(answer)
+        except StopIteration:
+            continue
+        yield proposal

@@ -1,0 +1,124 @@
+"""The one gate that every candidate passes: cheap checks, cache, journal, predicate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from corpus.case import Case
+from reducer.journal import Answer, Journal
+from reducer.move import Proposal
+from reducer.subject import Subject
+
+Predicate = Callable[[Case], Answer]
+
+
+class BudgetSpent(Exception):
+    """The minutes or checks that the user allowed are used up."""
+
+
+@dataclass
+class Budget:
+    """How much may be asked: until a moment of the monotonic clock, and in number of checks."""
+
+    deadline: float = float("inf")
+    max_checks: float = float("inf")
+
+    def spend(self, checks: int) -> None:
+        if checks >= self.max_checks or time.monotonic() >= self.deadline:
+            raise BudgetSpent
+
+
+@dataclass
+class Gate:
+    """Says of a proposal whether it still fails, asking the predicate as seldom as can be.
+
+    `like` lends a candidate its target and settings, `is_valid` refuses models that the checker rejects at
+    no cost. Answers are committed in the order in which the search asks, whatever `ahead` ran early.
+    `checks` counts committed evaluations of the predicate, those replayed from the journal included, and
+    `cached` the questions that were answered from memory.
+    """
+
+    predicate: Predicate
+    like: Case
+    is_valid: Callable[[Case], bool]
+    journal: Journal
+    budget: Budget = field(default_factory=Budget)
+    jobs: int = 1
+    on_check: Callable[[Gate, Case, Answer], None] = lambda gate, case, answer: None
+    checks: int = 0
+    cached: int = 0
+    refused: int = 0
+    last_accepted: int = 0
+    committed: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._refused: set[str] = set()
+        self._running: dict[str, Future[Answer]] = {}
+        self._pool = ThreadPoolExecutor(self.jobs) if self.jobs > 1 else None
+
+    def __call__(self, proposal: Proposal, ahead: Iterable[Proposal] = ()) -> bool:
+        """Whether the proposed candidate is interesting; `ahead` are those that may be asked next."""
+        case = self._case(proposal)
+        if case is None:
+            return False
+        key = case.case_id
+        if key in self.committed:
+            self.cached += 1
+            return self.committed[key]
+        if not self._passes_cheap_checks(case):
+            return False
+        self.budget.spend(self.checks)
+        answer = self._answer(case, ahead)
+        self.checks += 1
+        self.committed[key] = answer.interesting
+        if answer.interesting:
+            self.last_accepted = self.checks
+        self.on_check(self, case, answer)
+        return answer.interesting
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _case(self, proposal: Proposal) -> Case | None:
+        subject: Subject | None = proposal()
+        return subject.case(self.like) if subject is not None else None
+
+    def _passes_cheap_checks(self, case: Case) -> bool:
+        key = case.case_id
+        if key not in self._refused and not self.is_valid(case):
+            self._refused.add(key)
+            self.refused += 1
+        return key not in self._refused
+
+    def _answer(self, case: Case, ahead: Iterable[Proposal]) -> Answer:
+        key = case.case_id
+        known = self.journal.answers.get(key)
+        if known is not None:
+            return known
+        if self._pool is None:
+            return self._ask(case)
+        future = self._running.get(key) or self._pool.submit(self._ask, case)
+        self._running[key] = future
+        for proposal in ahead:
+            early = self._case(proposal)
+            if early is not None and early.case_id not in self.committed:
+                self._start(early)
+        return future.result()
+
+    def _start(self, case: Case) -> None:
+        key = case.case_id
+        for early in [early for early, future in self._running.items() if future.done()]:
+            del self._running[early]  # its answer is in the journal
+        if self._pool is None or key in self._running or key in self.journal.answers:
+            return
+        if len(self._running) < self.jobs and self._passes_cheap_checks(case):
+            self._running[key] = self._pool.submit(self._ask, case)
+
+    def _ask(self, case: Case) -> Answer:
+        answer = self.predicate(case)
+        self.journal.add(case.case_id, answer)
+        return answer

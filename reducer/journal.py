@@ -1,0 +1,87 @@
+"""The journal of a reduction: every verdict asked for, so that a killed run resumes where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from corpus.errors import UserError
+
+NAME = "journal.jsonl"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the predicate said of one candidate: whether it is interesting, and what it showed instead."""
+
+    interesting: bool
+    symptom: str = ""
+
+
+class Journal:
+    """An append-only file of JSON lines: a header that names the case and the settings, then answers.
+
+    A line that a kill cut short is dropped. Search is a pure function of the answers, so replaying them
+    gives the identical result for any number of workers.
+    """
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        self.path = path
+        self.answers: dict[str, Answer] = {}
+        self._header = json.dumps({"version": VERSION, **header}, sort_keys=True)
+        self._file: IO[str] | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Read what is there; raises `UserError` where the journal is of another case or other settings."""
+        lines = self._read()
+        if lines and lines[0] != self._header:
+            raise UserError(
+                f"{self.path.parent}: holds the reduction of another case or with other options; "
+                "choose another folder with -o, or remove this one"
+            )
+        for line in lines[1:]:
+            entry = json.loads(line)
+            self.answers[entry["case"]] = Answer(entry["interesting"], entry["symptom"])
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._rewrite(self.answers.items())
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def add(self, case_id: str, answer: Answer) -> None:
+        """Keep an answer; one write, so that a kill leaves whole lines but for the last."""
+        with self._lock:
+            self.answers[case_id] = answer
+            if self._file is not None:
+                self._file.write(_line(case_id, answer))
+                self._file.flush()
+
+    def finish(self, committed: Iterable[str]) -> None:
+        """Leave only the answers that the search used, in its order: the same bytes for any run."""
+        self._rewrite((case_id, self.answers[case_id]) for case_id in committed)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self) -> list[str]:
+        if not self.path.exists():
+            return []
+        text = self.path.read_text(encoding="utf-8", errors="replace")
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def _rewrite(self, answers: Iterable[tuple[str, Answer]]) -> None:
+        fresh = self.path.with_suffix(".tmp")
+        fresh.write_text(self._header + "\n" + "".join(_line(*entry) for entry in answers), encoding="utf-8")
+        os.replace(fresh, self.path)
+
+
+def _line(case_id: str, answer: Answer) -> str:
+    entry = {"case": case_id, "interesting": answer.interesting, "symptom": answer.symptom}
+    return json.dumps(entry) + "\n"

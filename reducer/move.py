@@ -1,0 +1,77 @@
+"""What a pass is: a search that proposes smaller subjects and learns which of them still fail."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TypeAlias
+
+from reducer.search import Items, SetSearch
+from reducer.subject import Subject
+
+Proposal: TypeAlias = Callable[[], Subject | None]
+"""Builds a candidate when it is needed; None means that there is no such candidate."""
+
+Search: TypeAlias = Generator[Proposal, bool, Subject]
+"""Yields proposals, is sent whether each is interesting, returns the smallest interesting subject."""
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the evidence of the original failure names: operators and nodes, most telling first."""
+
+    operators: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Move:
+    """A named pass. `order` is its place in a round; `minimal_up_to` says when a round ends with it.
+
+    `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
+    journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it.
+    """
+
+    name: str
+    order: int
+    search: Callable[[Subject, Hints], Search]
+    reshapes: bool = field(default=False, kw_only=True)
+
+
+def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:
+    """Turn a search over sets of items into one over subjects."""
+    best: Subject = subject
+    try:
+        keep = next(search)
+        while True:
+            proposal = partial(build, keep)
+            answer = yield proposal
+            if answer:
+                best = build(keep) or best
+            keep = search.send(answer)
+    except StopIteration:
+        return best
+
+
+def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject | None]]) -> Search:
+    """Try each change on the best so far; keep those that stay interesting."""
+    best = subject
+    for change in proposals:
+        answer = yield partial(change, best)
+        if answer:
+            best = change(best) or best
+    return best
+
+
+@cache
+def all_moves() -> tuple[Move, ...]:
+    """Every move of every file in `reducer/passes`, in the order of a round."""
+    package = importlib.import_module("reducer.passes")
+    found: list[Move] = []
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"reducer.passes.{info.name}")
+        found.extend(module.MOVES)
+    return tuple(sorted(found, key=lambda move: (move.order, move.name)))

@@ -1,0 +1,181 @@
+"""Fewer nodes inside If, Loop and Scan bodies: a removed node's uses go to an operand of the same type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypeAlias
+
+import onnx
+from onnx import GraphProto, NodeProto
+
+from corpus.onnx_graph import free_names, subgraphs
+from reducer.facts import inferred
+from reducer.move import Hints, Move, Search
+from reducer.nodesets import assemble, rename_reads
+from reducer.order import size
+from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.subject import Subject
+from reducer.tensors import shape_key, type_of
+
+Path: TypeAlias = tuple[tuple[int, int], ...]
+"""The way to a body: at each level the index of the node and the number of its body."""
+
+
+def shrink_bodies(subject: Subject, hints: Hints) -> Search:
+    """Body after body, an outer one before those within it."""
+    best = subject
+    position = 0
+    while position < len(paths := list(_paths(best.model.graph))):
+        best = yield from _shrink(best, paths[position])
+        position += 1
+    return best
+
+
+def _shrink(subject: Subject, path: Path) -> Search:
+    body = _Body(subject, path)
+    everything = range(len(body.nodes))
+    nothing = partial(body.keep, frozenset())
+    if not body.nodes:
+        return subject
+    if _is_smaller(nothing(), subject) and (yield nothing):
+        return nothing() or subject
+    for search in (find_essentials(everything), drop_one_at_a_time(everything)):
+        try:
+            keep = next(search)
+            while True:
+                found = body.keep(keep)
+                answer = _is_smaller(found, subject) and (yield partial(body.keep, keep))
+                keep = search.send(answer)
+        except StopIteration as end:
+            found = body.keep(end.value)
+            if found is not None and _is_smaller(found, subject):
+                return found
+    return subject
+
+
+def _is_smaller(found: Subject | None, than: Subject) -> bool:
+    return found is not None and size(found) < size(than)
+
+
+def _paths(graph: GraphProto, at: Path = ()) -> Iterator[Path]:
+    for index, node in enumerate(graph.node):
+        for number, body in enumerate(subgraphs(node)):
+            here = (*at, (index, number))
+            yield here
+            yield from _paths(body, here)
+
+
+def _at(graph: GraphProto, path: Path) -> GraphProto:
+    for index, number in path:
+        graph = subgraphs(graph.node[index])[number]
+    return graph
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A body of the subject, and how it looks with fewer nodes."""
+
+    subject: Subject
+    path: Path
+
+    @cached_property
+    def graph(self) -> GraphProto:
+        return _at(self.subject.model.graph, self.path)
+
+    @cached_property
+    def nodes(self) -> list[NodeProto]:
+        return list(self.graph.node)
+
+    @cached_property
+    def types(self) -> Mapping[str, tuple[object, ...] | None]:
+        """By name, what tensors must share to stand in for each other, in every graph on the way."""
+        whole = inferred(self.subject.model)
+        found: dict[str, tuple[object, ...] | None] = {}
+        for name, value in {**self.subject.facts.values, **self.subject.inputs}.items():
+            found[name] = shape_key(type_of(value))
+        for depth in range(len(self.path) + 1):
+            graph = _at(whole.graph, self.path[:depth])
+            for info in (*graph.input, *graph.value_info, *graph.output):
+                if found.get(info.name) is None:
+                    found[info.name] = shape_key(info.type)
+            for tensor in graph.initializer:
+                found[tensor.name] = (tensor.data_type, tuple(tensor.dims))
+        return found
+
+    def keep(self, keep: Items) -> Subject | None:
+        """The subject with only these nodes in the body; None where nothing can stand in for a removed one."""
+        instead = self._instead(keep)
+        kept = [rename_reads(self.nodes[index], instead) for index in sorted(keep)]
+        made = {name for node in kept for name in node.output if name}
+        read = {name for node in kept for name in free_names(node)}
+        removed = {name for node in self.nodes for name in node.output if name} - made
+        if read & removed:
+            return None
+        nodes = self._with_outputs(kept, made, instead, removed)
+        if nodes is None:
+            return None
+        model = onnx.ModelProto()
+        model.CopyFrom(self.subject.model)
+        graph = _at(model.graph, self.path)
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+        _drop_unread_tensors(graph)
+        whole = replace(self.subject, model=model)
+        return assemble(whole, list(whole.nodes))
+
+    def _instead(self, keep: Items) -> dict[str, str]:
+        instead: dict[str, str] = {}
+        for index, node in enumerate(self.nodes):
+            if index in keep:
+                continue
+            operands = [name for name in node.input if name]
+            operands += sorted(free_names(node).difference(operands))
+            for output in (name for name in node.output if name):
+                wanted = self.types.get(output)
+                fitting = [name for name in operands if wanted and self.types.get(name) == wanted]
+                if fitting:
+                    instead[output] = instead.get(fitting[0], fitting[0])
+        return instead
+
+    def _with_outputs(
+        self, kept: list[NodeProto], made: set[str], instead: Mapping[str, str], removed: set[str]
+    ) -> list[NodeProto] | None:
+        """Give each output of the body a node that makes it: the one that stands in for it, or an Identity."""
+        nodes = list(kept)
+        outputs = [info.name for info in self.graph.output]
+        for output in outputs:
+            if output not in removed:
+                continue
+            source = instead.get(output)
+            if source is None or source in removed:
+                return None
+            if source in made and source not in outputs:
+                nodes = [_renamed(node, source, output) for node in nodes]
+                made = made - {source} | {output}
+                instead = {name: output if to == source else to for name, to in instead.items()}
+            else:
+                nodes.append(onnx.helper.make_node("Identity", [source], [output]))
+        return nodes
+
+
+def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
+    node = rename_reads(node, {old: new})
+    if old not in node.output:
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [new if name == old else name for name in node.output]
+    return copy
+
+
+def _drop_unread_tensors(graph: GraphProto) -> None:
+    read = {name for node in graph.node for name in free_names(node)}
+    read |= {info.name for info in graph.output}
+    kept = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+MOVES = (Move("shrink bodies", 280, shrink_bodies, reshapes=True),)

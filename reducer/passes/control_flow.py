@@ -1,0 +1,214 @@
+"""An If becomes one of its branches, a Loop or Scan one trip, a function its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto, helper, inliner
+
+from corpus.onnx_graph import defined_names, free_names, rename
+from reducer.move import Hints, Move, Proposal, Search
+from reducer.nodesets import assemble
+from reducer.order import size
+from reducer.subject import Subject
+from reducer.tensors import initializer
+
+
+def unfold(subject: Subject, hints: Hints) -> Search:
+    """Every control-flow node of the main graph, and what comes to the main graph by that."""
+    best, position = subject, 0
+    while position < len(best.nodes):
+        for proposal in _unfoldings(best, position):
+            found = proposal()
+            if found is not None and size(found) < size(best) and (yield proposal):
+                best = found
+                break
+        else:
+            position += 1
+    return best
+
+
+def _unfoldings(subject: Subject, index: int) -> Iterator[Proposal]:
+    node = subject.nodes[index]
+    graphs = {item.name: item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH}
+    if node.op_type == "If":
+        for branch in _branches(subject, node):
+            if branch in graphs:
+                yield partial(_unfolded, subject, index, _Trip(node, graphs[branch]).branch)
+    elif node.op_type == "Loop" and "body" in graphs:
+        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"]).loop)
+    elif node.op_type == "Scan" and "body" in graphs:
+        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"]).scan)
+
+
+def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
+    """The branch that is taken comes first."""
+    condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
+    taken = not isinstance(condition, np.ndarray) or bool(condition.all())
+    return ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
+
+
+def _unfolded(subject: Subject, index: int, unfold_node) -> Subject | None:  # type: ignore[no-untyped-def]
+    """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped."""
+    made = unfold_node(subject.model.graph)
+    if made is None:
+        return None
+    nodes = [*subject.nodes[:index], *made.nodes, *subject.nodes[index + 1 :]]
+    live = _without_dead(nodes, {info.name for info in subject.model.graph.output}, len(made.nodes), index)
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    del model.graph.node[:]
+    model.graph.node.extend(live)
+    model.graph.initializer.extend(made.tensors)
+    whole = replace(subject, model=model)
+    return assemble(whole, list(whole.nodes))
+
+
+def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: int) -> list[NodeProto]:
+    """Drop those of the `count` new nodes from `start` on whose outputs nobody reads."""
+    read = set(outputs)
+    kept: list[NodeProto] = []
+    for index in range(len(nodes) - 1, -1, -1):
+        node = nodes[index]
+        is_new = start <= index < start + count
+        if is_new and read.isdisjoint(node.output):
+            continue
+        read |= free_names(node)
+        kept.append(node)
+    return kept[::-1]
+
+
+@dataclass
+class _Made:
+    nodes: list[NodeProto] = field(default_factory=list)
+    tensors: list[onnx.TensorProto] = field(default_factory=list)
+
+
+@dataclass
+class _Trip:
+    """One run of a body, written out in the graph around it."""
+
+    node: NodeProto
+    body: GraphProto
+
+    def branch(self, outer: GraphProto) -> _Made | None:
+        return self._write_out(outer, {}, _Made(), list(self.node.output))
+
+    def loop(self, outer: GraphProto) -> _Made | None:
+        """The first trip: counter 0, condition true, carried values as they come in."""
+        made = _Made()
+        names = [info.name for info in self.body.input]
+        carried = list(self.node.input[2:])
+        if len(names) != 2 + len(carried) or not all(carried):
+            return None
+        counter, condition = self._fresh(outer, "trip"), self._fresh(outer, "condition")
+        made.tensors.append(initializer(counter, np.zeros((), np.int64)))
+        made.tensors.append(initializer(condition, np.ones((), np.bool_)))
+        wiring = dict(zip(names, [counter, condition, *carried], strict=True))
+        results = ["", *self.node.output]
+        results += [""] * (len(self.body.output) - len(results))
+        stacked = range(1 + len(carried), len(results))
+        return self._write_out(outer, wiring, made, results, dict.fromkeys(stacked, 0))
+
+    def scan(self, outer: GraphProto) -> _Made | None:
+        """The first slice of each scanned input."""
+        made = _Made()
+        attributes = {item.name: helper.get_attribute_value(item) for item in self.node.attribute}
+        count = attributes["num_scan_inputs"]
+        states = len(self.node.input) - count
+        axes = list(attributes.get("scan_input_axes", [0] * count))
+        names = [info.name for info in self.body.input]
+        if len(names) != len(self.node.input) or not all(self.node.input):
+            return None
+        zero = self._fresh(outer, "first")
+        made.tensors.append(initializer(zero, np.zeros((), np.int64)))
+        wiring = dict(zip(names[:states], self.node.input[:states], strict=True))
+        for name, source, axis in zip(names[states:], self.node.input[states:], axes, strict=True):
+            wiring[name] = self._fresh(outer, name)
+            made.nodes.append(helper.make_node("Gather", [source, zero], [wiring[name]], axis=axis))
+        out_axes = list(attributes.get("scan_output_axes", [0] * (len(self.body.output) - states)))
+        stacked = dict(zip(range(states, len(self.body.output)), out_axes, strict=True))
+        return self._write_out(outer, wiring, made, list(self.node.output), stacked)
+
+    def _write_out(
+        self,
+        outer: GraphProto,
+        wiring: Mapping[str, str],
+        made: _Made,
+        results: list[str],
+        stacked: Mapping[int, int] | None = None,
+    ) -> _Made | None:
+        """Copy the body's nodes under fresh names; `results` are the outer names of its outputs in order."""
+        names = dict(wiring)
+        produced = {name for node in self.body.node for name in node.output if name}
+        for position, (info, result) in enumerate(zip(self.body.output, results, strict=False)):
+            if result and position not in (stacked or {}) and info.name in produced - names.keys():
+                names[info.name] = result
+        for name in sorted(defined_names(self.body)):
+            names.setdefault(name, self._fresh(outer, name))
+        for tensor in self.body.initializer:
+            copy = onnx.TensorProto()
+            copy.CopyFrom(tensor)
+            copy.name = names[tensor.name]
+            made.tensors.append(copy)
+        for node in self.body.node:
+            fresh = NodeProto()
+            fresh.CopyFrom(node)
+            rename(fresh, lambda name: names.get(name, name))
+            made.nodes.append(fresh)
+        self._join(made, names, results, stacked or {}, outer)
+        return made
+
+    def _join(
+        self,
+        made: _Made,
+        names: Mapping[str, str],
+        results: Iterable[str],
+        stacked: Mapping[int, int],
+        outer: GraphProto,
+    ) -> None:
+        """Give the outer results that are no node's own output one: stacked, or passed through."""
+        for position, (info, result) in enumerate(zip(self.body.output, results, strict=False)):
+            inner = names.get(info.name, info.name)
+            if not result or inner == result:
+                continue
+            if position in stacked:
+                axes = self._fresh(outer, f"axes{position}")
+                made.tensors.append(initializer(axes, np.array([stacked[position]], np.int64)))
+                made.nodes.append(helper.make_node("Unsqueeze", [inner, axes], [result]))
+            else:
+                made.nodes.append(helper.make_node("Identity", [inner], [result]))
+
+    def _fresh(self, outer: GraphProto, name: str) -> str:
+        """A name that the main graph does not use; it is the same for the same body."""
+        base = next(filter(None, self.node.output), self.node.name)
+        taken = defined_names(outer)
+        fresh = f"{base}/{name}"
+        while fresh in taken:
+            fresh += "_"
+        return fresh
+
+
+def inline_functions(subject: Subject, hints: Hints) -> Search:
+    """Model-local functions are written out where they are called, once few calls are left."""
+    if not subject.model.functions:
+        return subject
+
+    def proposal() -> Subject:
+        model = inliner.inline_local_functions(subject.model)
+        whole = replace(subject, model=model)
+        return assemble(whole, list(whole.nodes)) or whole
+
+    if size(proposal()) < size(subject) and (yield proposal):
+        return proposal()
+    return subject
+
+
+MOVES = (
+    Move("unfold control flow", 260, unfold, reshapes=True),
+    Move("inline functions", 270, inline_functions, reshapes=True),
+)

@@ -1,0 +1,84 @@
+"""Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from reducer.move import Hints, Move, Search, over_sets
+from reducer.nodesets import keep_nodes
+from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from reducer.subject import Subject
+
+FEW = 4
+"""Up to here, asking for each node is cheaper than bisecting."""
+
+MANY = 12
+"""With more nodes than this left by the bisections, the essentials are many: counter-based search."""
+
+
+def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """All nodes of some operator types at once: a model has far fewer types than nodes.
+
+    Rare types come first, since what a bug needs is seldom what the model is full of.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, node in enumerate(subject.nodes):
+        groups.setdefault((node.domain, node.op_type), []).append(index)
+    members = sorted(groups.values(), key=len)
+    if len(members) < 3 or len(members) * 2 > len(subject.nodes):
+        return subject
+
+    def build(keep: Items) -> Subject | None:
+        nodes = frozenset(index for group in keep for index in members[group])
+        return keep_nodes(subject, nodes, link=link)
+
+    search = find_essentials(range(len(members)), patience=1)
+    return (yield from over_sets(subject, search, build))
+
+
+def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """Prefix bisection over single nodes; gives up early where essentials lie dense."""
+    if len(subject.nodes) <= FEW:
+        return subject
+    return (yield from _search(subject, _bisection(subject), link))
+
+
+def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """What the bisections left: counter-based delta debugging when it is much, then node by node."""
+    if len(subject.nodes) > MANY:
+        return (yield from _search(subject, counter_dd(range(len(subject.nodes))), link))
+    if len(subject.nodes) > 1:
+        return (yield from _search(subject, drop_one_at_a_time(range(len(subject.nodes))), link))
+    return subject
+
+
+def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
+    return (yield from over_sets(subject, search, partial(keep_nodes, subject, link=link)))
+
+
+def _bisection(subject: Subject) -> SetSearch:
+    def near(essential: Items) -> Items:
+        """The producers of what the essentials read, two steps up."""
+        found: set[int] = set()
+        edge = essential
+        for _ in range(2):
+            edge = frozenset(
+                subject.producer[name]
+                for index in edge
+                for name in subject.reads[index]
+                if name in subject.producer
+            )
+            found |= edge
+        return frozenset(found)
+
+    return find_essentials(range(len(subject.nodes)), near)
+
+
+MOVES = (
+    Move("drop operator types by cut", 200, partial(drop_operator_types, link=False)),
+    Move("drop operator types by link", 210, partial(drop_operator_types, link=True), reshapes=True),
+    Move("bisect nodes by cut", 220, partial(bisect_nodes, link=False)),
+    Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
+    Move("drop single nodes by cut", 240, partial(drop_single_nodes, link=False)),
+    Move("drop single nodes by link", 250, partial(drop_single_nodes, link=True), reshapes=True),
+)

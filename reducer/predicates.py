@@ -1,0 +1,136 @@
+"""What makes a candidate interesting: the same symptom on a target, or what a user's command says."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus.case import Case
+from oracles.judge import Judge
+from oracles.run import Config
+from oracles.verdict import Symptom, Verdict
+from reducer.journal import Answer
+
+SKIP = 125
+"""The exit code by which a command says that a candidate cannot be judged."""
+
+
+@dataclass(frozen=True)
+class SameSymptom:
+    """Interesting while the target shows exactly this symptom; `only` is the configuration that failed."""
+
+    judges: JudgePool
+    symptom: Symptom
+    only: Config | None = None
+    on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
+
+    def __call__(self, case: Case) -> Answer:
+        with self.judges.one() as judge:
+            verdict = judge.verdict(case, only=self.only)
+        interesting = verdict.symptom == self.symptom
+        if not interesting and verdict.is_bug:
+            self.on_other(case, verdict)
+        return Answer(interesting, str(verdict.symptom or ""))
+
+
+@dataclass(frozen=True)
+class Command:
+    """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's model.onnx.
+
+    It runs in the caller's environment and folder, in a process group of its own that is killed after
+    `timeout` seconds, which counts as not interesting, as does exit 125 (skip).
+    """
+
+    command: str
+    wanted: int = 0
+    timeout: float = 300.0
+
+    def __call__(self, case: Case) -> Answer:
+        with tempfile.TemporaryDirectory(prefix="tensorcrux-check-") as scratch:
+            folder = Path(scratch) / "case"
+            case.save(folder)
+            code = _exit_code(self._line(folder / "model.onnx"), self.timeout)
+        if code is None:
+            return Answer(False, "timeout")
+        return Answer(code == self.wanted and code != SKIP, f"exit {code}")
+
+    def _line(self, model: Path) -> str:
+        quoted = shlex.quote(str(model))
+        return self.command.replace("{}", quoted) if "{}" in self.command else f"{self.command} {quoted}"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Interesting when both are; the second is asked only where the first holds."""
+
+    first: Callable[[Case], Answer]
+    second: Callable[[Case], Answer]
+
+    def __call__(self, case: Case) -> Answer:
+        answer = self.first(case)
+        return self.second(case) if answer.interesting else answer
+
+
+class JudgePool:
+    """Judges for several threads: each is made when first needed and used by one thread at a time."""
+
+    def __init__(self, make: Callable[[], Judge]) -> None:
+        self._make = make
+        self._idle: queue.SimpleQueue[Judge] = queue.SimpleQueue()
+        self._all: list[Judge] = []
+
+    @contextmanager
+    def one(self) -> Iterator[Judge]:
+        try:
+            judge = self._idle.get_nowait()
+        except queue.Empty:
+            judge = self._make()
+            self._all.append(judge)
+        try:
+            yield judge
+        finally:
+            self._idle.put(judge)
+
+    def close(self) -> None:
+        for judge in self._all:
+            judge.close()
+
+
+def _exit_code(line: str, timeout: float) -> int | None:
+    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it."""
+    process = subprocess.Popen(
+        ["sh", "-c", line],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _kill_group(process)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def command_exists(command: str) -> bool:
+    """Whether the first word of a shell command can be found; for a clear message before any work."""
+    words = shlex.split(command)
+    return bool(words) and (shutil.which(words[0]) is not None or "=" in words[0])

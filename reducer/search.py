@@ -1,0 +1,119 @@
+"""Searches for a small subset that still fails, as generators that propose and are answered.
+
+A search yields the set of items to keep and is sent whether that set is interesting; what it returns is
+known to be interesting. It is a pure function of the answers, so a journal replays it and speculation can
+run ahead of it. All of them start from a set that is known to be interesting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TypeAlias
+
+Items: TypeAlias = frozenset[int]
+SetSearch: TypeAlias = Generator[Items, bool, Items]
+
+PATIENCE = 2
+"""How many essentials in a row may be found without discarding anything before a bisection gives up."""
+
+SMALL = 8
+"""With this few items left, bisecting on is cheaper than starting another search."""
+
+
+def find_essentials(
+    items: Sequence[int],
+    near: Callable[[Items], Items] | None = None,
+    weigh: Callable[[int], float] | None = None,
+    patience: int = PATIENCE,
+) -> SetSearch:
+    """One essential item at a time, each by bisecting for the shortest prefix that suffices.
+
+    For k essentials of n items this asks at most k(⌈log2 n⌉+1)+k+2 times when the predicate is monotone.
+    Essentials of a compiler bug are mostly neighbours, so the items `near` those found are tried before
+    the next bisection. Where essentials lie dense (a chain that a cut would break) it gives up early and
+    returns what it has, so that another way of removing nodes can be tried.
+    """
+    essential: list[int] = []
+    rest = list(items)
+    dense = 0
+    while rest:
+        if essential:
+            around = sorted((near(frozenset(essential)) if near else frozenset()) & frozenset(rest))
+            nearby = bool(around) and len(around) < len(rest)
+            if nearby and (yield frozenset([*essential, *around])):
+                rest, nearby = around, False
+            if not nearby and (yield frozenset(essential)):
+                return frozenset(essential)
+        if dense >= patience and len(rest) > SMALL:
+            break
+        length = yield from _shortest_prefix(essential, rest, weigh)
+        dense = dense + 1 if length == len(rest) else 0
+        essential.append(rest[length - 1])
+        rest = rest[: length - 1]
+    return frozenset([*essential, *rest])
+
+
+def _shortest_prefix(
+    essential: Sequence[int], rest: Sequence[int], weigh: Callable[[int], float] | None
+) -> Generator[Items, bool, int]:
+    """The least length of a prefix of `rest` that suffices beside `essential`; all of it is known to."""
+    low, high = 0, len(rest)
+    while high - low > 1:
+        middle = _midpoint(rest, low, high, weigh)
+        if (yield frozenset([*essential, *rest[:middle]])):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _midpoint(rest: Sequence[int], low: int, high: int, weigh: Callable[[int], float] | None) -> int:
+    """The index between low and high (exclusive) that splits the weight between them in half."""
+    if weigh is None:
+        return (low + high) // 2
+    weights = [weigh(item) for item in rest[low:high]]
+    half, total = sum(weights) / 2, 0.0
+    for index, weight in enumerate(weights):
+        total += weight
+        if total >= half:
+            return min(max(low + index + 1, low + 1), high - 1)
+    return (low + high) // 2
+
+
+FIRST_PROBABILITY = 0.1
+GROWTH = 1 / (1 - math.exp(-1))
+
+
+def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
+    """Counter-based delta debugging: blocks whose size falls by a fixed law, whatever the answers.
+
+    Follows the finding that probabilistic delta debugging's block sizes depend on the round alone: each
+    round's removal probability grows by 1/(1-1/e) and the block size is -1/ln(1-p). It suits many
+    essentials that are exchangeable. `always` stays in every proposal.
+    """
+    keep = list(items)
+    probability = FIRST_PROBABILITY
+    while keep:
+        size = max(1, round(-1 / math.log(1 - probability)) if probability < 0.99 else 1)
+        end = len(keep)
+        while end > 0:
+            start = max(0, end - size)
+            fewer = keep[:start] + keep[end:]
+            if (fewer or always) and (yield always.union(fewer)):
+                keep = fewer
+            end = start
+        if size == 1:
+            break
+        probability *= GROWTH
+    return always.union(keep)
+
+
+def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
+    """Each item on its own, last first; a set from which none can go is 1-minimal."""
+    keep = sorted(items)
+    for item in reversed(keep[:]):
+        fewer = [other for other in keep if other != item]
+        if fewer and (yield frozenset(fewer)):
+            keep = fewer
+    return frozenset(keep)

@@ -1,0 +1,111 @@
+"""What the passes work on: a model with its inputs, and what is known of every tensor in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import onnx
+
+from corpus.case import Case, ExternalFile
+from corpus.onnx_graph import free_names
+from corpus.values import Value
+from reducer.tensors import shape_key, type_of
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Types and recorded values of tensors by name; a name keeps its meaning while nodes are only removed.
+
+    `types` come from shape inference (symbolic dims kept) or from the value; `values` from one run of the
+    un-optimised backend. Either may lack a name.
+    """
+
+    types: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The smallest failing model so far: immutable, with its inputs by name and the facts about it."""
+
+    model: onnx.ModelProto
+    inputs: Mapping[str, Value]
+    facts: Facts = field(default_factory=Facts)
+    external: tuple[ExternalFile, ...] = ()
+
+    @cached_property
+    def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        return tuple(self.model.graph.node)
+
+    @cached_property
+    def producer(self) -> Mapping[str, int]:
+        """The index of the node of the main graph that makes each tensor."""
+        return {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
+
+    @cached_property
+    def reads(self) -> tuple[tuple[str, ...], ...]:
+        """By node, the names it reads in a fixed order, its bodies' captured names included."""
+        return tuple(_ordered_reads(node) for node in self.nodes)
+
+    @cached_property
+    def initializers(self) -> Mapping[str, onnx.TensorProto]:
+        return {tensor.name: tensor for tensor in self.model.graph.initializer}
+
+    @cached_property
+    def sparse_initializers(self) -> Mapping[str, onnx.SparseTensorProto]:
+        return {sparse.values.name: sparse for sparse in self.model.graph.sparse_initializer}
+
+    @cached_property
+    def graph_inputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        return {info.name: info for info in self.model.graph.input}
+
+    @cached_property
+    def graph_outputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        return {info.name: info for info in self.model.graph.output}
+
+    @cached_property
+    def dynamic(self) -> frozenset[str]:
+        """The names whose value depends on a graph input (and is not fixed by constants alone)."""
+        names = {name for name in self.graph_inputs if name not in self.initializers}
+        for node, reads in zip(self.nodes, self.reads, strict=True):
+            if any(name in names for name in reads) or node.op_type in RANDOM_OPS:
+                names.update(name for name in node.output if name)
+        return frozenset(names)
+
+    def kind(self, name: str) -> tuple[object, ...] | None:
+        """What a tensor must share with another to stand in for it: element type and dims."""
+        if name not in self._kinds:
+            self._kinds[name] = shape_key(self.type_of(name))
+        return self._kinds[name]
+
+    def type_of(self, name: str) -> onnx.TypeProto | None:
+        """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
+        if name in self.initializers:
+            tensor = self.initializers[name]
+            return onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        recorded = type_of(self.facts.values.get(name, self.inputs.get(name)))
+        if recorded is None and name in self.graph_inputs:
+            return self.graph_inputs[name].type
+        return recorded or self.facts.types.get(name)
+
+    @cached_property
+    def _kinds(self) -> dict[str, tuple[object, ...] | None]:
+        return {}
+
+    def case(self, like: Case) -> Case:
+        """This subject as a case with the target, settings and origin of `like`."""
+        program = self.model.SerializeToString(deterministic=True)
+        return replace(like, program=program, inputs=self.inputs, external=self.external)
+
+
+RANDOM_OPS = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+def _ordered_reads(node: onnx.NodeProto) -> tuple[str, ...]:
+    direct = dict.fromkeys(name for name in node.input if name)
+    captured: Iterable[str] = sorted(free_names(node).difference(direct))
+    return (*direct, *captured)

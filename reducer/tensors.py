@@ -1,0 +1,56 @@
+"""Between values and the protobuf that declares or holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from corpus.values import Tensor, Value
+
+
+def element_type(array: Tensor) -> int:
+    """ONNX's element type of an array."""
+    if array.dtype.kind in "USO":
+        return onnx.TensorProto.STRING
+    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def type_of(value: Value) -> onnx.TypeProto | None:
+    """The static type of a value; None for an absent optional and for an empty sequence."""
+    if isinstance(value, list):
+        if not value:
+            return None
+        # members may differ in shape, so only their element type is declared
+        member = helper.make_tensor_type_proto(element_type(value[0]), None)
+        return helper.make_sequence_type_proto(member)
+    if value is None:
+        return None
+    return helper.make_tensor_type_proto(element_type(value), value.shape)
+
+
+def initializer(name: str, array: Tensor) -> onnx.TensorProto:
+    """An initializer that holds `array`."""
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def shape_key(type_proto: onnx.TypeProto | None) -> tuple[object, ...] | None:
+    """What two tensors must share to stand in for each other: element type and dims, symbols included."""
+    if type_proto is None:
+        return None
+    kind = type_proto.WhichOneof("value")
+    if kind != "tensor_type":
+        return (kind, type_proto.SerializeToString(deterministic=True))
+    tensor = type_proto.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = tuple(_dim_key(dim) for dim in tensor.shape.dim)
+    return None if None in dims else (tensor.elem_type, dims)
+
+
+def _dim_key(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value)
+    return str(dim.dim_param) or None
