@@ -1,18 +1,11 @@
-"""Running programs where they can do no harm: workers under a zygote, limits, and what a death leaves behind."""
+"""Running programs where they can do no harm: isolated, limited, and told apart when they end badly."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import signal
-import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -20,15 +13,17 @@ import ml_dtypes
 import numpy as np
 
 from corpus.case import ExternalFile
-from corpus.errors import UserError
 from corpus.values import Value
 from oracles import worker
 from oracles.backends import find_backend
+from oracles.deaths import read_remains, run_of_death
+from oracles.processes import SandboxError, Worker, Zygote, ZygoteDied
 from oracles.run import Config, Limits, Phase, Run, Status
+from oracles.scratch import Scratch
 
-
-class SandboxError(Exception):
-    """The sandbox itself does not work: our own failure, never a verdict."""
+LIMITS = Limits()
+WAIT_STEPS = ((0, 2.0),)
+HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
 
 
 @dataclass(frozen=True)
@@ -46,61 +41,32 @@ class Job:
     collect_log: bool = False
 
 
-@dataclass
-class Worker:
-    """A worker process as seen from here: its socket and the memory files that outlive it."""
-
-    pid: int
-    channel: socket.socket
-    stderr: int
-    evidence: int
-    trace: int
-    tests: int = 0
-
-    def close(self) -> None:
-        self.channel.close()
-        for descriptor in (self.stderr, self.evidence, self.trace):
-            os.close(descriptor)
-
-
-@dataclass(frozen=True)
-class Death:
-    """How a worker ended, read from what it left."""
-
-    config: int
-    phase: Phase
-    signal: int
-    exit_code: int
-    cpu_seconds: float
-    stderr: str
-    evidence: str
-    trace: str
-    is_hang: bool = False
-    garbled: str = ""
-
-
-@dataclass
-class Zygote:
-    """The process that forks workers, started at need."""
-
-    process: subprocess.Popen[bytes]
-    control: socket.socket
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Sandbox:
-    """A context manager that runs jobs; used by one thread at a time, any number of them side by side."""
+    """A context manager that runs jobs; used by one thread at a time, any number of them side by side.
+
+    `backend` is a name, or the path of a backend's file; `python` another interpreter to run it under. The
+    worker that runs the jobs is renewed after `renew_after` of them. `contained=False` leaves namespaces
+    and privileges as they are.
+    """
 
     def __init__(
-        self, backend: str, *, python: str | None = None, limits: Limits = Limits(), renew_after: int = 300
+        self,
+        backend: str,
+        *,
+        python: str | None = None,
+        limits: Limits = LIMITS,
+        renew_after: int = 300,
+        contained: bool = True,
     ) -> None:
         self.backend_file = backend if backend.endswith(".py") else find_backend(backend).__file__
         self.python = python or sys.executable
         self.limits = limits
         self.renew_after = renew_after
+        self.contained = contained
+        self._scratch = Scratch()
         self._zygote: Zygote | None = None
         self._worker: Worker | None = None
-        self._scratch = Path(tempfile.mkdtemp(prefix="tensorcrux-"))
+        self._cpu_of_the_dead = 0.0
 
     def __enter__(self) -> Sandbox:
         return self
@@ -116,187 +82,138 @@ class Sandbox:
             self._worker.close()
             self._worker = None
         if self._zygote:
-            self._stop_zygote()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+            self._zygote.close()
+            self._zygote = None
+        self._scratch.close()
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one."""
         runs: list[Run] = []
-        if fresh:
-            self._retire()
         while len(runs) < len(job.configs):
-            runs += self._run_some(job, len(runs), runs)
-        if fresh:
-            self._retire()
+            runs += self._run_some(job, len(runs), fresh=fresh)
         return tuple(runs)
 
-    # Requests
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Call a function of the backend's worker half, such as `tables`, in the worker."""
+        target = self._borrow(fresh=False)
+        worker.send(target.channel, {"op": question, "arguments": arguments})
+        return worker.receive(target.channel)[0]["answer"]
 
-    def _run_some(self, job: Job, start: int, earlier: Sequence[Run]) -> list[Run]:
-        """Runs from config `start` on, until all are done or the worker dies (its death is the last run)."""
-        target = self._ready_worker()
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the worker says of itself; see `Zygote`."""
+        return self._ready_zygote().facts
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all processes of this sandbox have used; the living worker's as of its last reply."""
+        living = self._worker.cpu_seconds if self._worker else 0.0
+        return self._cpu_of_the_dead + living + (self._zygote.cpu_seconds() if self._zygote else 0.0)
+
+    # One worker's part of a job
+
+    def _run_some(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
+        """Runs from config `start` on, until all are done or the worker dies (its death is the last run).
+
+        When it is the zygote that died, nothing is known of the program: tried once more with a new one.
+        """
+        for _ in range(2):
+            try:
+                return self._attempt(job, start, fresh=fresh)
+            except ZygoteDied:
+                self._forget_zygote()
+        raise SandboxError("the sandbox's own process dies again and again")
+
+    def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
+        target = self._borrow(fresh=fresh)
         target.tests += 1
         runs: list[Run] = []
-        problem = ""
+        garbled = ""
+        waited = False
         try:
             self._send(target, job, start)
             for config in job.configs[start:]:
-                target.channel.settimeout(self.limits.wall_seconds)
-                header, body = worker.receive(target.channel, self.limits.memory_bytes)
-                runs.append(decode_run(config, header, body, runs))
+                runs.append(self._receive(target, config, runs))
         except TimeoutError:
-            problem = "timeout"
+            waited = True
         except (EOFError, ConnectionError):
-            problem = "death"
-        except (worker.Garbled, KeyError, ValueError, TypeError) as error:
-            problem = f"garbled: {error}"
-        if problem:
-            death = self._bury(problem)
-            config = job.configs[start + len(runs)]
-            runs.append(run_of_death(config, death))
-        elif target.tests >= self.renew_after or any(run.status is Status.OUT_OF_MEMORY for run in runs):
-            self._retire()
+            pass
+        except (worker.Garbled, KeyError, ValueError, TypeError, IndexError) as error:
+            garbled = f"{type(error).__name__}: {error}"
+        if start + len(runs) < len(job.configs):
+            runs.append(self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled))
+        else:
+            self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
         return runs
 
     def _send(self, target: Worker, job: Job, start: int) -> None:
         buffers: list[Any] = []
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log}
         if job.external:
-            header["path"] = str(self._lay_out(job))
-        else:
+            header.update(self._scratch.lay_out(job.program, job.external))
+        if "path" not in header:
             buffers.append(job.program)
             header["size"] = len(job.program)
         header["inputs"] = [
             [name, worker.encode(to_wire(value), buffers)] for name, value in job.inputs.items()
         ]
         header["configs"] = [
-            [index, {**dict(config.settings), "log": job.collect_log}]
-            for index, config in enumerate(job.configs)
-            if index >= start
+            [start + index, {**dict(config.settings), "log": job.collect_log}]
+            for index, config in enumerate(job.configs[start:])
         ]
         target.channel.settimeout(self.limits.wall_seconds)
         worker.send(target.channel, header, buffers)
 
-    def _lay_out(self, job: Job) -> Path:
-        """The program and its external data as files in the scratch directory."""
-        folder = self._scratch / "model"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        for external in job.external:
-            place = folder / external.location
-            place.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(external.path, place)
-            except OSError:
-                shutil.copyfile(external.path, place)
-        (folder / "model.onnx").write_bytes(job.program)
-        return folder / "model.onnx"
+    def _receive(self, target: Worker, config: Config, earlier: Sequence[Run]) -> Run:
+        header, body = worker.receive(target.channel, self.limits.memory_bytes)
+        target.cpu_seconds = header["total"]
+        return decode_run(config, header, body, earlier)
+
+    def _bury(self, target: Worker, config: Config, *, waited: bool, garbled: str) -> Run:
+        """End the worker, whatever state it is in, and read what it left."""
+        steps = HANG_STEPS if waited else () if garbled else WAIT_STEPS
+        end = self._ready_zygote().reap(target, steps)
+        run = run_of_death(config, end, read_remains(target), waited=waited, garbled=garbled)
+        self._drop(target)
+        self._scratch.clear_work()
+        return run
 
     # Processes
 
-    def _ready_worker(self) -> Worker:
+    def _borrow(self, *, fresh: bool) -> Worker:
+        if fresh:
+            return self._ready_zygote().fork()
         if self._worker is None:
-            self._worker = self._fork()
+            self._worker = self._ready_zygote().fork()
         return self._worker
 
-    def _fork(self) -> Worker:
-        zygote = self._ready_zygote()
-        ours, theirs = socket.socketpair()
-        memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
-        fcntl.fcntl(memory[0], fcntl.F_SETFL, fcntl.fcntl(memory[0], fcntl.F_GETFL) | os.O_APPEND)
-        os.ftruncate(memory[1], 4096)
-        with theirs:
-            worker.send_descriptors(zygote.control, b"F", [theirs.fileno(), *memory])
-        reply, _ = worker.receive(zygote.control)
-        return Worker(int(reply["pid"]), ours, *memory)
+    def _give_back(self, target: Worker, *, is_done: bool) -> None:
+        """Keep the worker for the next job, or let it go."""
+        if is_done or target.tests >= self.renew_after:
+            target.channel.close()
+            self._ready_zygote().reap(target, WAIT_STEPS)
+            self._drop(target)
 
-    def _retire(self) -> None:
-        """Let the worker go."""
-        if self._worker:
-            self._worker.channel.close()
-            self._reap(self._worker, [[0, 2.0]])
-            self._worker.close()
-            self._worker = None
-
-    def _reap(self, target: Worker, steps: list[list[float]]) -> Mapping[str, Any]:
-        zygote = self._ready_zygote()
-        zygote.control.sendall(b"R")
-        worker.send(zygote.control, {"pid": target.pid, "steps": steps})
-        return worker.receive(zygote.control)[0]
-
-    def _bury(self, problem: str) -> Death:
-        """End the worker, whatever state it is in, and read what it left."""
-        target = self._worker
-        assert target is not None
-        is_hang = problem == "timeout"
-        steps = [[signal.SIGPROF, 1.0]] if is_hang else [[0, 2.0]]
-        end = self._reap(target, steps)
-        config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
-        status = int(end["status"])
-        death = Death(
-            config=config,
-            phase=Phase(worker.PHASES[phase]),
-            signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
-            exit_code=os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
-            cpu_seconds=max(0.0, end["cpu"] - used),
-            stderr=read_all(target.stderr),
-            evidence=read_all(target.evidence, 4096),
-            trace=read_all(target.trace),
-            is_hang=is_hang,
-            garbled=problem if problem.startswith("garbled") else "",
-        )
+    def _drop(self, target: Worker) -> None:
         target.close()
-        self._worker = None
-        return death
+        if target is self._worker:
+            self._worker = None
 
     def _ready_zygote(self) -> Zygote:
         if self._zygote is None:
-            self._zygote = self._start_zygote()
+            self._zygote = Zygote(
+                self.backend_file, self.python, self.limits, self._scratch, contained=self.contained
+            )
         return self._zygote
 
-    def _start_zygote(self) -> Zygote:
-        ours, theirs = socket.socketpair()
-        command = [
-            *(self.python, "-I", worker.__file__, "--backend", self.backend_file),
-            *("--control", str(theirs.fileno()), "--memory", str(self.limits.memory_bytes)),
-            *("--cpu", str(self.limits.cpu_seconds)),
-        ]
-        log = tempfile.TemporaryFile()
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                cwd=self._scratch,
-            )
-        except OSError as error:
-            raise UserError(f"{self.python}: cannot be started: {error.strerror}") from error
-        theirs.close()
-        try:
-            facts, _ = worker.receive(ours)
-        except (EOFError, ConnectionError) as error:
-            log.seek(0)
-            text = log.read().decode("utf-8", "replace").strip()
-            raise SandboxError(f"{self.python}: the backend does not start: {text[-2000:]}") from error
-        return Zygote(process, ours, facts)
-
-    def _stop_zygote(self) -> None:
-        assert self._zygote is not None
-        self._zygote.control.close()
-        try:
-            self._zygote.process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._zygote.process.kill()
-            self._zygote.process.wait()
-        self._zygote = None
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What the interpreter said of itself: `version` of the framework, `python`, `numpy`."""
-        return self._ready_zygote().facts
+    def _forget_zygote(self) -> None:
+        if self._worker:
+            self._cpu_of_the_dead += self._worker.cpu_seconds
+            self._drop(self._worker)
+        if self._zygote:
+            self._zygote.close()
+            self._zygote = None
+            self._scratch.close()
+            self._scratch = Scratch()
 
 
 def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
@@ -320,27 +237,6 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
     )
 
 
-def run_of_death(config: Config, death: Death) -> Run:
-    """What a dead worker amounts to."""
-    status = Status.CRASH
-    message = death.stderr.strip()
-    if death.is_hang or death.signal in (signal.SIGPROF, signal.SIGXCPU):
-        status = Status.TIMEOUT
-    elif death.signal == signal.SIGKILL or "std::bad_alloc" in message:
-        status = Status.OUT_OF_MEMORY
-    elif not death.signal:
-        message = f"the process exited with code {death.exit_code}\n{message}".strip()
-    return Run(
-        config=config,
-        status=status,
-        phase=death.phase,
-        message=message,
-        trace="\n".join(part for part in (message, death.trace.strip()) if part),
-        signal=death.signal,
-        cpu_seconds=death.cpu_seconds,
-    )
-
-
 def to_wire(value: Value) -> Any:
     """A value as the worker's protocol has it: ml_dtypes' arrays as (type name, bits)."""
     if value is None:
@@ -348,7 +244,9 @@ def to_wire(value: Value) -> Any:
     if isinstance(value, list):
         return [to_wire(item) for item in value]
     name = value.dtype.name
-    return (name, np.ascontiguousarray(value).view(worker.BITS[name])) if name in worker.BITS else value
+    if name not in worker.BITS:
+        return value
+    return name, np.ascontiguousarray(value).view(worker.BITS[name]).reshape(value.shape)
 
 
 def from_wire(value: Any) -> Any:
@@ -360,5 +258,4 @@ def from_wire(value: Any) -> Any:
     return value.astype(str) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
-def read_all(descriptor: int, offset: int = 0) -> str:
-    return os.pread(descriptor, worker.LOG_LIMIT, offset).decode("utf-8", "replace")
+__all__ = ["Job", "Sandbox", "SandboxError"]

@@ -22,13 +22,15 @@ import json
 import mmap
 import os
 import resource
+import select
+import shutil
 import signal
 import socket
 import struct
 import sys
 import time
 import traceback
-from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
 
 if __name__ == "__main__":
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY"):
@@ -40,6 +42,7 @@ import numpy as np
 HEAD = struct.Struct("<4sIQ")
 MAGIC = b"CRX1"
 MARKER = struct.Struct("<IId")
+MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
 EVIDENCE = 200
 TRACE = 201
@@ -61,8 +64,6 @@ BITS = {
 }
 """The types that numpy lacks, by their names in ml_dtypes, and what one element is kept in."""
 
-PR_SET_PDEATHSIG = 1
-
 
 class Garbled(Exception):
     """A message that is not of the protocol."""
@@ -74,7 +75,7 @@ class Garbled(Exception):
 def send(channel: socket.socket, header: dict[str, Any], buffers: Sequence[Any] = ()) -> None:
     """Send one message: lengths, header, then the buffers, each padded to 16 bytes."""
     text = json.dumps(header, separators=(",", ":")).encode()
-    parts = []
+    parts: list[Any] = []
     for buffer in buffers:
         data = memoryview(buffer)
         parts += [data, b"\0" * (-data.nbytes % 16)]
@@ -117,14 +118,15 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
 def encode(value: Any, buffers: list[Any]) -> Any:
     """Describe a value for a header and add its bytes to `buffers`.
 
-    A value is None, a list, an array, or (type name, array of bits) for the types that numpy lacks.
+    A value is None, a list, an array, or (type name, array of bits) for the types that numpy lacks; a map
+    becomes the list of its keys and its values.
     """
     if value is None:
         return None
     if isinstance(value, list):
         return {"sequence": [encode(item, buffers) for item in value]}
     if isinstance(value, dict):
-        return {"map": [encode(list(value), buffers), encode(list(value.values()), buffers)]}
+        return encode([np.asarray(list(value)), np.asarray(list(value.values()))], buffers)
     name, data = value if isinstance(value, tuple) else ("", np.asarray(value))
     shape = list(data.shape)
     if data.dtype.kind in "OUS":
@@ -154,7 +156,7 @@ class Decoder:
         if spec is None:
             return None
         if isinstance(spec, dict):
-            return self._compound(spec)
+            return [self.value(item) for item in spec["sequence"]]
         name, shape, size = spec
         data = self.take(size)
         if name == "str":
@@ -163,12 +165,6 @@ class Decoder:
             return items
         found = np.frombuffer(data, dtype=BITS.get(name, name)).reshape(shape)
         return (name, found) if name in BITS else found
-
-    def _compound(self, spec: dict[str, Any]) -> Any:
-        if "map" in spec:
-            keys, values = (self.value(part) for part in spec["map"])
-            return dict(zip(keys, values))  # noqa: B905 (Python 3.8)
-        return [self.value(item) for item in spec["sequence"]]
 
 
 def send_descriptors(channel: socket.socket, text: bytes, descriptors: Sequence[int]) -> None:
@@ -186,6 +182,86 @@ def receive_descriptors(channel: socket.socket, count: int) -> tuple[bytes, list
     return text, list(rights)
 
 
+# Containment
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD, SYS_MOUNT_SETATTR = 1, 0x8000, -100, 442
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+CAP_DAC_READ_SEARCH = 2
+
+libc: Any = ctypes.CDLL(None, use_errno=True)
+
+
+def contain(work: str) -> dict[str, str]:
+    """Enter namespaces of our own and give privileges up; by name "" where in force, else why not.
+
+    The file system becomes read-only but for `work`; there is no network. Each step that the system
+    forbids is left out: limits and isolation by process still hold.
+    """
+    facts = unshare_all()
+    if not facts["mount"]:
+        facts["mount"] = _complaint(protect_files, work)
+    facts["privileges"] = _complaint(drop_privileges)
+    return facts
+
+
+def unshare_all() -> dict[str, str]:
+    """User, network and mount namespaces; a privileged process needs no user namespace for the others."""
+    user, group = os.getuid(), os.getgid()
+    complaint = _complaint(_call, "unshare", CLONE_NEWNET | CLONE_NEWNS)
+    if not complaint:
+        return {"user": "not needed: privileged", "network": "", "mount": ""}
+    complaint = _complaint(_call, "unshare", CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)
+    if complaint:
+        return {"user": complaint, "network": complaint, "mount": complaint}
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    return {"user": "", "network": "", "mount": ""}
+
+
+def protect_files(work: str) -> None:
+    """Everything read-only but `work`, in this mount namespace only."""
+    _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    _call("mount", work.encode(), work.encode(), None, MS_BIND, None)
+    _set_mount(b"/", AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0)
+    _set_mount(work.encode(), 0, 0, MOUNT_ATTR_RDONLY)
+
+
+def _set_mount(path: bytes, flags: int, add: int, clear: int) -> None:
+    attributes = struct.pack("=4Q", add, clear, 0, 0)
+    _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(len(attributes)))
+
+
+def drop_privileges() -> None:
+    """Keep only the right to read files, which a root without capabilities would lose."""
+    _call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    header = struct.pack("=Ii", 0x20080522, 0)
+    current = ctypes.create_string_buffer(24)
+    _call("capget", header, current)
+    kept = struct.unpack("=6I", current.raw)[1] & 1 << CAP_DAC_READ_SEARCH
+    _call("capset", header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if getattr(libc, name)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _complaint(action: Callable[..., None], *arguments: Any) -> str:
+    try:
+        action(*arguments)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
 # A worker
 
 
@@ -193,35 +269,35 @@ class Marker:
     """Where this process has come to, in memory that its parent sees too."""
 
     def __init__(self) -> None:
-        self.page = mmap.mmap(EVIDENCE, mmap.PAGESIZE)
+        self.page = mmap.mmap(EVIDENCE, MARKER_SIZE)
         self.config = 0
         self.phase = 0
-        self.started = 0.0
+        self.started = (0.0, 0.0)
 
     def begin(self, config: int) -> None:
         self.config = config
-        self.started = time.process_time()
+        self.started = (time.process_time(), time.thread_time())
         self.enter("import")
 
     def enter(self, phase: str) -> None:
         self.phase = PHASES.index(phase)
-        MARKER.pack_into(self.page, 0, self.config, self.phase, self.started)
+        MARKER.pack_into(self.page, 0, self.config, self.phase, self.started[0])
+
+    def cpu_seconds(self) -> float:
+        """Since `begin`; while a timer runs the process clock moves in ticks, the thread's does not."""
+        return max(time.process_time() - self.started[0], time.thread_time() - self.started[1])
 
 
-def serve(channel: socket.socket, backend: Any, cpu_seconds: float) -> None:
+def serve(channel: socket.socket, backend: Any, work: str, cpu_seconds: float) -> None:
     """Answer requests until the other side goes away."""
     marker = Marker()
-    while True:
-        try:
+    with contextlib.suppress(EOFError, OSError):
+        while True:
             request, body = receive(channel)
-        except (EOFError, OSError):
-            return
-        if request["op"] == "run":
-            run_configs(channel, backend, request, body, marker, cpu_seconds)
-        else:
-            buffers: list[Any] = []
-            answer = getattr(backend, request["op"])(*request.get("arguments", ()))
-            send(channel, {"answer": answer}, buffers)
+            if request["op"] == "run":
+                run_configs(channel, backend, request, body, marker, work, cpu_seconds)
+            else:
+                send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
 
 
 def run_configs(
@@ -230,23 +306,27 @@ def run_configs(
     request: dict[str, Any],
     body: memoryview,
     marker: Marker,
-    cpu: float,
+    home: str,
+    limit: float,
 ) -> None:
     """Run the program under every config, one reply each, so that a death loses only its own."""
     decoder = Decoder(body)
-    program = request.get("path") or bytes(decoder.take(request["size"]))
-    inputs = {name: decoder.value(spec) for name, spec in request["inputs"]}
+    job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
+    job["inputs"] = {name: decoder.value(spec) for name, spec in request["inputs"]}
     first: dict[str, Any] | None = None
+    os.chdir(request.get("folder") or home)
     for index, settings in request["configs"]:
         truncate(2)
         marker.begin(index)
-        signal.setitimer(signal.ITIMER_PROF, cpu)
-        header, outputs = attempt(backend, program, inputs, settings, request, marker)
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        header, outputs = attempt(backend, job, settings, marker)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        header.update(config=index, phase=PHASES[marker.phase], cpu=time.process_time() - marker.started)
         buffers: list[Any] = []
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
-        if request.get("log"):
+        header.update(
+            config=index, phase=PHASES[marker.phase], cpu=marker.cpu_seconds(), total=time.process_time()
+        )
+        if request["log"]:
             header["log"] = contents(2)
         send(channel, header, buffers)
         if first is None and header["status"] == "ok":
@@ -254,20 +334,15 @@ def run_configs(
 
 
 def attempt(
-    backend: Any,
-    program: Any,
-    inputs: dict[str, Any],
-    settings: dict[str, Any],
-    request: dict[str, Any],
-    marker: Marker,
+    backend: Any, job: dict[str, Any], settings: dict[str, Any], marker: Marker
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run; whatever the framework raises is data.
 
     The inputs are copied, so that a kernel that writes to its input cannot spoil the next config.
     """
     try:
-        feeds = {name: copied(value) for name, value in inputs.items()}
-        outputs = backend.run(program, feeds, settings, request["outputs"], marker.enter)
+        feeds = {name: copied(value) for name, value in job["inputs"].items()}
+        outputs = backend.run(job["program"], feeds, settings, job["outputs"], marker.enter)
     except MemoryError as error:
         return failure("out-of-memory", error), {}
     except BaseException as error:
@@ -289,29 +364,28 @@ def copied(value: Any) -> Any:
 
 
 def describe(name: str, value: Any, first: dict[str, Any] | None, buffers: list[Any]) -> Any:
-    """A value's description, or "=" when the first config's output has the same type, shape and bits."""
+    """A value's description, or "=" when the first good config's output has the same type, shape and bits."""
     if first is not None and name in first and same_bits(value, first[name]):
         return "="
     return encode(value, buffers)
 
 
 def same_bits(left: Any, right: Any) -> bool:
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return left[0] == right[0] and same_bits(left[1], right[1])
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(same_bits(*pair) for pair in zip(left, right))  # noqa: B905
-    if not (isinstance(left, np.ndarray) and isinstance(right, np.ndarray)):
-        return left is None and right is None
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (tuple, list)):
+        return len(left) == len(right) and all(map(same_bits, left, right))
+    if not isinstance(left, np.ndarray):
+        return bool(left == right)
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
     if left.dtype.kind in "OUS":
-        return bool((left == right).all())
-    return left.tobytes() == right.tobytes()
+        return bool(left.tolist() == right.tolist())
+    return bool(left.tobytes() == right.tobytes())
 
 
 def truncate(descriptor: int) -> None:
-    """Empty the file of what was written so far; its descriptor appends."""
-    sys.stderr.flush()
+    """Empty a file of what was written so far; its descriptor appends."""
     if os.fstat(descriptor).st_size:
         os.ftruncate(descriptor, 0)
 
@@ -326,24 +400,21 @@ def contents(descriptor: int) -> str:
 
 def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Namespace) -> None:
     """The forked child: its own descriptors, its limits, death with its parent, then requests."""
-    zygote = os.getppid()
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != zygote:
-        os._exit(0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != options.zygote:
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     channel = socket.socket(fileno=descriptors[0])
-    for source, place in (
-        (descriptors[1], 2),
-        (descriptors[1], 1),
-        (descriptors[2], EVIDENCE),
-        (descriptors[3], TRACE),
-    ):
-        os.dup2(source, place)
-    for descriptor in descriptors[1:]:
+    for place, source in ((1, 1), (2, 1), (EVIDENCE, 2), (TRACE, 3)):
+        os.dup2(descriptors[source], place)
+    for descriptor in (*descriptors[1:], options.held):
         os.close(descriptor)
     memory = options.memory + data_size()
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_FSIZE, (options.memory, options.memory))
-    serve(channel, backend, options.cpu)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")
+    serve(channel, backend, options.work, options.cpu)
 
 
 def data_size() -> int:
@@ -356,13 +427,14 @@ def rule(control: socket.socket, backend: Any, options: argparse.Namespace) -> N
     """Fork and reap workers on request until crux goes away."""
     while True:
         text, descriptors = receive_descriptors(control, 4)
-        if not text:
-            return
         if text == b"F":
             fork_worker(control, backend, descriptors, options)
+        elif text == b"R":
+            send(control, reap(receive(control)[0]))
+        elif text == b"C":
+            send(control, {"cpu": cpu_used()})
         else:
-            request, _ = receive(control)
-            send(control, reap(request) if text == b"R" else {"cpu": cpu_used()})
+            return
 
 
 def fork_worker(
@@ -383,29 +455,18 @@ def fork_worker(
 
 
 def reap(request: dict[str, Any]) -> dict[str, Any]:
-    """Wait for a worker to end, with the signals asked for (name, seconds to wait after it), and say how."""
+    """Wait for a worker to end, by steps of (signal to send or 0, seconds to wait then); at last kill it."""
     pid = request["pid"]
-    for number, seconds in request["steps"]:
+    for number, seconds in [*request["steps"], (signal.SIGKILL, 1e9)]:
         if number:
             os.kill(pid, number)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             done, status, usage = os.wait4(pid, os.WNOHANG)
             if done:
-                return {
-                    "status": status,
-                    "cpu": usage.ru_utime + usage.ru_stime,
-                    "rss": usage.ru_maxrss << 10,
-                }
-            time.sleep(0.0005)
-    os.kill(pid, signal.SIGKILL)
-    _, status, usage = os.wait4(pid, 0)
-    return {
-        "status": status,
-        "cpu": usage.ru_utime + usage.ru_stime,
-        "rss": usage.ru_maxrss << 10,
-        "killed": True,
-    }
+                return {"status": status, "last": number, "cpu": usage.ru_utime + usage.ru_stime}
+            signal.sigtimedwait([signal.SIGCHLD], max(0.0, min(deadline - time.monotonic(), 60.0)))
+    raise AssertionError("a killed process does not end")
 
 
 def cpu_used() -> float:
@@ -426,33 +487,82 @@ def load_backend(path: str) -> Any:
 
 def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """Import the framework and warm it up; the process must still have one thread."""
+    facts: dict[str, Any] = {"python": sys.version.split()[0], "numpy": np.__version__}
+    facts["containment"] = contain(options.work) if options.contain else {}
     backend = load_backend(options.backend)
-    version = backend.load()
+    facts["version"] = backend.load()
+    facts["crash_handler"] = watch_signals(options.handler)
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"the framework has started threads: {threads} of them")
+    gc.collect()
+    gc.freeze()
+    return backend, facts
+
+
+def watch_signals(handler: str) -> str:
+    """Python's own fault handler, and before it the C one where there is one; "" or why there is none.
+
+    Their descriptors are put in place now; each worker puts files of its own there.
+    """
     for place in (EVIDENCE, TRACE):
         os.dup2(2, place)
     faulthandler.enable(file=TRACE, all_threads=False)
     faulthandler.register(signal.SIGPROF, file=TRACE, all_threads=False, chain=True)
-    threads = os.listdir("/proc/self/task")
-    if len(threads) != 1:
-        raise RuntimeError("the framework has started threads: %d" % len(threads))
-    gc.collect()
-    gc.freeze()
-    return backend, {"version": version, "python": sys.version.split()[0], "numpy": np.__version__}
+    if not handler:
+        return "not built"
+    try:
+        ctypes.CDLL(handler).crux_watch(EVIDENCE)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def stand_guard(options: argparse.Namespace) -> None:
+    """Fork the zygote, stay behind, and remove the scratch directory when the zygote or crux has gone.
+
+    The guard is outside of the zygote's namespaces. A pipe that only the zygote keeps open tells its end.
+    """
+    alive, options.held = os.pipe()
+    guard = os.getpid()
+    zygote = os.fork()
+    if not zygote:
+        os.close(alive)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != guard:
+            os._exit(0)
+        return
+    os.close(options.held)
+    poll = select.poll()
+    poll.register(alive, select.POLLHUP)
+    poll.register(options.control, 0)
+    if all(descriptor != alive for descriptor, _ in poll.poll()):
+        poll.unregister(options.control)
+        poll.poll(2000)
+        os.kill(zygote, signal.SIGKILL)
+    os.close(options.control)
+    os.waitpid(zygote, 0)
+    shutil.rmtree(options.scratch, ignore_errors=True)
+    os._exit(0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--backend", required=True)
-    parser.add_argument("--control", type=int, required=True)
-    parser.add_argument("--memory", type=int, required=True)
+    for name in ("backend", "scratch", "work", "handler"):
+        parser.add_argument("--" + name, required=True)
+    for name in ("control", "memory", "contain"):
+        parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--cpu", type=float, required=True)
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    stand_guard(options)
+    options.zygote = os.getpid()
     control = socket.socket(fileno=options.control)
-    backend, hello = prepare(options)
+    backend, facts = prepare(options)
     with contextlib.suppress(OSError, EOFError):
-        send(control, hello)
+        send(control, facts)
         rule(control, backend, options)
     os._exit(0)
 

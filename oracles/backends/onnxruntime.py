@@ -1,4 +1,4 @@
-"""ONNX Runtime. The first part runs in the worker (Python 3.8, numpy and onnxruntime only), the second in crux."""
+"""ONNX Runtime: a part that runs in the worker (Python 3.8, numpy, onnxruntime), and a part in crux."""
 
 from __future__ import annotations
 

@@ -1,0 +1,167 @@
+"""A zygote and its workers as crux sees them: started, asked, reaped."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from corpus.errors import UserError
+from oracles import worker
+from oracles.crash_handler import crash_handler
+from oracles.run import Limits
+from oracles.scratch import Scratch
+
+START_SECONDS = 180.0
+
+
+class SandboxError(Exception):
+    """The sandbox itself does not work: our own failure, never a verdict."""
+
+
+class ZygoteDied(Exception):
+    """The zygote has gone, and its workers with it; a new one can be started."""
+
+
+@dataclass
+class Worker:
+    """A worker process: its socket and the memory files that outlive it. `cpu_seconds` as last reported."""
+
+    pid: int
+    channel: socket.socket
+    stderr: int
+    evidence: int
+    trace: int
+    tests: int = 0
+    cpu_seconds: float = 0.0
+
+    def close(self) -> None:
+        self.channel.close()
+        for descriptor in (self.stderr, self.evidence, self.trace):
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class End:
+    """How a worker ended: the status of `wait`, the last signal that it was sent, its CPU time in all."""
+
+    status: int
+    last: int
+    cpu_seconds: float
+
+
+class Zygote:
+    """The process that has the framework loaded and forks workers.
+
+    `facts` holds what it said of itself: `version` of the framework, `python`, `numpy`, `containment`
+    (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
+    """
+
+    def __init__(
+        self, backend_file: str, python: str, limits: Limits, scratch: Scratch, *, contained: bool = True
+    ) -> None:
+        self._control, theirs = socket.socketpair()
+        library, reason = crash_handler()
+        command = [
+            *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
+            *("--scratch", str(scratch.folder), "--work", str(scratch.work), "--handler", str(library or "")),
+            *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
+            *("--contain", str(int(contained))),
+        ]
+        with theirs, tempfile.TemporaryFile() as log:
+            self._process = start(command, scratch, theirs, log)
+            theirs.close()
+            self.facts = dict(self._greeting(log, python))
+        if reason:
+            self.facts["crash_handler"] = reason
+
+    def _greeting(self, log: IO[bytes], python: str) -> Mapping[str, Any]:
+        self._control.settimeout(START_SECONDS)
+        try:
+            facts = worker.receive(self._control)[0]
+        except (EOFError, OSError, worker.Garbled) as error:
+            self.close()
+            log.seek(0)
+            raise start_error(python, log.read().decode("utf-8", "replace")) from error
+        self._control.settimeout(None)
+        return facts
+
+    def fork(self) -> Worker:
+        """A new worker; raises `ZygoteDied`."""
+        ours, theirs = socket.socketpair()
+        memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
+        fcntl.fcntl(memory[0], fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
+        os.ftruncate(memory[1], worker.MARKER_SIZE)
+        os.lseek(memory[1], worker.MARKER_SIZE, os.SEEK_SET)
+        born = Worker(0, ours, *memory)
+        try:
+            with theirs:
+                worker.send_descriptors(self._control, b"F", [theirs.fileno(), *memory])
+            born.pid = int(worker.receive(self._control)[0]["pid"])
+        except (EOFError, OSError) as error:
+            born.close()
+            raise ZygoteDied from error
+        return born
+
+    def reap(self, target: Worker, steps: Sequence[tuple[int, float]]) -> End:
+        """Wait for a worker's end by steps of (signal or 0, seconds to wait), killing it at last."""
+        header = self._ask(b"R", {"pid": target.pid, "steps": steps})
+        return End(int(header["status"]), int(header["last"]), float(header["cpu"]))
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the zygote and of the workers it has reaped."""
+        return float(self._ask(b"C")["cpu"])
+
+    def _ask(self, code: bytes, header: dict[str, Any] | None = None) -> Mapping[str, Any]:
+        try:
+            self._control.sendall(code)
+            if header is not None:
+                worker.send(self._control, header)
+            return worker.receive(self._control)[0]
+        except (EOFError, OSError) as error:
+            raise ZygoteDied from error
+
+    def close(self) -> None:
+        self._control.close()
+        try:
+            self._process.wait(3.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def start(
+    command: list[str], scratch: Scratch, theirs: socket.socket, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start the interpreter in a session of its own, so that Ctrl-C reaches crux alone."""
+    work = str(scratch.work)
+    environment = {**os.environ, "HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work}
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[theirs.fileno(), scratch.lock],
+            start_new_session=True,
+            env=environment,
+            cwd=work,
+        )
+    except OSError as error:
+        raise UserError(f"{command[0]}: this Python cannot be started: {error.strerror}") from error
+
+
+def start_error(python: str, text: str) -> Exception:
+    """What a zygote that did not come up amounts to: a missing package is the user's to mend."""
+    lines = text.strip().splitlines() or ["it said nothing"]
+    with contextlib.suppress(ValueError):
+        kind, message = lines[-1].split(":", 1)
+        if kind in ("ModuleNotFoundError", "ImportError"):
+            return UserError(f"{python}: the framework cannot be imported there:{message}; install it")
+    return SandboxError(f"the worker under {python} does not start: {text.strip()[-4000:]}")

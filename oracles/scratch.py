@@ -1,0 +1,115 @@
+"""Directories for workers: made, swept when their owner has died; and external data laid out in them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from corpus.case import ExternalFile
+
+PREFIX = "tensorcrux-"
+LOCK = "lock"
+
+
+class Scratch:
+    """A directory that is removed by `close`, by the workers' guard, or by the next crux after a crash.
+
+    `lock` is held, through a descriptor that the workers inherit, while any process still uses it. Workers
+    may write to `work` only.
+    """
+
+    def __init__(self) -> None:
+        sweep(Path(tempfile.gettempdir()))
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.lock = os.open(self.folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        self._laid_out: tuple[ExternalFile, ...] = ()
+
+    def close(self) -> None:
+        os.close(self.lock)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def clear_work(self) -> None:
+        """Remove what a worker wrote and did not live to remove."""
+        for entry in self.work.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+    def lay_out(self, program: bytes, external: tuple[ExternalFile, ...]) -> dict[str, str]:
+        """Where a worker finds the external data: the `path` of the whole model, or its `folder`.
+
+        Frameworks refuse links that leave the model's folder, so the files are hard-linked; where that is
+        not possible they are used where they lie, and copied only when they lie in several folders.
+        """
+        folder = self.folder / "model"
+        if external != self._laid_out or not folder.exists():
+            self._laid_out = ()
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            common = link_all(external, folder)
+            if common:
+                return {"folder": str(common)}
+            self._laid_out = external
+        (folder / "model.onnx").write_bytes(program)
+        return {"path": str(folder / "model.onnx")}
+
+
+def link_all(external: tuple[ExternalFile, ...], folder: Path) -> Path | None:
+    """Put every file under `folder`, or say which folder already holds them all."""
+    try:
+        for file in external:
+            os.link(file.path.resolve(), place_in(folder, file.location))
+    except OSError:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        common = common_folder(external)
+        if common is None:
+            for file in external:
+                shutil.copyfile(file.path, place_in(folder, file.location))
+        return common
+    return None
+
+
+def common_folder(external: tuple[ExternalFile, ...]) -> Path | None:
+    """The folder in which all files lie at their locations, if there is one."""
+    folders = set()
+    for file in external:
+        location = Path(file.location)
+        path = file.path.resolve()
+        if path.parts[-len(location.parts) :] != location.parts:
+            return None
+        folders.add(Path(*path.parts[: -len(location.parts)]))
+    return folders.pop() if len(folders) == 1 else None
+
+
+def place_in(folder: Path, location: str) -> Path:
+    """The path of a location in the folder; raises `ValueError` when it leads out of it."""
+    place = Path(os.path.normpath(folder / location))
+    if folder not in place.parents:
+        raise ValueError(f"external data at {location!r} lies outside of the model's folder")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def sweep(parent: Path) -> None:
+    """Remove directories that no living process holds: what is left when everything was killed at once."""
+    for folder in parent.glob(PREFIX + "*"):
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
