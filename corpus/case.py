@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from corpus.errors import UserError
+from corpus.external import ExternalFile
+from corpus.formats import Format, find_format
 from corpus.target import Target
-from corpus.values import Value
+from corpus.values import Value, read_inputs, stored_members, write_inputs
+
+__all__ = ["CASE_FILE", "INPUTS_FILE", "Case", "ExternalFile"]
+
+CASE_FILE = "case.json"
+INPUTS_FILE = "inputs.npz"
+DEFAULT_MEMORY = 8 << 30
+_VERSION = 1
+_MAX_JSON = 16 << 20
 
 
-@dataclass(frozen=True)
-class ExternalFile:
-    """A file of weights beside the model: never read into memory, linked or copied where it is needed.
-
-    `location` is the path by which the model refers to it, relative to the model's folder.
-    """
-
-    location: str
-    path: Path
-    size: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """What is tested. Immutable; saved as a folder (`case.json`, the program, `inputs.npz`).
 
     `program` holds the exact bytes of the program without its external data. `settings` are those of the
-    case itself (its pass sequence, its optimisation level), `origin` the path or seed it came from.
+    case itself (its pass sequence, its optimisation level), `origin` the path or seed it came from. Hashes
+    are computed when first asked for: making a case costs next to nothing, its values are never changed.
+    Two cases are equal when their `case_id`, target and origin are.
     """
 
     format: str
@@ -37,4 +45,145 @@ class Case:
     external: tuple[ExternalFile, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     origin: str = ""
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def case_id(self) -> str:
+        """sha256 over the exact bytes of format, program, weights, inputs and settings; not the target."""
+        digest = hashlib.sha256()
+        settings = json.dumps(sorted(self.settings))
+        external = [f"{file.location}={file.digest}" for file in self.external]
+        _update(digest, self.format.encode(), self.program, settings.encode(), json.dumps(external).encode())
+        _update_values(digest, self.inputs)
+        return digest.hexdigest()
+
+    @cached_property
+    def canonical_hash(self) -> str:
+        """As `case_id`, but blind to names and documentation: for offering duplicates, never for skipping."""
+        digest = hashlib.sha256()
+        found = find_format(self.format)
+        model = found.parse(self.program)
+        order = list(found.input_types(model, self.origin or self.format))
+        places = {name: f"{index}" for index, name in enumerate(order)}
+        inputs = {places[name]: self.inputs[name] for name in order if name in self.inputs}
+        _update(digest, self.format.encode(), found.canonical(model))
+        _update(digest, *(file.digest.encode() for file in self.external))
+        _update(digest, json.dumps(sorted(self.settings)).encode())
+        _update_values(digest, inputs)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Case):
+            return NotImplemented
+        return self is other or self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, Target | None, str]:
+        return self.case_id, self.target, self.origin
+
+    def save(self, folder: Path) -> None:
+        """Write the folder, all of it or nothing; what else lies in an existing folder stays."""
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: is a file; name a folder for the case")
+        place = folder if folder.is_dir() else folder.parent
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=place) as scratch:
+            made = Path(scratch) / "case"
+            made.mkdir()
+            self._write(made)
+            _move_into(made, folder)
+
+    def _write(self, folder: Path) -> None:
+        (folder / find_format(self.format).PROGRAM_FILE).write_bytes(self.program)
+        write_inputs(folder / INPUTS_FILE, self.inputs)
+        for file in self.external:
+            place = folder / file.location
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.path, place)
+        (folder / CASE_FILE).write_text(self._json(), encoding="utf-8")
+
+    def _json(self) -> str:
+        facts = {
+            "version": _VERSION,
+            "format": self.format,
+            "target": None if self.target is None else str(self.target),
+            "settings": dict(self.settings),
+            "origin": self.origin,
+            "notes": list(self.notes),
+        }
+        return json.dumps(facts, indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def load(cls, folder: Path, *, memory_bytes: int = DEFAULT_MEMORY) -> Case:
+        """Read a folder that `save` wrote; UserError when it is not sound. Weights stay where they are."""
+        facts = read_facts(folder)
+        where = str(folder)
+        found = find_format(facts["format"])
+        program = found.read_program(folder / found.PROGRAM_FILE, memory_bytes)
+        model = found.parse(program)
+        types = found.input_types(model, where)
+        npz = folder / INPUTS_FILE
+        return cls(
+            format=found.NAME,
+            program=program,
+            inputs=read_inputs(npz, types, memory_bytes=memory_bytes),
+            target=Target.parse(facts["target"]) if facts["target"] else None,
+            external=found.external_files(model, folder, where),
+            settings=tuple(sorted(facts["settings"].items())),
+            origin=facts["origin"],
+            notes=tuple(facts["notes"]),
+        )
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """`case.json`, checked and completed; UserError when it is not one."""
+    path = folder / CASE_FILE
+    try:
+        if path.stat().st_size > _MAX_JSON:
+            raise ValueError("too large")
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not a case ({error}); save the case again") from error
+    empty: dict[str, Any] = {"format": "onnx", "target": None, "settings": {}, "origin": "", "notes": []}
+    facts = empty | given if isinstance(given, dict) else {}
+    if not facts or not _is_sound(facts):
+        raise UserError(f"{path}: not a case of this version; save the case again")
+    return facts
+
+
+def find_program(folder: Path) -> Format | None:
+    """The format named by the folder's `case.json`, None without one."""
+    return find_format(read_facts(folder)["format"]) if (folder / CASE_FILE).is_file() else None
+
+
+def _is_sound(facts: Mapping[str, Any]) -> bool:
+    texts = [facts["format"], facts["target"] or "", facts["origin"]]
+    if not isinstance(facts["settings"], dict) or not isinstance(facts["notes"], list):
+        return False
+    texts += [*facts["settings"].values(), *facts["notes"]]
+    return facts.get("version", _VERSION) == _VERSION and all(isinstance(text, str) for text in texts)
+
+
+def _update(digest: hashlib._Hash, *parts: bytes) -> None:
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+
+
+def _update_values(digest: hashlib._Hash, inputs: Mapping[str, Value]) -> None:
+    for name, array in stored_members(inputs):
+        _update(digest, name.encode(), f"{array.dtype.str}{array.shape}".encode(), array.tobytes())
+
+
+def _move_into(made: Path, folder: Path) -> None:
+    """Put the finished files in place; `case.json`, which makes the folder a case, comes last."""
+    if not folder.exists():
+        os.rename(made, folder)
+        return
+    files = [path.relative_to(made) for path in made.rglob("*") if path.is_file()]
+    for file in sorted(files, key=lambda file: (file.name == CASE_FILE, file)):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(made / file, folder / file)

@@ -1,11 +1,22 @@
-"""The values that go in and out of a program, and `inputs.npz`, the file that keeps them."""
+"""The values that go in and out of a program, and `inputs.npz`, the file that keeps them.
+
+numpy's own types are stored as they are; bfloat16, float8, int4 and their kin as unsigned bit patterns that
+are read by the model's type; strings as `U`; a sequence as `name#0`, `name#1`, …; an empty sequence and an
+absent optional as an empty marker `name#empty`, `name#absent`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from corpus.errors import UserError
+from corpus.npz import NpzReader, write_npz
 
 Tensor = NDArray[Any]
 """A numpy array; bfloat16, float8, float4 and int4 as ml_dtypes' types, strings as numpy `U`."""
@@ -13,4 +24,208 @@ Tensor = NDArray[Any]
 Value = Tensor | list[Tensor] | None
 """A tensor, a sequence of tensors, or an absent optional."""
 
-__all__ = ["Tensor", "Value", "np"]
+Shape = tuple[int | str | None, ...]
+"""Static sizes, names of symbolic dims, None where a size is unknown."""
+
+__all__ = [
+    "InputType",
+    "Shape",
+    "Tensor",
+    "Value",
+    "fit_value",
+    "np",
+    "read_inputs",
+    "read_inputs_noting",
+    "stored_members",
+    "write_inputs",
+]
+
+_MARKER = np.zeros(0, np.uint8)
+_DEFAULT_MEMORY = 8 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class InputType:
+    """What a program takes under one name; `required` is False where the program has a default of its own."""
+
+    dtype: np.dtype[Any]
+    shape: Shape | None
+    sequence: bool = False
+    optional: bool = False
+    required: bool = True
+
+    def __str__(self) -> str:
+        dims = "…" if self.shape is None else ",".join("?" if dim is None else str(dim) for dim in self.shape)
+        text = f"{_dtype_name(self.dtype)}[{dims}]"
+        text = f"sequence of {text}" if self.sequence else text
+        return f"optional {text}" if self.optional else text
+
+
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return "string" if dtype.kind in "UO" else dtype.name
+
+
+def _is_foreign(dtype: np.dtype[Any]) -> bool:
+    """Whether numpy lacks the type (it is ml_dtypes'), so that it is kept as bits."""
+    return dtype.isbuiltin == 2
+
+
+def stored(array: Tensor) -> Tensor:
+    """The array as it is kept: little-endian, C order, bits for what numpy lacks, the narrowest `U`."""
+    if array.dtype.kind in "OU":
+        texts = np.array([str(text) for text in array.ravel()], dtype=np.str_)
+        return texts.reshape(array.shape)
+    if _is_foreign(array.dtype):
+        bits = np.ascontiguousarray(array).view(f"<u{array.dtype.itemsize}")
+        return bits.reshape(array.shape)
+    kept = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return kept
+
+
+def stored_members(inputs: Mapping[str, Value]) -> Iterator[tuple[str, Tensor]]:
+    """The members of `inputs.npz`, in order; also what a case's identity is computed over."""
+    for name, value in inputs.items():
+        if value is None:
+            yield f"{name}#absent", _MARKER
+        elif not isinstance(value, list):
+            yield name, stored(value)
+        elif not value:
+            yield f"{name}#empty", _MARKER
+        else:
+            yield from ((f"{name}#{index}", stored(item)) for index, item in enumerate(value))
+
+
+def write_inputs(target: Path | IO[bytes], inputs: Mapping[str, Value]) -> None:
+    """Write `inputs.npz`; the same values give the same bytes. UserError when two inputs share a member."""
+    members: dict[str, Tensor] = {}
+    for name, array in stored_members(inputs):
+        if name in members:
+            raise UserError(f"inputs: two of them would be kept as {name!r}; rename one")
+        members[name] = array
+    write_npz(target, members)
+
+
+def read_inputs(
+    source: Path | IO[bytes],
+    types: Mapping[str, InputType],
+    *,
+    where: str = "",
+    memory_bytes: int = _DEFAULT_MEMORY,
+) -> dict[str, Value]:
+    """The inputs that `types` names, in its order; UserError where the file does not fit them."""
+    return read_inputs_noting(source, types, where=where, memory_bytes=memory_bytes)[0]
+
+
+def read_inputs_noting(
+    source: Path | IO[bytes],
+    types: Mapping[str, InputType],
+    *,
+    where: str = "",
+    memory_bytes: int = _DEFAULT_MEMORY,
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """As `read_inputs`, with a note for each member that no input of the program takes."""
+    where = where or (str(source) if isinstance(source, Path) else "inputs.npz")
+    inputs: dict[str, Value] = {}
+    with NpzReader(source, where, memory_bytes) as members:
+        unused = dict.fromkeys(members.names)
+        for name, declared in types.items():
+            for member in _members_of(name, unused):
+                del unused[member]
+            if _is_given(name, declared, members, where):
+                inputs[name] = _read_value(name, declared, members)
+    return inputs, tuple(f"{where}: {name!r} is no input of the program; dropped" for name in unused)
+
+
+def _members_of(name: str, unused: Mapping[str, None]) -> list[str]:
+    if name in unused:
+        return [name]
+    marked = [f"{name}#{mark}" for mark in ("absent", "empty") if f"{name}#{mark}" in unused]
+    items: list[str] = []
+    while f"{name}#{len(items)}" in unused:
+        items.append(f"{name}#{len(items)}")
+    return marked + items
+
+
+def _is_given(name: str, declared: InputType, members: NpzReader, where: str) -> bool:
+    if _members_of(name, dict.fromkeys(members.names)):
+        return True
+    if not declared.required:
+        return False
+    found = ", ".join(repr(member) for member in members.names[:6]) or "nothing"
+    raise UserError(
+        f"{where}: no input {name!r} (expected {declared}, found {found}); add it, or leave the file out to"
+        " have values made from the seed"
+    )
+
+
+def _read_value(name: str, declared: InputType, members: NpzReader) -> Value:
+    given = set(members.names)
+    if name in given:
+        return fit_value(name, members.read(name), declared, members.where)
+    if f"{name}#absent" in given:
+        return fit_value(name, None, declared, members.where)
+    items: list[Tensor] = []
+    while f"{name}#{len(items)}" in given:
+        items.append(members.read(f"{name}#{len(items)}"))
+    return fit_value(name, items, declared, members.where)
+
+
+def fit_value(name: str, value: Value, declared: InputType, where: str) -> Value:
+    """The value in the declared type (bits become ml_dtypes' types); UserError where it does not fit."""
+    if value is None:
+        if not declared.optional:
+            raise _misfit(name, "an absent optional", declared, where)
+        return None
+    if isinstance(value, list):
+        if not declared.sequence:
+            raise _misfit(name, f"a sequence of {len(value)}", declared, where)
+        return [_fit_tensor(f"{name}#{index}", item, declared, where) for index, item in enumerate(value)]
+    if declared.sequence:
+        raise _misfit(name, "one tensor", declared, where)
+    return _fit_tensor(name, value, declared, where)
+
+
+def _fit_tensor(name: str, array: Tensor, declared: InputType, where: str) -> Tensor:
+    typed = _typed(array, declared.dtype)
+    if typed is None or not _fits_shape(typed.shape, declared.shape):
+        dims = ",".join(map(str, array.shape))
+        raise _misfit(name, f"{_dtype_name(array.dtype)}[{dims}]", declared, where)
+    return typed
+
+
+def _misfit(name: str, found: str, declared: InputType, where: str) -> UserError:
+    kept = f", kept as {_bits_of(declared.dtype)}" if _is_foreign(declared.dtype) else ""
+    return UserError(
+        f"{where}: input {name!r} is {found}, the program takes {declared}{kept};"
+        " give it in that type and shape"
+    )
+
+
+def _bits_of(dtype: np.dtype[Any]) -> str:
+    return f"uint{dtype.itemsize * 8}"
+
+
+def _typed(array: Tensor, dtype: np.dtype[Any]) -> Tensor | None:
+    """The array as the dtype, or None: bits and raw bytes of its width are taken for what numpy lacks."""
+    if dtype.kind == "U":
+        return array if array.dtype.kind == "U" else None
+    if _is_foreign(dtype):
+        if array.dtype == dtype:
+            return array
+        raw = array.dtype.kind == "u" or (array.dtype.kind == "V" and array.dtype.fields is None)
+        if not raw or array.dtype.itemsize != dtype.itemsize:
+            return None
+        native = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+        return native.view(dtype).reshape(array.shape)
+    if array.dtype.newbyteorder("=") != dtype:
+        return None
+    return array.astype(dtype, copy=False)
+
+
+def _fits_shape(found: tuple[int, ...], declared: Shape | None) -> bool:
+    """Whether rank and static sizes agree; a symbolic dim takes any size."""
+    if declared is None:
+        return True
+    if len(found) != len(declared):
+        return False
+    return all(not isinstance(want, int) or size == want for size, want in zip(found, declared, strict=True))

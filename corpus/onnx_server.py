@@ -1,0 +1,46 @@
+"""The process in which onnx's checker and shape inference run, since they die on some models.
+
+Started as a script with a socket as its standard input. A request is a byte for what to do, eight for the
+length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
+It ends with its input.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+INFER, CHECK, STRICT = b"i", b"c", b"s"
+OK, FAILED = b"+", b"-"
+_MEMORY = 4 << 30
+
+
+def main() -> None:
+    """Serve until the other end closes."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    with socket.socket(fileno=0) as connection, connection.makefile("rwb") as stream:
+        while what := stream.read(1):
+            kind, body = answer(what, stream.read(int.from_bytes(stream.read(8), "little")))
+            stream.write(kind + len(body).to_bytes(8, "little") + body)
+            stream.flush()
+
+
+def answer(what: bytes, model: bytes) -> tuple[bytes, bytes]:
+    """The inferred model, or nothing when the checker or strict inference accepts it."""
+    from onnx import checker, shape_inference
+
+    try:
+        if what == INFER:
+            return OK, shape_inference.infer_shapes(model, data_prop=True).SerializeToString()
+        if what == STRICT:
+            shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
+        else:
+            checker.check_model(model)
+    except Exception as error:  # whatever onnx throws is the answer; nothing of ours runs in here
+        return FAILED, (str(error) or type(error).__name__).encode(errors="replace")
+    return OK, b""
+
+
+if __name__ == "__main__":
+    main()
