@@ -1,0 +1,83 @@
+"""Large contents beside the database, each named by its own SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+CHUNK = 1 << 20
+Filler = Callable[[BinaryIO], object]
+
+
+class Blobs:
+    """A folder of files named by their contents: written once, never changed.
+
+    A blob is on disk in full (temporary file, fsync, rename, fsync of the folder) before anything may
+    refer to it, so a kill at any moment leaves at most an unused blob or a temporary file.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, digest: str) -> Path:
+        return self.root / digest[:2] / digest
+
+    def put(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        if not self.path(digest).exists():
+            self._write(digest, lambda file: file.write(content))
+        return digest
+
+    def put_file(self, source: Path) -> str:
+        """Copy a file in without ever holding it in memory."""
+        digest = digest_file(source)
+        if not self.path(digest).exists():
+            with source.open("rb") as opened:
+                self._write(digest, lambda file: shutil.copyfileobj(opened, file, CHUNK))
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        return self.path(digest).read_bytes()
+
+    def digests(self) -> Iterator[str]:
+        """Every blob there is, in order; temporary files left by a kill are passed over."""
+        for path in sorted(self.root.glob("??/*")):
+            if not path.name.startswith("."):
+                yield path.name
+
+    def is_intact(self, digest: str) -> bool:
+        path = self.path(digest)
+        return path.exists() and digest_file(path) == digest
+
+    def _write(self, digest: str, fill: Filler) -> None:
+        folder = self.path(digest).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self.path(digest))
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _sync_folder(folder)
+
+
+def digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

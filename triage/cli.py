@@ -1,0 +1,134 @@
+"""The command line `crux`: finds its commands in `triage.commands`, and answers for the exit codes.
+
+Nothing here or at the top of a command's file may import a framework, onnx, numpy or the store:
+`crux --help` has 300 ms of CPU time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import triage.commands
+from corpus.errors import UserError
+from triage.output import say
+
+HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
+OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def build() -> typer.Typer:
+    """The application with every command whose file stands in `triage/commands`."""
+    app = typer.Typer(
+        name="crux",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=HELP)(_common)
+    for module in pkgutil.iter_modules(triage.commands.__path__):
+        importlib.import_module(f"triage.commands.{module.name}").add_to(app)
+    return app
+
+
+def main() -> NoReturn:
+    """The console script."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One invocation's exit code: 0 and 1 are the command's own answer, the others are decided here."""
+    if not sys.platform.startswith("linux"):
+        say("crux: runs on Linux only (its sandbox needs Linux's processes)")
+        return USAGE
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _invoke(arguments)
+    except UserError as error:
+        say(f"crux: {' '.join(str(error).split())}")
+        return USAGE
+    except KeyboardInterrupt:
+        say("crux: interrupted; everything found so far is kept")
+        return INTERRUPTED
+    except Exception as error:
+        say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
+        return OWN_FAILURE
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    command: Any = typer.main.get_command(build())
+    try:
+        with command.make_context("crux", list(arguments)) as context:
+            return int(command.invoke(context) or OK)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "crux"
+        if len(arguments) == 0:
+            typer.echo(error.format_message())
+        else:
+            say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
+        return USAGE
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"crux {version('tensorcrux')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version),
+]
+
+
+def _common(version: Version = False) -> None:
+    """Options before the command."""
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _write_log() -> Path:
+    """Keep the current exception's traceback in a file of its own."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    name = f"failure-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for folder in (state / "crux", Path("/tmp")):
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"crux {' '.join(sys.argv[1:])}\n\n{traceback.format_exc()}")
+        except OSError:
+            continue
+        return path
+    return Path("(nowhere: no folder could be written)")
+
+
+if __name__ == "__main__":
+    main()

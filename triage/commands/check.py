@@ -1,0 +1,53 @@
+"""`crux check`: one verdict for each case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Cases = Annotated[
+    list[str], typer.Argument(metavar="CASE…", help="Files, case folders, ids, or - for JSON lines.")
+]
+Repeat = Annotated[int, typer.Option("--repeat", help="Judge each case this many times.", min=1)]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("check")(as_command(CaseOptions, check))
+
+
+def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
+    """Judge cases; exit code 1 when one of them shows a bug.
+
+    Example: crux check model.onnx --target ort
+    """
+    single = len(cases) == 1 and cases != ["-"]
+    documents = emit(_verdicts(options, cases, repeat), as_json=options.json, show=_show, single=single)
+    return 1 if any(document["bug"] for document in documents) else 0
+
+
+def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
+    from triage.judging import Judges
+    from triage.sources import open_cases
+    from triage.verdicts import judge_often, keep
+
+    with Judges(options) as judges:
+        for word, case in open_cases(words, options):
+            assert case.target is not None
+            verdict, document = judge_often(judges.of(case.target), case, repeat)
+            if verdict.is_bug and options.db:
+                document["id"] = keep(options.db, case, verdict)
+            yield {"case": word, **document}
+
+
+def _show(documents: list[Document]) -> Table:
+    columns = ("case", "outcome", "phase", "what was seen")
+    rows = [(each["case"], each["outcome"], each["phase"], each["title"]) for each in documents]
+    return table(columns, rows)

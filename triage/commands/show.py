@@ -1,0 +1,64 @@
+"""`crux show`: a case in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("show")(as_command(CaseOptions, show))
+
+
+def show(options: CaseOptions, case: Case) -> int:
+    """Print a case: its operators, its graph as text, its inputs.
+
+    Example: crux show C0001
+    """
+    emit(_documents(options, case), as_json=options.json, show=_show, single=True)
+    return 0
+
+
+def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
+    from corpus.formats.onnx import measure, parse
+
+    from triage.listing import describe_value, list_model
+    from triage.sources import open_one
+
+    case = open_one(word, options)
+    model = parse(case.program)
+    size = measure(model)
+    yield {
+        "case": word,
+        "case_id": case.case_id,
+        "format": case.format,
+        "target": str(case.target or ""),
+        "origin": case.origin,
+        "nodes": size.nodes,
+        "function_nodes": size.function_nodes,
+        "bytes": size.bytes,
+        "ops": list(size.ops),
+        "notes": list(case.notes),
+        "inputs": {name: describe_value(value) for name, value in case.inputs.items()},
+        "text": list_model(model),
+    }
+
+
+def _show(documents: list[Document]) -> RenderableType:
+    from rich.text import Text
+
+    (case,) = documents
+    facts = [f"case    {case['case_id']}", f"target  {case['target']}", f"origin  {case['origin']}"]
+    facts += [f"size    {case['nodes']} nodes, {case['bytes']} bytes"]
+    values = [f"  {name} = {text}" for name, text in case["inputs"].items()]
+    return Text("\n".join([*facts, "", case["text"], "", "inputs:", *values, *case["notes"]]))

@@ -1,0 +1,54 @@
+"""Verdicts as JSON: what the store keeps of a verdict, without the runs' output values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oracles.run import Run
+from oracles.verdict import Symptom, Verdict
+
+MOST_TEXT = 64 * 1024
+"""Characters kept of one message or trace; an optimiser can print a whole graph into its exception."""
+
+
+def symptom_document(symptom: Symptom) -> dict[str, str]:
+    return {
+        "outcome": symptom.outcome.value,
+        "phase": symptom.phase.value,
+        "kind": symptom.kind,
+        "site": symptom.site,
+        "message": symptom.message,
+    }
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    return {
+        "config": run.config.label,
+        "status": run.status.value,
+        "phase": run.phase.value,
+        "error": run.error,
+        "message": clip(run.message),
+        "trace": clip(run.trace),
+        "signal": run.signal,
+        "frames": [[frame.library, frame.offset, frame.function] for frame in run.frames],
+        "cpu_seconds": round(run.cpu_seconds, 3),
+    }
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "outcome": verdict.outcome.value,
+        "phase": verdict.phase.value,
+        "title": verdict.title,
+        "symptom": symptom_document(verdict.symptom) if verdict.symptom else None,
+        "notes": list(verdict.notes),
+        "runs": [run_document(run) for run in verdict.runs],
+    }
+
+
+def clip(text: str) -> str:
+    """The text, or its beginning and end when it is longer than the store wants to keep."""
+    if len(text) <= MOST_TEXT:
+        return text
+    half = MOST_TEXT // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

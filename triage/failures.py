@@ -1,0 +1,164 @@
+"""Failures in the store: kept at once when they are found, pointed at their reduced case later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from oracles.signature import Signature
+
+from corpus.case import Case
+from oracles.verdict import Verdict
+from triage.clusters import assign, move
+from triage.evidence import verdict_document
+from triage.names import cluster_name, failure_name
+from triage.store import Row, Store, dump, now
+
+NEW = "new"
+REDUCED = "reduced"
+DUPLICATE = "duplicate"
+UNREDUCIBLE = "unreducible"
+"""A failure's status: waits for reduction, reduced, one too many of its kind, or did not show again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    id: int
+    case_id: str
+    target: str
+    outcome: str
+    title: str
+    symptom: str
+    signature: str
+    cluster: int
+    status: str
+    reduced_case: str | None
+    seen: int
+
+    @property
+    def name(self) -> str:
+        return failure_name(self.id)
+
+    @property
+    def cluster_name(self) -> str:
+        return cluster_name(self.cluster)
+
+    @property
+    def best_case(self) -> str:
+        return self.reduced_case or self.case_id
+
+
+COLUMNS = "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen"
+
+
+def record_failure(
+    store: Store, case: Case, verdict: Verdict, signature: Signature, *, run: int | None = None
+) -> Failure:
+    """Keep a failing case with its verdict; the same case on the same target is counted, not kept twice."""
+    case_id = store.add_case(case)
+    target = str(case.target or "")
+    with store.transaction():
+        sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
+        known = store.row(sql, (case_id, target))
+        if known:
+            number = int(known["id"])
+            store.write("UPDATE failures SET seen = seen + 1, last_seen = ? WHERE id = ?", (now(), number))
+        else:
+            number = _insert(store, case_id, target, verdict, signature, run)
+        store.write("INSERT OR IGNORE INTO origins VALUES (?, ?)", (number, case.origin or case_id))
+    return get_failure(store, number)
+
+
+def get_failure(store: Store, number: int) -> Failure:
+    row = store.row(f"SELECT {COLUMNS} FROM failures WHERE id = ?", (number,))
+    assert row is not None
+    return Failure(**row)
+
+
+def list_failures(store: Store, *, cluster: int | None = None, status: str | None = None) -> list[Failure]:
+    """The failures, oldest first; of one cluster or status only when that is given."""
+    wanted = {"cluster": cluster, "status": status}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
+    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id", tuple(given.values()))
+    return [Failure(**row) for row in rows]
+
+
+def origins(store: Store, number: int) -> list[str]:
+    rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
+    return [str(row["origin"]) for row in rows]
+
+
+def verdict_of(store: Store, number: int) -> dict[str, Any]:
+    row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
+    assert row is not None
+    document: dict[str, Any] = json.loads(row["verdict"])
+    return document
+
+
+def record_reduction(
+    store: Store,
+    failure: Failure,
+    reduced: Case,
+    verdict: Verdict,
+    signature: Signature,
+    document: Mapping[str, Any],
+) -> Failure:
+    """Point a failure at its reduced case, whose signature says to which cluster it belongs."""
+    case_id = store.add_case(reduced)
+    with store.transaction():
+        cluster = assign(store, signature, verdict.title, reduced=True, inside=failure.cluster)
+        store.write(
+            "UPDATE failures SET reduced_case = ?, signature = ?, title = ?, verdict = ?, status = ?"
+            " WHERE id = ?",
+            (case_id, signature.digest, verdict.title, dump(verdict_document(verdict)), REDUCED, failure.id),
+        )
+        move(store, failure.id, cluster, "the reduced case's signature")
+        _keep_reduction(store, failure, case_id, REDUCED, document)
+    return get_failure(store, failure.id)
+
+
+def set_aside(store: Store, failure: Failure, status: str, document: Mapping[str, Any]) -> None:
+    """Say why a failure is not going to be reduced: its status, with the circumstances."""
+    with store.transaction():
+        store.write("UPDATE failures SET status = ? WHERE id = ?", (status, failure.id))
+        _keep_reduction(store, failure, None, status, document)
+
+
+def reduction_of(store: Store, number: int) -> dict[str, Any]:
+    """What the last reduction of a failure said of itself; empty when there was none."""
+    sql = "SELECT document FROM reductions WHERE failure = ? AND status = ? ORDER BY id DESC LIMIT 1"
+    row: Row | None = store.row(sql, (number, REDUCED))
+    return dict(json.loads(row["document"])) if row else {}
+
+
+def _insert(
+    store: Store, case_id: str, target: str, verdict: Verdict, signature: Signature, run: int | None
+) -> int:
+    cluster = assign(store, signature, verdict.title, reduced=False)
+    values = {
+        "case_id": case_id,
+        "target": target,
+        "run": run,
+        "outcome": verdict.outcome.value,
+        "title": verdict.title,
+        "symptom": str(verdict.symptom or ""),
+        "verdict": dump(verdict_document(verdict)),
+        "signature": signature.digest,
+        "cluster": cluster,
+        "status": NEW,
+        "first_seen": now(),
+        "last_seen": now(),
+    }
+    number = store.insert("failures", values)
+    store.log("found", failure_name(number), case=case_id, cluster=cluster_name(cluster))
+    return number
+
+
+def _keep_reduction(
+    store: Store, failure: Failure, case_id: str | None, status: str, document: Mapping[str, Any]
+) -> None:
+    values = {"failure": failure.id, "reduced_case": case_id, "status": status}
+    store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})

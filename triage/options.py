@@ -1,0 +1,116 @@
+"""The options that commands share, each declared once, and the step from a typed function to a command."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.judge import Judge
+
+PANEL = "Common options"
+DEFAULT_DATABASE = Path("crux.db")
+WALL_PER_CPU = 3
+
+
+def _option(*names: str, text: str, **settings: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What every command takes."""
+
+    db: Annotated[Path | None, _option("--db", text="The database. (default: ./crux.db)")] = None
+    json: Annotated[bool, _option("--json", text="One JSON document on stdout.")] = False
+
+    @property
+    def database(self) -> Path:
+        return self.db or DEFAULT_DATABASE
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOptions(StoreOptions):
+    """What every command that runs cases takes as well."""
+
+    inputs: Annotated[Path | None, _option("--inputs", text="An .npz with the case's inputs.")] = None
+    target: Annotated[
+        str | None,
+        _option("--target", text="Such as ort or ort@opt=basic. (default: the case's own, or ort)"),
+    ] = None
+    jobs: Annotated[int, _option("-j", "--jobs", text="Worker processes.", min=1)] = 1
+    seed: Annotated[
+        int | None, _option("--seed", text="For values and programs. (default: 0, or where fuzzing stopped)")
+    ] = None
+    timeout: Annotated[float, _option("--timeout", text="CPU seconds that one run may take.", min=0.1)] = 20.0
+    memory: Annotated[int, _option("--memory", text="MB of memory that one run may take.", min=64)] = 8192
+    rtol: Annotated[float, _option("--rtol", text="Relative tolerance between values.", min=0.0)] = 1e-2
+    atol: Annotated[float, _option("--atol", text="Absolute tolerance between values.", min=0.0)] = 1e-3
+    accept_invalid: Annotated[
+        bool, _option("--accept-invalid", text="Judge models that the checker and the target reject, too.")
+    ] = False
+    trust: Annotated[
+        bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
+    ] = False
+
+    def target_of(self, case_target: Target | None) -> Target:
+        """What was asked for, else what the case brings along, else `ort`."""
+        from corpus.target import Target
+        from oracles.backends import find_backend
+
+        target = Target.parse(self.target) if self.target else case_target or Target("ort")
+        find_backend(target.backend)
+        return target
+
+    def judge(self, target: Target, *, lower_levels: bool = True) -> Judge:
+        from oracles.judge import Judge
+        from oracles.run import Limits
+
+        limits = Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
+        return Judge(
+            target,
+            limits=limits,
+            rtol=self.rtol,
+            atol=self.atol,
+            accept_invalid=self.accept_invalid,
+            lower_levels=lower_levels,
+        )
+
+
+def as_command(options: type[StoreOptions], function: Callable[..., int]) -> Callable[..., int]:
+    """A function of (options, its own parameters) as one of all these parameters, for typer to read.
+
+    The function's result is the exit code.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    _, *own = inspect.signature(function).parameters.values()
+    own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
+    shared = _parameters(options)
+
+    @functools.wraps(function)
+    def command(**given: Any) -> int:
+        chosen = options(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        return function(chosen, **given)
+
+    every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
+    vars(command).pop("__wrapped__")
+    command.__annotations__ = {}
+    vars(command)["__signature__"] = inspect.Signature(every)
+    return command
+
+
+def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
+    hints = get_type_hints(options, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
+        for field in dataclasses.fields(options)
+    ]

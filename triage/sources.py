@@ -1,0 +1,67 @@
+"""Where a command's cases come from: files and folders, ids of the database, JSON lines on stdin."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from corpus.load import open_case
+
+from corpus.case import Case
+from corpus.errors import UserError
+from triage.names import find_case, is_name
+from triage.options import CaseOptions
+from triage.store import open_existing
+
+STDIN = "-"
+KEYS = ("case", "path", "id")
+"""The members of a JSON object on stdin that may name its case, the first one there counts."""
+
+
+def open_cases(words: Sequence[str], options: CaseOptions) -> Iterator[tuple[str, Case]]:
+    """Each case with the word that named it, its target settled; raises `UserError`."""
+    for word in words:
+        for name in _lines() if word == STDIN else (word,):
+            yield name, open_one(name, options)
+
+
+def open_one(word: str, options: CaseOptions) -> Case:
+    """The case that a path or an id names; a path that exists goes first."""
+    path = Path(word)
+    if path.exists() or not is_name(word):
+        case = open_case(
+            path,
+            inputs=options.inputs,
+            seed=options.seed or 0,
+            memory_bytes=options.memory << 20,
+            trust=options.trust,
+        )
+    else:
+        with open_existing(options.database) as store:
+            case = store.load_case(find_case(store, word))
+    return replace(case, target=options.target_of(case.target))
+
+
+def _lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin, start=1):
+        if line.strip():
+            yield _name_in(line, f"stdin, line {number}")
+
+
+def _name_in(line: str, where: str) -> str:
+    try:
+        document: Any = json.loads(line)
+    except ValueError as error:
+        raise UserError(
+            f"{where}: not JSON ({error}); write a path or an id in quotes on each line"
+        ) from None
+    found = document
+    if isinstance(document, dict):
+        found = next((document[key] for key in KEYS if key in document), None)
+    if not isinstance(found, str):
+        raise UserError(f"{where}: names no case; write a string, or an object with one of {', '.join(KEYS)}")
+    return found

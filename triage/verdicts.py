@@ -1,0 +1,42 @@
+"""Verdicts for the command line: a case judged once or often, and the failing one kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from oracles.signature import signature
+
+from corpus.case import Case
+from oracles.judge import Judge
+from oracles.verdict import Verdict
+from triage.failures import record_failure
+from triage.store import Store
+
+
+def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
+    """The verdict that counts, and its document: the first that shows a bug, else the first.
+
+    Repeated judging also says how often that symptom came.
+    """
+    verdicts = [judge.verdict(case) for _ in range(repeat)]
+    chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
+    document: dict[str, Any] = {
+        "outcome": chosen.outcome.value,
+        "phase": chosen.phase.value,
+        "symptom": str(chosen.symptom or ""),
+        "title": chosen.title,
+        "bug": chosen.is_bug,
+        "target": str(judge.target),
+        "notes": list(chosen.notes),
+    }
+    if repeat > 1:
+        same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
+        document |= {"repeats": repeat, "same": same}
+    return chosen, document
+
+
+def keep(database: Path, case: Case, verdict: Verdict) -> str:
+    """Store a failing case; the failure's name."""
+    with Store(database) as store:
+        return record_failure(store, case, verdict, signature(verdict, None, None)).name
