@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from dataclasses import dataclass
 
@@ -12,9 +11,6 @@ from oracles.native_frames import frames_of, parse_evidence
 from oracles.processes import End, Worker
 from oracles.run import Config, Phase, Run, Status
 
-OUT_OF_MEMORY = re.compile(
-    r"std::bad_alloc|MemoryError|Failed to allocate memory|cannot allocate memory", re.I
-)
 CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
 
@@ -74,7 +70,7 @@ def status_of(number: int, stderr: str, *, waited: bool, garbled: bool) -> Statu
         return Status.TIMEOUT
     if garbled:
         return Status.CRASH
-    if number == signal.SIGKILL or (number == signal.SIGABRT and OUT_OF_MEMORY.search(stderr)):
+    if number == signal.SIGKILL or (number == signal.SIGABRT and worker.OUT_OF_MEMORY.search(stderr)):
         return Status.OUT_OF_MEMORY
     return Status.CRASH
 

@@ -153,9 +153,7 @@ class Sandbox:
         if "path" not in header:
             buffers.append(job.program)
             header["size"] = len(job.program)
-        header["inputs"] = [
-            [name, worker.encode(to_wire(value), buffers)] for name, value in job.inputs.items()
-        ]
+        header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
         header["configs"] = [
             [start + index, {**dict(config.settings), "log": job.collect_log}]
             for index, config in enumerate(job.configs[start:])
@@ -237,20 +235,8 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
     )
 
 
-def to_wire(value: Value) -> Any:
-    """A value as the worker's protocol has it: ml_dtypes' arrays as (type name, bits)."""
-    if value is None:
-        return None
-    if isinstance(value, list):
-        return [to_wire(item) for item in value]
-    name = value.dtype.name
-    if name not in worker.BITS:
-        return value
-    return name, np.ascontiguousarray(value).view(worker.BITS[name]).reshape(value.shape)
-
-
 def from_wire(value: Any) -> Any:
-    """The reverse of `to_wire`; strings become numpy `U`."""
+    """A value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
     if isinstance(value, list):
         return [from_wire(item) for item in value]
     if isinstance(value, tuple):

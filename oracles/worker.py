@@ -21,6 +21,7 @@ import importlib.util
 import json
 import mmap
 import os
+import re
 import resource
 import select
 import shutil
@@ -47,6 +48,9 @@ PHASES = ("import", "optimise", "codegen", "execute")
 EVIDENCE = 200
 TRACE = 201
 LOG_LIMIT = 8 << 20
+OUT_OF_MEMORY = re.compile(
+    r"std::bad_alloc|MemoryError|(failed to|cannot|can't) allocate memory", re.IGNORECASE
+)
 BITS = {
     "bfloat16": "uint16",
     "float8_e4m3fn": "uint8",
@@ -128,6 +132,8 @@ def encode(value: Any, buffers: list[Any]) -> Any:
     if isinstance(value, dict):
         return encode([np.asarray(list(value)), np.asarray(list(value.values()))], buffers)
     name, data = value if isinstance(value, tuple) else ("", np.asarray(value))
+    if not name and data.dtype.name in BITS:
+        name, data = data.dtype.name, data.view(BITS[data.dtype.name])
     shape = list(data.shape)
     if data.dtype.kind in "OUS":
         text = json.dumps([str(item) for item in data.ravel().tolist()]).encode()
@@ -343,15 +349,15 @@ def attempt(
     try:
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
         outputs = backend.run(job["program"], feeds, settings, job["outputs"], marker.enter)
-    except MemoryError as error:
-        return failure("out-of-memory", error), {}
     except BaseException as error:
-        return failure("exception", error), {}
+        return failure(error), {}
     return {"status": "ok"}, outputs
 
 
-def failure(status: str, error: BaseException) -> dict[str, Any]:
+def failure(error: BaseException) -> dict[str, Any]:
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
+    status = "out-of-memory" if is_memory else "exception"
     return {"status": status, "error": type(error).__name__, "message": str(error), "trace": trace}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -54,6 +54,11 @@ ELEMENTS = {
 WIDTHS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 """Bits of the types that are packed several to a byte."""
 
+CODES = {name: code for name, (code, _) in ELEMENTS.items()}
+NAMES = {code: name for name, code in CODES.items()}
+STRANGE = frozenset(list(ELEMENTS)[list(ELEMENTS).index("bfloat16") :])
+STRANGE_TYPES = frozenset(ELEMENTS[name][1] for name in STRANGE)
+
 core: Any = None
 
 
@@ -65,30 +70,43 @@ def load() -> str:
 
     core = onnxruntime_pybind11_state
     onnxruntime.set_default_logger_severity(4)
-    run(_identity_model(), {"x": _numpy().zeros(1, "float32")}, {"level": "all"}, None, lambda phase: None)
+    ones = _numpy().ones(1, "float32")
+    run(small_model("Neg", {"x": (1, "tensor")}), {"x": ones}, {}, None, lambda phase: None)
     return str(onnxruntime.__version__)
 
 
 def run(
-    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Any
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Load, initialise and run one model (bytes or a path); `enter` is told the phase before each."""
-    level = settings.get("level", "all")
-    options = session_options(settings)
-    session = core.InferenceSession(options, program, isinstance(program, str), False)
-    if level != "none":
+    """Load, initialise and run one model (bytes or a path); `enter` is told of each phase when it begins.
+
+    Settings: `level` (of `LEVELS`), `disabled_optimizers`, `providers`, `threads`, `log`. What fails before
+    the first optimiser can have run is of the import.
+    """
+    session = core.InferenceSession(session_options(settings), program, isinstance(program, str), False)
+    if settings.get("level") != "none":
         enter("optimise")
-    names = list(settings.get("providers") or ["CPUExecutionProvider"])
-    session.initialize_session(names, [{} for _ in names], set(settings.get("disabled") or ()))
+    providers = available(settings.get("providers") or ["CPUExecutionProvider"])
+    session.initialize_session(
+        providers, [{} for _ in providers], set(settings.get("disabled_optimizers") or ())
+    )
     enter("execute")
-    found = {node.name: node.type for node in session.outputs_meta}
-    wanted = list(found) if outputs is None else list(outputs)
-    if is_plain(inputs, [found.get(name, "") for name in wanted]):
+    types = {node.name: node.type for node in session.outputs_meta}
+    wanted = list(types if outputs is None else outputs)
+    if is_plain(inputs.values(), [types.get(name, "") for name in wanted]):
         values = session.run(wanted, inputs, None)
     else:
         feeds = {name: to_ortvalue(value) for name, value in inputs.items() if value is not None}
         values = [from_ortvalue(value) for value in session.run_with_ort_values(feeds, wanted, None)]
-    return {wanted[index]: value for index, value in enumerate(values)}
+    return {name: values[index] for index, name in enumerate(wanted)}
+
+
+def available(providers: list[str]) -> list[str]:
+    """The providers, which onnxruntime would leave out without a word when its build lacks them."""
+    for name in providers:
+        if name not in core.get_available_providers():
+            raise RuntimeError(f"{name} is not available in this build of onnxruntime")
+    return list(providers)
 
 
 def session_options(settings: dict[str, Any]) -> Any:
@@ -101,43 +119,48 @@ def session_options(settings: dict[str, Any]) -> Any:
     return options
 
 
-def is_plain(inputs: dict[str, Any], types: list[str]) -> bool:
+# Values that numpy cannot hold
+
+
+def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
     """Whether numpy can hold every input and output, so that the usual call does."""
-    strange = {
-        text for name, (_, text) in ELEMENTS.items() if name not in ("str", "bool") and not _is_numpy(name)
-    }
-    return not (
-        any(_is_bits(value) for value in inputs.values()) or any(_inner(text) in strange for text in types)
-    )
+    return not any(map(_has_bits, inputs)) and not any(text in STRANGE_TYPES for text in types)
 
 
-def _inner(text: str) -> str:
-    match = re.search(r"tensor\(\w+\)", text)
-    return match.group() if match else text
-
-
-def _is_numpy(name: str) -> bool:
-    return name in ("float16", "float32", "float64") or bool(re.fullmatch(r"u?int(8|16|32|64)", name))
-
-
-def _is_bits(value: Any) -> bool:
-    return isinstance(value, tuple) or (isinstance(value, list) and any(_is_bits(item) for item in value))
+def _has_bits(value: Any) -> bool:
+    return isinstance(value, tuple) or (isinstance(value, list) and any(map(_has_bits, value)))
 
 
 def to_ortvalue(value: Any) -> Any:
+    """Strings and sequences are made by small models of their own: the interface makes none."""
     np = _numpy()
+    if isinstance(value, list):
+        return _sequence(value)
     name, data = value if isinstance(value, tuple) else (value.dtype.name, value)
+    if name == "object":
+        return run_small(small_model("Identity", {}, constant=data), {})
     if name in WIDTHS:
         data = pack(data, WIDTHS[name])
-    return core.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(data), ELEMENTS[name][0])
+    return core.OrtValue.ortvalue_from_numpy_with_onnx_type(np.require(data, requirements="C"), CODES[name])
+
+
+def _sequence(items: list[Any]) -> Any:
+    values = {f"x{index}": to_ortvalue(item) for index, item in enumerate(items)}
+    if not values:
+        return run_small(small_model("SequenceEmpty", {}), {})
+    kinds = {name: (value.element_type(), "tensor") for name, value in values.items()}
+    return run_small(small_model("SequenceConstruct", kinds), values)
 
 
 def from_ortvalue(value: Any) -> Any:
-    """An array, or (type, bits) for the types that numpy cannot hold, read where the value lies."""
+    """An array, a list, or (type, bits) for the types that numpy cannot hold, read where the value lies."""
     np = _numpy()
-    number = value.element_type()
-    name = next(name for name, (code, _) in ELEMENTS.items() if code == number)
-    if name == "str" or name == "bool" or _is_numpy(name):
+    if not value.has_value():
+        return None
+    if value.is_tensor_sequence():
+        return _items(value)
+    name = NAMES[value.element_type()]
+    if name not in STRANGE:
         return value.numpy()
     shape = tuple(value.shape())
     size = value.tensor_size_in_bytes() if all(shape) else 0
@@ -145,6 +168,15 @@ def from_ortvalue(value: Any) -> Any:
     if name in WIDTHS:
         raw = unpack(raw, WIDTHS[name], int(np.prod(shape)))
     return name, raw.view("uint16" if name == "bfloat16" else "uint8").reshape(shape)
+
+
+def _items(value: Any) -> list[Any]:
+    np = _numpy()
+    code = value.element_type()
+    count = int(run_small(small_model("SequenceLength", {"x": (code, "sequence")}), {"x": value}).numpy())
+    at = small_model("SequenceAt", {"x": (code, "sequence"), "i": (CODES["int64"], "tensor")})
+    places = (to_ortvalue(np.array(index, dtype="int64")) for index in range(count))
+    return [from_ortvalue(run_small(at, {"x": value, "i": place})) for place in places]
 
 
 def pack(data: Any, width: int) -> Any:
@@ -165,6 +197,46 @@ def unpack(raw: Any, width: int, count: int) -> Any:
     return np.stack(places, axis=1).reshape(-1)[:count].copy()
 
 
+# Small models, encoded by hand: the worker has no `onnx`
+
+
+def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
+    session = core.InferenceSession(session_options({"level": "none"}), program, False, False)
+    session.initialize_session(["CPUExecutionProvider"], [{}], set())
+    return session.run_with_ort_values(feeds, ["y"], None)[0]
+
+
+def small_model(operator: str, inputs: dict[str, tuple[int, str]], *, constant: Any = None) -> bytes:
+    """`y = operator(inputs…)`; an input is (element type, `tensor` or `sequence`), `constant` an array of str."""
+    names = [*inputs, *([] if constant is None else ["c"])]
+    node = (
+        b"".join(_field(1, name.encode()) for name in names) + _field(2, b"y") + _field(4, operator.encode())
+    )
+    graph = _field(1, node) + _field(2, b"g") + _field(12, _field(1, b"y"))
+    for name, (code, kind) in inputs.items():
+        tensor = _field(1, _number(1, code))
+        kind_of = tensor if kind == "tensor" else _field(4, _field(1, tensor))
+        graph += _field(11, _field(1, name.encode()) + _field(2, kind_of))
+    if constant is not None:
+        dims = b"".join(_number(1, size) for size in constant.shape)
+        texts = b"".join(_field(6, text.encode("utf-8", "surrogatepass")) for text in constant.reshape(-1))
+        graph += _field(5, dims + _number(2, CODES["str"]) + texts + _field(8, b"c"))
+    return _number(1, 8) + _field(7, graph) + _field(8, _number(2, 14))
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    more = value >> 7
+    return bytes([value & 127 | (128 if more else 0)]) + (_varint(more) if more else b"")
+
+
 def tables() -> list[list[Any]]:
     """Which kernels there are: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
     rows = []
@@ -181,58 +253,106 @@ def _numpy() -> Any:
     return numpy
 
 
-def _identity_model() -> bytes:
-    """`y = Identity(x)` of one float, encoded by hand: the worker has no `onnx`."""
-    node = b"\x0a\x01x\x12\x01y\x22\x08Identity"
-    graph = _field(1, node) + _field(2, b"g") + _field(11, _typed(b"x")) + _field(12, _typed(b"y"))
-    return b"\x08\x08" + _field(7, graph) + _field(8, b"\x10\x0d")
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(data)]) + data
-
-
-def _typed(name: bytes) -> bytes:
-    dims = _field(2, _field(1, b"\x08\x01"))
-    return _field(1, name) + _field(2, _field(1, b"\x08\x01" + dims))
-
-
 # In crux
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Un-optimised, all optimisations, then the levels between."""
+    """Un-optimised, the level of `@opt=` (all), then the lower ones.
+
+    Settings: `@opt=LEVEL`, `@threads=N` (one within an operator), `@disabled_optimizers=NAME,NAME`.
+    """
+    from corpus.errors import UserError
     from oracles.run import Config
 
-    providers = provider_names(target.device)
-    shared = (("providers", providers), ("threads", int(target.get("threads", "1"))))
-    return tuple(Config(level, (("level", level), *shared)) for level in ("none", "all", "basic", "extended"))
+    order = ("all", "layout", "extended", "basic")
+    level = target.get("opt", "all")
+    if level not in order:
+        raise UserError(f"target {target}: @opt= is one of {', '.join(order)}")
+    if not target.get("threads", "1").isdigit():
+        raise UserError(f"target {target}: @threads= is a number")
+    lower = [name for name in order[order.index(level) + 1 :] if name != "layout"]
+    shared: tuple[tuple[str, str | int | tuple[str, ...]], ...] = (
+        ("providers", provider_names(target.device)),
+        ("threads", int(target.get("threads", "1"))),
+        ("disabled_optimizers", tuple(name for name in target.get("disabled_optimizers").split(",") if name)),
+    )
+    return tuple(Config(name, (("level", name), *shared)) for name in ("none", level, *reversed(lower)))
+
+
+PROVIDERS = {
+    "cuda": "CUDA",
+    "tensorrt": "Tensorrt",
+    "dnnl": "Dnnl",
+    "openvino": "OpenVINO",
+    "xnnpack": "Xnnpack",
+}
 
 
 def provider_names(device: str) -> tuple[str, ...]:
+    """The execution providers of a target's device, in order of preference."""
     if device == "cpu":
         return ("CPUExecutionProvider",)
-    known = {
-        "cuda": "CUDA",
-        "tensorrt": "Tensorrt",
-        "dnnl": "Dnnl",
-        "openvino": "OpenVINO",
-        "xnnpack": "Xnnpack",
-    }
-    name = known.get(device, device)
-    full = name if name.endswith("ExecutionProvider") else f"{name}ExecutionProvider"
-    return (full, "CPUExecutionProvider")
+    name = PROVIDERS.get(device, device).removesuffix("ExecutionProvider")
+    return (f"{name}ExecutionProvider", "CPUExecutionProvider")
 
 
 CLASSES = (
-    ("unsupported", re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|No Op registered for")),
-    ("out-of-memory", re.compile(r"std::bad_alloc|Failed to allocate memory|bad allocation")),
+    (
+        "out-of-memory",
+        (
+            r"std::bad_alloc",
+            r"Failed to allocate memory",
+        ),
+    ),
+    (
+        "unsupported",
+        (
+            r"\bNOT_IMPLEMENTED\b",
+            r"Could not find an implementation for",
+            r"No Op registered for",
+            r"is not a registered function/op",
+            r"ONNX Runtime only \*guarantees\* support",
+            r"Unsupported model IR version",
+            r"is not currently registered or supported",
+            r"is not available in this build",
+            r"Unknown Provider Type",
+        ),
+    ),
+    (
+        "invalid-input",
+        (
+            r"Integer (division|modulo) by zero",
+            r"Divide by zero",
+            r"indices element out of data bounds",
+            r"Out of range value in index tensor",
+            r"invalid index",
+            r"(index|Index value|position).{0,40}(out of (bounds|range)|is out of)",
+            r"Got invalid dimensions for input",
+            r"Invalid rank for input",
+            r"Unexpected input data type",
+            r"Invalid input name",
+            r"Missing Input",
+        ),
+    ),
 )
+"""What messages say of themselves, in this order."""
+
+PATTERNS = tuple((name, re.compile("|".join(texts))) for name, texts in CLASSES)
+NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(|Failed to find kernel for ([\w.]+?)\(")
 
 
 def classify(run: Run) -> str:
-    """What a failed run's message says of itself: "" when it may be a bug."""
-    return next((name for name, pattern in CLASSES if pattern.search(run.message)), "")
+    """What a failed run says of itself: "" when it may be a bug.
+
+    Of an optimised run whose baseline works, "unsupported" is a bug all the same: the optimiser made the
+    node that has no kernel.
+    """
+    if run.is_ok:
+        return ""
+    return next((name for name, pattern in PATTERNS if pattern.search(run.message)), "")
 
 
-__all__ = ["NAME", "PACKAGE", "classify", "configs", "load", "run", "tables"]
+def missing_kernel(run: Run) -> str:
+    """The operator that the message says has no kernel."""
+    match = NO_KERNEL.search(run.message)
+    return next((name for name in match.groups() if name), "") if match else ""
