@@ -1,0 +1,26 @@
+"""The operators, one file a family. A file here that names `OPERATORS` is found by itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from generators.spec import Operator
+
+
+@cache
+def all_operators() -> tuple[Operator, ...]:
+    """Every operator of every family, by name."""
+    found: dict[str, Operator] = {}
+    for module in sorted(info.name for info in iter_modules(__path__)):
+        for operator in import_module(f"{__name__}.{module}").OPERATORS:
+            if operator.name in found:
+                raise ValueError(f"two entries for {operator.name}")
+            found[operator.name] = operator
+    return tuple(found[name] for name in sorted(found))
+
+
+def find_operator(name: str) -> Operator:
+    """The entry of this name; raises KeyError."""
+    return {operator.name: operator for operator in all_operators()}[name]

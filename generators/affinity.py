@@ -1,0 +1,100 @@
+"""Which operator comes next: weights between classes of operators, as in the programs that people write.
+
+A compiler rewrites neighbours, so neighbours that it knows should meet more often than by chance: an
+activation after a linear operator, a chain of moves, a cast there and back. The weights know classes only;
+within a class every operator that takes the type is as likely as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from generators.draws import Draws
+from generators.ops import all_operators
+from generators.spec import Kind, Operator
+from generators.types import DType
+
+_WEIGHT: dict[Kind, float] = {
+    Kind.ACTIVATION: 1.2,
+    Kind.MATH: 1.2,
+    Kind.ARITHMETIC: 1.6,
+    Kind.COMPARE: 0.4,
+    Kind.LOGIC: 0.6,
+    Kind.REDUCE: 1.0,
+    Kind.LINEAR: 1.2,
+    Kind.POOL: 0.8,
+    Kind.NORM: 1.0,
+    Kind.LAYOUT: 1.4,
+    Kind.PAD: 0.4,
+    Kind.PART: 1.4,
+    Kind.CAST: 0.5,
+    Kind.QUANTISE: 0.6,
+    Kind.RECURRENT: 0.15,
+    Kind.RESAMPLE: 0.2,
+}
+
+_AFFINITY: dict[tuple[Kind | None, Kind], float] = {
+    (Kind.LINEAR, Kind.ACTIVATION): 4,
+    (Kind.LINEAR, Kind.ARITHMETIC): 3,
+    (Kind.LINEAR, Kind.NORM): 4,
+    (Kind.LINEAR, Kind.QUANTISE): 3,
+    (Kind.NORM, Kind.ACTIVATION): 3,
+    (Kind.NORM, Kind.LINEAR): 2,
+    (Kind.NORM, Kind.ARITHMETIC): 2,
+    (Kind.ACTIVATION, Kind.ACTIVATION): 3,
+    (Kind.ACTIVATION, Kind.LINEAR): 2,
+    (Kind.ACTIVATION, Kind.ARITHMETIC): 2,
+    (Kind.ACTIVATION, Kind.QUANTISE): 3,
+    (Kind.ARITHMETIC, Kind.ARITHMETIC): 3,
+    (Kind.ARITHMETIC, Kind.ACTIVATION): 2,
+    (Kind.MATH, Kind.ARITHMETIC): 2,
+    (Kind.MATH, Kind.MATH): 2,
+    (Kind.LAYOUT, Kind.LAYOUT): 3,
+    (Kind.LAYOUT, Kind.LINEAR): 4,
+    (Kind.LAYOUT, Kind.PART): 2,
+    (Kind.PART, Kind.PART): 2,
+    (Kind.PART, Kind.LAYOUT): 2,
+    (Kind.PAD, Kind.PAD): 3,
+    (Kind.PAD, Kind.LINEAR): 4,
+    (Kind.PAD, Kind.POOL): 8,
+    (Kind.POOL, Kind.LINEAR): 2,
+    (Kind.POOL, Kind.LAYOUT): 2,
+    (Kind.REDUCE, Kind.ARITHMETIC): 3,
+    (Kind.REDUCE, Kind.REDUCE): 2,
+    (Kind.REDUCE, Kind.LAYOUT): 2,
+    (Kind.CAST, Kind.CAST): 6,
+    (Kind.QUANTISE, Kind.QUANTISE): 8,
+    (Kind.QUANTISE, Kind.LINEAR): 3,
+    (Kind.QUANTISE, Kind.LAYOUT): 2,
+    (Kind.COMPARE, Kind.LOGIC): 4,
+    (Kind.LOGIC, Kind.LOGIC): 2,
+}
+
+
+@cache
+def operators_for(dtype: DType, rank: int, opset: int) -> Mapping[Kind, tuple[Operator, ...]]:
+    """The operators that take a value of this type into their focus, by class."""
+    found: dict[Kind, list[Operator]] = {}
+    for operator in all_operators():
+        if operator.takes(dtype, rank, opset):
+            found.setdefault(operator.kind, []).append(operator)
+    return {kind: tuple(found[kind]) for kind in Kind if kind in found}
+
+
+class Leaning:
+    """One program's own weights: swarm testing, each class made rarer, left alone or made likelier."""
+
+    def __init__(self, draws: Draws) -> None:
+        self.weights = {kind: weight * draws.pick((0.2, 1, 1, 4)) for kind, weight in _WEIGHT.items()}
+
+    def choose(
+        self, draws: Draws, producer: Kind | None, dtype: DType, rank: int, opset: int
+    ) -> Operator | None:
+        """An operator to put after a value of this type that came from a producer of this class."""
+        choices = operators_for(dtype, rank, opset)
+        if not choices:
+            return None
+        kinds = list(choices)
+        weights = [self.weights[kind] * _AFFINITY.get((producer, kind), 1.0) for kind in kinds]
+        return draws.pick(choices[draws.weighted(kinds, weights)])

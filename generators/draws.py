@@ -1,0 +1,50 @@
+"""The one source of randomness: the same draws from the same seed on any machine and Python."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+class Draws:
+    """A seeded stream; rests only on `Random.random` and `getrandbits`, which Python promises to keep."""
+
+    def __init__(self, seed: str) -> None:
+        source = random.Random(seed)
+        self.random = source.random
+        self._bits = source.getrandbits
+
+    def below(self, bound: int) -> int:
+        return int(self.random() * bound)
+
+    def between(self, low: int, high: int) -> int:
+        """An integer from `low` to `high`, both included."""
+        return low + int(self.random() * (high - low + 1))
+
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def pick(self, items: Sequence[T]) -> T:
+        return items[int(self.random() * len(items))]
+
+    def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
+        totals = list(accumulate(weights))
+        return items[min(bisect_right(totals, self.random() * totals[-1]), len(items) - 1)]
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` different items, in the order drawn."""
+        rest = list(items)
+        return [rest.pop(self.below(len(rest))) for _ in range(count)]
+
+    def words(self, count: int) -> NDArray[np.uint32]:
+        """Uniform 32-bit words."""
+        raw = self._bits(32 * count).to_bytes(4 * count, "little") if count else b""
+        return np.frombuffer(raw, dtype="<u4")

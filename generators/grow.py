@@ -1,0 +1,120 @@
+"""Forward sampling on concrete types: put one operator after another until the program is large enough.
+
+Every step picks a value that is there (the focus), an operator for it, and the rest of that operator's
+operands; so a program is connected, and every result's type and range are known when it is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+
+from corpus.values import Tensor
+from generators.affinity import Leaning
+from generators.draws import Draws
+from generators.emit import write_model
+from generators.ops import find_operator
+from generators.scope import Scope, draw_temper, is_in_budget
+from generators.spec import Call, Operand, Operator
+from generators.types import OF_NUMPY, TensorType
+
+_RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
+_RECENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A model, the values of its inputs, and the type of every value in it."""
+
+    model: onnx.ModelProto
+    inputs: Mapping[str, Tensor]
+    types: Mapping[str, TensorType]
+
+
+def grow(seed: int, nodes: int) -> Program:
+    """The program of this seed with this many nodes, Constants not counted."""
+    draws = Draws(f"{seed}/{nodes}")
+    scope = Scope(draws, draw_temper(draws))
+    leaning = Leaning(draws)
+    scope.create(
+        draws.pick(scope.temper.dtypes), scope.shape(draws.weighted(_RANKS, _RANK_WEIGHTS)), as_input=True
+    )
+    while len(scope.nodes) < nodes:
+        _step(scope, leaning, nodes - len(scope.nodes))
+    return _finish(scope)
+
+
+def _step(scope: Scope, leaning: Leaning, room: int) -> None:
+    """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
+    focus = _focus(scope)
+    operator = leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset)
+    if operator is None:
+        return
+    mark = scope.mark()
+    guarded = _guard(scope, operator, focus, room)
+    if guarded is None or not apply(scope, operator, guarded):
+        scope.restore(mark)
+
+
+def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
+    """Use the operator on the focus; False when it declines or its results leave the budget."""
+    call = operator.sample(scope, focus)
+    return call is not None and place(scope, operator, call) is not None
+
+
+def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] | None:
+    """Add the call as a node; None when a result leaves the budget."""
+    types, ranges = operator.infer(call), operator.bound(call)
+    if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
+        return None
+    return scope.emit(operator, call, types, ranges)
+
+
+def _focus(scope: Scope) -> Operand:
+    """Mostly one of the latest values, sometimes any, now and then a constant."""
+    draws = scope.draws
+    constants = draws.chance(0.05)
+    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
+    return draws.pick(found[-_RECENT:] if draws.chance(0.6) else found)
+
+
+def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
+    """The focus where it lies in the operator's domain, else clipped into it, else None."""
+    domain = operator.domain
+    if domain is None or focus.range.is_within(domain):
+        return focus
+    if room < 2 or scope.draws.chance(0.5):
+        return None
+    low = domain.low if math.isfinite(domain.low) else domain.away or -4.0
+    high = domain.high if math.isfinite(domain.high) else max(low, 0.0) + 4.0
+    bounds = tuple(scope.fix_scalar(value, focus.dtype) for value in (low, high))
+    placed = place(scope, find_operator("Clip"), Call((focus, *bounds)))
+    return placed[0] if placed and placed[0].range.is_within(domain) else None
+
+
+def _finish(scope: Scope) -> Program:
+    outputs = _outputs(scope)
+    types = {value.name: value.type for value in scope.pool}
+    for operand, _ in scope.inputs:
+        types[operand.name] = operand.type
+    for name, array in (*scope.initializers, *scope.constants):
+        types[name] = TensorType(OF_NUMPY[array.dtype], array.shape)
+    inputs = {operand.name: array for operand, array in scope.inputs}
+    return Program(write_model(scope, outputs), inputs, types)
+
+
+def _outputs(scope: Scope) -> list[Operand]:
+    """Every result that nothing uses, less some later results of an operator, and some that are used."""
+    used = {name for node in scope.nodes for name in node.operands}
+    later = {name for node in scope.nodes for name in node.results[1:]}
+    draws, shared = scope.draws, scope.temper.shared
+    outputs = []
+    for value in scope.pool:
+        if value.producer is None:
+            continue
+        if draws.chance(shared if value.name in used else 0.6 if value.name in later else 1.0):
+            outputs.append(value)
+    return outputs

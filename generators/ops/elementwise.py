@@ -1,0 +1,216 @@
+"""Elementwise operators of several operands: arithmetic, comparison, logic and selection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import reduce
+
+from generators.intervals import add, div, hull, mul, power, sub, symmetric, within_type
+from generators.scope import Scope
+from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule
+from generators.types import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I8,
+    I16,
+    I32,
+    I64,
+    INTEGERS,
+    NUMERIC,
+    TRUTH,
+    U8,
+    U16,
+    U32,
+    U64,
+    DType,
+    Range,
+    TensorType,
+    broadcast,
+    extent,
+    is_float,
+)
+
+_WIDE = (*FLOATS, I32, I64, U32, U64)
+_NARROW = {14: (I8, I16, U8, U16)}
+_ORDERED = (*FLOATS, I8, U8, I32, U32, I64, U64)
+
+
+def _joined(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(0).dtype, _joined_shape(call)),)
+
+
+def _joined_truth(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(BOOL, _joined_shape(call)),)
+
+
+def _joined_shape(call: Call) -> tuple[int, ...]:
+    shape = broadcast(*(value.shape for value in call.present))
+    if shape is None:
+        raise ValueError("operands do not broadcast")
+    return shape
+
+
+def _sample_pair(scope: Scope, focus: Operand) -> Call:
+    return _in_any_order(scope, focus, scope.partner(focus))
+
+
+def _in_any_order(scope: Scope, focus: Operand, other: Operand) -> Call:
+    return Call((focus, other) if scope.draws.chance(0.65) else (other, focus))
+
+
+def _sample_quotient(scope: Scope, focus: Operand) -> Call:
+    """The focus is the dividend, or the divisor where it is known to be away from zero."""
+    away = 0.1 if is_float(focus.dtype) else 1
+    if focus.range.magnitude_floor >= away and scope.draws.chance(0.6):
+        return Call((scope.partner(focus), focus))
+    return Call((focus, scope.partner(focus, Range(-math.inf, math.inf, away))))
+
+
+def _sample_mod(scope: Scope, focus: Operand) -> Call:
+    call = _sample_quotient(scope, focus)
+    is_fmod = is_float(focus.dtype) or scope.draws.chance(0.4)
+    return call._replace(attributes={"fmod": 1} if is_fmod else {})
+
+
+def _sample_pow(scope: Scope, focus: Operand) -> Call:
+    """A small whole exponent for any base, any exponent for a base above zero; exponents of mixed types."""
+    draws = scope.draws
+    dtype = focus.dtype if draws.chance(0.7) else draws.pick((F32, F64, I32, I64))
+    if is_float(focus.dtype) and focus.range.low >= 0.1 and draws.chance(0.4):
+        return Call((focus, scope.partner(focus, Range(-2, 3), focus.dtype)))
+    return Call((focus, scope.fix_scalar(draws.pick((0, 1, 2, 3)), dtype)))
+
+
+def _bound_quotient(call: Call) -> tuple[Range, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (within_type(left.dtype, div(left.range, right.range)),)
+
+
+def _bound_mod(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, symmetric(call.operand(1).range.magnitude)),)
+
+
+def _bound_pow(call: Call) -> tuple[Range, ...]:
+    base = call.operand(0)
+    return (within_type(base.dtype, power(base.range, call.operand(1).range)),)
+
+
+def _bound_add(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, reduce(add, (value.range for value in call.present))),)
+
+
+def _bound_sub(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, sub(call.operand(0).range, call.operand(1).range)),)
+
+
+def _bound_mul(call: Call) -> tuple[Range, ...]:
+    return (within_type(call.operand(0).dtype, mul(call.operand(0).range, call.operand(1).range)),)
+
+
+def _bound_hull(call: Call) -> tuple[Range, ...]:
+    return (hull(value.range for value in call.present),)
+
+
+def _bound_type(call: Call) -> tuple[Range, ...]:
+    return (extent(call.operand(0).dtype),)
+
+
+def _sample_several(scope: Scope, focus: Operand) -> Call | None:
+    """One to four operands that all broadcast together."""
+    others: list[Operand] = []
+    shape = focus.shape
+    for _ in range(scope.draws.pick((0, 1, 1, 1, 2, 3))):
+        other = scope.partner(focus)
+        joined = broadcast(shape, other.shape)
+        if joined is None:
+            return None
+        shape = joined
+        others.append(other)
+    others.insert(scope.draws.between(0, len(others)), focus)
+    return Call(tuple(others))
+
+
+def _sample_shift(scope: Scope, focus: Operand) -> Call:
+    attributes: dict[str, Attribute] = {"direction": scope.draws.pick(("LEFT", "RIGHT"))}
+    return Call((focus, scope.partner(focus, Range(0, 7))), attributes)
+
+
+def _sample_where(scope: Scope, focus: Operand) -> Call | None:
+    """The focus is the condition, or one of the branches."""
+    draws = scope.draws
+    if focus.dtype is BOOL:
+        dtype = draws.pick((F32, F32, F64, I32, I64, U8))
+        then = scope.partner(focus, dtype=dtype)
+        condition, other = focus, scope.partner(focus, dtype=dtype)
+    else:
+        condition, then, other = scope.partner(focus, dtype=BOOL), focus, scope.partner(focus)
+        if draws.chance(0.5):
+            then, other = other, then
+    if broadcast(condition.shape, then.shape, other.shape) is None:
+        return None
+    return Call((condition, then, other))
+
+
+def _infer_where(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(1).dtype, _joined_shape(call)),)
+
+
+def _bound_where(call: Call) -> tuple[Range, ...]:
+    return (hull((call.operand(1).range, call.operand(2).range)),)
+
+
+def _pair(
+    name: str,
+    kind: Kind,
+    dtypes: tuple[DType, ...],
+    bound: RangeRule,
+    later: Mapping[int, tuple[DType, ...]] | None = None,
+) -> Operator:
+    return Operator(name, kind, dtypes, _sample_pair, _joined, bound, later=later or {})
+
+
+def _test(name: str, kind: Kind, dtypes: tuple[DType, ...]) -> Operator:
+    """A comparison or a connective: its results are true or false."""
+    return Operator(name, kind, dtypes, _sample_pair, _joined_truth, lambda call: (TRUTH,))
+
+
+def _bitwise(name: str) -> Operator:
+    return Operator(name, Kind.LOGIC, INTEGERS, _sample_pair, _joined, _bound_type, since=18)
+
+
+OPERATORS = (
+    _pair("Add", Kind.ARITHMETIC, _WIDE, _bound_add, _NARROW),
+    _pair("Sub", Kind.ARITHMETIC, _WIDE, _bound_sub, _NARROW),
+    _pair("Mul", Kind.ARITHMETIC, _WIDE, _bound_mul, _NARROW),
+    Operator("Div", Kind.ARITHMETIC, _WIDE, _sample_quotient, _joined, _bound_quotient, later=_NARROW),
+    Operator("Mod", Kind.ARITHMETIC, NUMERIC, _sample_mod, _joined, _bound_mod),
+    Operator("Pow", Kind.ARITHMETIC, (*FLOATS, I32, I64), _sample_pow, _joined, _bound_pow),
+    Operator("Max", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
+    Operator("Min", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
+    Operator("Mean", Kind.ARITHMETIC, (F32, F16), _sample_several, _joined, _bound_hull),
+    Operator("Sum", Kind.ARITHMETIC, FLOATS, _sample_several, _joined, _bound_add),
+    Operator("BitShift", Kind.LOGIC, (U8, U32, U64), _sample_shift, _joined, _bound_type),
+    _bitwise("BitwiseAnd"),
+    _bitwise("BitwiseOr"),
+    _bitwise("BitwiseXor"),
+    _test("Equal", Kind.COMPARE, (*NUMERIC, BOOL)),
+    _test("Greater", Kind.COMPARE, NUMERIC),
+    _test("Less", Kind.COMPARE, NUMERIC),
+    _test("GreaterOrEqual", Kind.COMPARE, NUMERIC),
+    _test("LessOrEqual", Kind.COMPARE, NUMERIC),
+    _test("And", Kind.LOGIC, (BOOL,)),
+    _test("Or", Kind.LOGIC, (BOOL,)),
+    _test("Xor", Kind.LOGIC, (BOOL,)),
+    Operator(
+        "Where",
+        Kind.LOGIC,
+        (BOOL, F32, F64, F16, I32, I64, I8, U8, U32),
+        _sample_where,
+        _infer_where,
+        _bound_where,
+    ),
+)

@@ -1,0 +1,163 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from generators.intervals import symmetric, within_type
+from generators.scope import Scope
+from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.types import F16, F32, F64, FLOATS, I32, I64, U32, U64, Range, Shape, TensorType, broadcast
+
+
+def matmul_shape(left: Shape, right: Shape) -> Shape:
+    """numpy's rule: a vector is a row on the left and a column on the right, and loses that dim again."""
+    rows = left[:-1] if len(left) > 1 else ()
+    batch = broadcast(left[:-2], right[:-2])
+    if batch is None:
+        raise ValueError("batches do not broadcast")
+    return batch + rows[-1:] + (right[-1:] if len(right) > 1 else ())
+
+
+def _sample_matmul(scope: Scope, focus: Operand) -> Call | None:
+    """The focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    is_left = draws.chance(0.7)
+    inner = focus.shape[-1] if is_left or focus.rank == 1 else focus.shape[-2]
+    shape = _other_shape(scope, focus, inner, is_left)
+    if 0 in shape:
+        return None
+    other = scope.supply(focus.dtype, shape)
+    return Call((focus, other) if is_left else (other, focus))
+
+
+def _other_shape(scope: Scope, focus: Operand, inner: int, is_left: bool) -> Shape:
+    draws = scope.draws
+    if draws.chance(0.15):
+        return (inner,)
+    matrix = (inner, scope.dim()) if is_left else (scope.dim(), inner)
+    if draws.chance(0.6):
+        return matrix
+    batch = focus.shape[:-2]
+    return tuple(dim if draws.chance(0.7) else 1 for dim in batch[draws.between(0, len(batch)) :]) + matrix
+
+
+def _infer_matmul(call: Call) -> tuple[TensorType, ...]:
+    left, right = call.operand(0), call.operand(1)
+    return (TensorType(left.dtype, matmul_shape(left.shape, right.shape)),)
+
+
+def _bound_matmul(call: Call) -> tuple[Range, ...]:
+    left, right = call.operand(0), call.operand(1)
+    total = left.range.magnitude * right.range.magnitude * max(left.shape[-1], 1)
+    return (within_type(left.dtype, symmetric(total)),)
+
+
+def _sample_gemm(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    attributes: dict[str, Attribute] = {}
+    for name in ("transA", "transB"):
+        if draws.chance(0.5):
+            attributes[name] = draws.below(2)
+    for name in ("alpha", "beta"):
+        if draws.chance(0.3):
+            attributes[name] = draws.pick((0.5, 2.0, -1.0, 0.0, 1.0))
+    is_left, inner, outer = draws.chance(0.7), 0, scope.dim()
+    if is_left:
+        inner = focus.shape[0 if attributes.get("transA") else 1]
+        other = (outer, inner) if attributes.get("transB") else (inner, outer)
+    else:
+        inner = focus.shape[1 if attributes.get("transB") else 0]
+        other = (inner, outer) if attributes.get("transA") else (outer, inner)
+    weight = scope.supply(focus.dtype, other)
+    call = Call((focus, weight) if is_left else (weight, focus), attributes)
+    return call._replace(operands=(*call.operands, *_addend(scope, call)))
+
+
+def _addend(scope: Scope, call: Call) -> tuple[Operand, ...]:
+    """The optional third operand broadcasts to the product in one direction."""
+    if scope.draws.chance(0.25):
+        return ()
+    rows, columns = _gemm_shape(call)
+    shape = scope.draws.pick(((columns,), (columns,), (rows, columns), (1, columns), (rows, 1), (1,), ()))
+    return (scope.supply(call.operand(0).dtype, shape),)
+
+
+def _gemm_shape(call: Call) -> Shape:
+    left, right = call.operand(0).shape, call.operand(1).shape
+    return left[1 if call.attributes.get("transA") else 0], right[0 if call.attributes.get("transB") else 1]
+
+
+def _infer_gemm(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(0).dtype, _gemm_shape(call)),)
+
+
+def _bound_gemm(call: Call) -> tuple[Range, ...]:
+    left, right, addend = call.operand(0), call.operand(1), call.optional(2)
+    product = left.range.magnitude * right.range.magnitude * max(*left.shape, 1)
+    # Neither factor is above 2.
+    return (symmetric(2 * product + 2 * (addend.range.magnitude if addend else 0)),)
+
+
+_EQUATIONS: dict[int, tuple[str, ...]] = {
+    2: ("ij->ji", "ij->i", "ij->", "ij,jk->ik", "ij,kj->ik", "ij,ij->ij", "ij,j->i", "ij,ij->"),
+    3: ("bij->bji", "bij->b", "bij,bjk->bik", "bij,bkj->bik", "bij,jk->bik", "...ij->...ji", "bii->bi"),
+    4: ("bhij,bhjk->bhik", "bhij,bhkj->bhik", "bhij->bihj", "bhwc,hkc->bhwk", "abcd->dcba"),
+}
+
+
+def _sample_einsum(scope: Scope, focus: Operand) -> Call | None:
+    equation = scope.draws.pick(_EQUATIONS[focus.rank])
+    first, *others = equation.split("->")[0].split(",")
+    letters = first.replace("...", "z")
+    sizes = dict(zip(letters, focus.shape, strict=True))
+    if any(sizes[letter] != dim for letter, dim in zip(letters, focus.shape, strict=True)):
+        return None
+    operands = [focus]
+    for term in others:
+        for letter in term:
+            sizes.setdefault(letter, scope.dim())
+        operands.append(scope.supply(focus.dtype, tuple(sizes[letter] for letter in term)))
+    return Call(tuple(operands), {"equation": equation}) if all(sizes.values()) else None
+
+
+def _sizes(call: Call) -> tuple[dict[str, int], str]:
+    equation = call.attributes["equation"]
+    assert isinstance(equation, str)
+    terms, _, result = equation.replace("...", "z").partition("->")
+    sizes: dict[str, int] = {}
+    for term, operand in zip(terms.split(","), call.present, strict=True):
+        sizes |= dict(zip(term, operand.shape, strict=True))
+    return sizes, result
+
+
+def _infer_einsum(call: Call) -> tuple[TensorType, ...]:
+    sizes, result = _sizes(call)
+    return (TensorType(call.operand(0).dtype, tuple(sizes[letter] for letter in result)),)
+
+
+def _bound_einsum(call: Call) -> tuple[Range, ...]:
+    sizes, result = _sizes(call)
+    total = 1.0
+    for letter, size in sizes.items():
+        total *= 1 if letter in result else size
+    for operand in call.present:
+        total *= operand.range.magnitude
+    return (within_type(call.operand(0).dtype, symmetric(total)),)
+
+
+OPERATORS = (
+    Operator(
+        "MatMul",
+        Kind.LINEAR,
+        (*FLOATS, I32, I64, U32, U64),
+        _sample_matmul,
+        _infer_matmul,
+        _bound_matmul,
+        range(1, MAX_RANK + 1),
+    ),
+    Operator("Gemm", Kind.LINEAR, (F32, F64, F16), _sample_gemm, _infer_gemm, _bound_gemm, range(2, 3)),
+    Operator(
+        "Einsum", Kind.LINEAR, (F32, F64, I32, I64), _sample_einsum, _infer_einsum, _bound_einsum, range(2, 5)
+    ),
+)

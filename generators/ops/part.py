@@ -1,0 +1,331 @@
+"""Operators that take parts out of tensors, put parts in, join them, or ask for their shape."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from generators.intervals import hull
+from generators.scope import Scope
+from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.types import ALL, BOOL, F32, F64, I32, I64, NUMPY, DType, Range, Shape, TensorType
+
+
+def _sample_slice(scope: Scope, focus: Operand) -> Call | None:
+    """Starts and ends counted from either end or beyond it, steps of either sign, axes left out or not."""
+    draws = scope.draws
+    with_axes = draws.chance(0.85)
+    count = draws.between(1, min(focus.rank, 2)) if with_axes else focus.rank
+    axes = scope.axes(focus.rank, count, count) if with_axes else tuple(range(focus.rank))
+    starts, ends, steps = zip(*(_bounds(scope, focus.shape[axis]) for axis in axes), strict=True)
+    dtype = I64 if draws.chance(0.8) else I32
+    columns = [starts, ends] + ([axes, steps] if with_axes else [])
+    if with_axes and all(step == 1 for step in steps) and draws.chance(0.5):
+        columns.pop()
+    return Call((focus, *(scope.fix(np.array(column, NUMPY[dtype]), dtype) for column in columns)))
+
+
+def _bounds(scope: Scope, dim: int) -> tuple[int, int, int]:
+    """Start, end and step of one axis."""
+    draws = scope.draws
+    low = draws.between(0, max(dim - 1, 0))
+    high = draws.between(low + 1, max(dim, low + 1))
+    if draws.chance(0.2):
+        low, high = max(high - 1, 0), low - 1 if low else -(2**31) + 1
+        return (low, high, -1) if high < 0 or draws.chance(0.5) else (low - dim, high, -1)
+    step = draws.pick((1, 1, 1, 2, 3))
+    if high == dim:
+        high = draws.pick((dim, dim + 5, 2**31 - 1))
+    elif draws.chance(0.3):
+        high -= dim
+    return (low - dim if draws.chance(0.3) and low < dim else low), high, step
+
+
+def _infer_slice(call: Call) -> tuple[TensorType, ...]:
+    focus = call.operand(0)
+    starts, ends = call.ints(1) or (), call.ints(2) or ()
+    axes, steps = call.ints(3) or tuple(range(focus.rank)), call.ints(4) or (1,) * len(starts)
+    shape = list(focus.shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        dim = focus.shape[axis]
+        start = min(max(start + dim if start < 0 else start, 0), dim if step > 0 else dim - 1)
+        end = min(max(end + dim if end < 0 else end, -1 if step < 0 else 0), dim)
+        shape[axis] = max(0, -(-(end - start) // step))
+    return (TensorType(focus.dtype, tuple(shape)),)
+
+
+def _sample_split(scope: Scope, focus: Operand) -> Call | None:
+    """In equal parts, or in parts that are given; from opset 18 on by their number too."""
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    dim = focus.shape[axis]
+    parts = draws.between(1, max(1, min(dim, 3)))
+    attributes: dict[str, Attribute] = {"axis": axis}
+    if dim and dim % parts == 0 and draws.chance(0.4):
+        if scope.opset >= 18:
+            attributes["num_outputs"] = parts
+        return Call((focus,), attributes, parts)
+    cuts = sorted(draws.between(0, dim) for _ in range(parts - 1))
+    sizes = [high - low for low, high in zip([0, *cuts], [*cuts, dim], strict=True)]
+    return Call((focus, scope.fix_ints(sizes)), attributes, parts)
+
+
+def _infer_split(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
+    sizes = call.ints(1) or (focus.shape[axis] // call.results,) * call.results
+    return tuple(
+        TensorType(focus.dtype, (*focus.shape[:axis], size, *focus.shape[axis + 1 :])) for size in sizes
+    )
+
+
+def _bound_split(call: Call) -> tuple[Range, ...]:
+    return (call.operand(0).range,) * call.results
+
+
+def _sample_concat(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    axis = draws.below(focus.rank)
+    operands = [focus]
+    for _ in range(draws.pick((0, 1, 1, 1, 2))):
+        operands.insert(draws.between(0, len(operands)), _companion(scope, focus, axis))
+    return Call(tuple(operands), {"axis": axis - focus.rank if draws.chance(0.4) else axis})
+
+
+def _companion(scope: Scope, focus: Operand, axis: int) -> Operand:
+    """A tensor that differs from the focus along one axis at most."""
+
+    def fits(shape: Shape) -> bool:
+        return len(shape) == focus.rank and all(
+            at == axis or dim == focus.shape[at] for at, dim in enumerate(shape)
+        )
+
+    if scope.draws.chance(scope.temper.reuse):
+        found = scope.reuse(focus.dtype, fits)
+        if found is not None:
+            return found
+    shape = (*focus.shape[:axis], scope.dim(), *focus.shape[axis + 1 :])
+    return scope.create(focus.dtype, shape)
+
+
+def _infer_concat(call: Call) -> tuple[TensorType, ...]:
+    first, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
+    total = sum(operand.shape[axis] for operand in call.present)
+    return (TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :])),)
+
+
+def _bound_hull(call: Call) -> tuple[Range, ...]:
+    return (hull(operand.range for operand in call.present),)
+
+
+def _indices(scope: Scope, dim: int, shape: Shape) -> Operand | None:
+    """Indices into an axis of this size, from either end; None where the axis is empty and they are not."""
+    if not dim:
+        return scope.create(I64, shape) if 0 in shape else None
+    dtype = scope.draws.pick((I64, I64, I32))
+    return scope.supply(dtype, shape, Range(-dim if scope.draws.chance(0.4) else 0, dim - 1))
+
+
+def _sample_gather(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    indices = _indices(scope, focus.shape[axis], scope.shape(draws.pick((0, 1, 1, 2))))
+    if indices is None:
+        return None
+    return Call((focus, indices), {"axis": axis} if draws.chance(0.8) or axis not in (0, -focus.rank) else {})
+
+
+def _infer_gather(call: Call) -> tuple[TensorType, ...]:
+    data, indices = call.operand(0), call.operand(1)
+    axis = call.integer("axis", 0) % data.rank
+    return (TensorType(data.dtype, data.shape[:axis] + indices.shape + data.shape[axis + 1 :]),)
+
+
+def _sample_gather_elements(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    shape = list(focus.shape)
+    shape[axis] = scope.dim()
+    if draws.chance(0.3):
+        shape = [draws.between(min(1, dim), dim) for dim in shape]
+    indices = _indices(scope, focus.shape[axis], tuple(shape))
+    return None if indices is None else Call((focus, indices), {"axis": axis})
+
+
+def _infer_like_indices(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(0).dtype, call.operand(1).shape),)
+
+
+def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
+    """Every index of a tuple fits the smallest of the axes that the tuple is for."""
+    if 0 in focus.shape:
+        return None
+    draws = scope.draws
+    depth = draws.between(1, focus.rank)
+    shape = (*scope.shape(draws.below(3)), depth)
+    least = min(focus.shape[:depth])
+    return Call((focus, scope.supply(I64, shape, Range(-least if draws.chance(0.3) else 0, least - 1))))
+
+
+def _infer_gather_nd(call: Call) -> tuple[TensorType, ...]:
+    data, indices = call.operand(0), call.operand(1)
+    return (TensorType(data.dtype, indices.shape[:-1] + data.shape[indices.shape[-1] :]),)
+
+
+def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
+    """The indices along the axis are all different, so that the order of the writes does not matter."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    axis = draws.below(focus.rank)
+    shape = [draws.between(1, dim) for dim in focus.shape]
+    chosen = draws.sample(range(focus.shape[axis]), shape[axis])
+    column = np.array(chosen).reshape([-1 if at == axis else 1 for at in range(focus.rank)])
+    indices = scope.fix(np.broadcast_to(column, shape).astype(np.int64))
+    attributes: dict[str, Attribute] = {"axis": axis - focus.rank if draws.chance(0.4) else axis}
+    return Call((focus, indices, scope.supply(focus.dtype, tuple(shape))), attributes)
+
+
+def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call | None:
+    """Whole slices are replaced, each at most once."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    chosen = draws.sample(range(focus.shape[0]), draws.between(1, min(focus.shape[0], 4)))
+    indices = scope.fix(np.array(chosen, dtype=np.int64).reshape(-1, 1))
+    return Call((focus, indices, scope.supply(focus.dtype, (len(chosen), *focus.shape[1:]))))
+
+
+def _bound_scatter(call: Call) -> tuple[Range, ...]:
+    return (hull((call.operand(0).range, call.operand(2).range)),)
+
+
+def _sample_trilu(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    operands: tuple[Operand, ...] = (focus,)
+    if draws.chance(0.6):
+        operands += (scope.fix_scalar(draws.between(-2, 2), I64),)
+    return Call(operands, {"upper": draws.below(2)} if draws.chance(0.7) else {})
+
+
+def _bound_with_zero(call: Call) -> tuple[Range, ...]:
+    return (hull((call.operand(0).range, Range(0, 0))),)
+
+
+def _sample_one_hot(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    depth = max(2, scope.dim())
+    dtype = draws.pick((F32, I64))
+    values = scope.fix(np.array([0, 1], dtype=NUMPY[dtype]), dtype)
+    axis = draws.between(-focus.rank - 1, focus.rank)
+    return Call((focus, scope.fix_scalar(depth, I64), values), {"axis": axis} if draws.chance(0.7) else {})
+
+
+def _infer_one_hot(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", -1) % (call.operand(0).rank + 1)
+    (depth,) = call.ints(1) or (0,)
+    return (TensorType(call.operand(2).dtype, (*focus.shape[:axis], depth, *focus.shape[axis:])),)
+
+
+def _sample_shape(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    attributes: dict[str, Attribute] = {}
+    if scope.opset >= 15 and focus.rank and draws.chance(0.3):
+        attributes["start"] = draws.between(-focus.rank, focus.rank - 1)
+    return Call((focus,), attributes)
+
+
+def _infer_shape(call: Call) -> tuple[TensorType, ...]:
+    rank = call.operand(0).rank
+    start = call.integer("start", 0)
+    return (TensorType(I64, (rank - (start % rank if rank else 0),)),)
+
+
+def _bound_shape(call: Call) -> tuple[Range, ...]:
+    shape = call.operand(0).shape or (0,)
+    return (Range(min(shape), max(shape)),)
+
+
+def _bound_size(call: Call) -> tuple[Range, ...]:
+    count = math.prod(call.operand(0).shape)
+    return (Range(count, count),)
+
+
+def _sample_eye(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    attributes: dict[str, Attribute] = {"dtype": int(draws.pick((F32, F64, I32, I64)))}
+    if draws.chance(0.5):
+        attributes["k"] = draws.between(-2, 2)
+    return Call((focus,), attributes)
+
+
+def _infer_eye(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(DType(call.integer("dtype", 1)), call.operand(0).shape),)
+
+
+def _sample_reverse(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    batch = draws.below(2)
+    lengths = scope.supply(I64, (focus.shape[batch],), Range(1, focus.shape[1 - batch]))
+    return Call((focus, lengths), {"batch_axis": batch, "time_axis": 1 - batch})
+
+
+def _sample_compress(scope: Scope, focus: Operand) -> Call:
+    draws = scope.draws
+    axis = scope.axis(focus.rank)
+    chosen = np.array([draws.chance(0.6) for _ in range(focus.shape[axis])], dtype=np.bool_)
+    return Call((focus, scope.fix(chosen, BOOL)), {"axis": axis})
+
+
+def _infer_compress(call: Call) -> tuple[TensorType, ...]:
+    focus, axis = call.operand(0), call.integer("axis", 0) % call.operand(0).rank
+    kept = sum(call.ints(1) or ())
+    return (TensorType(focus.dtype, (*focus.shape[:axis], kept, *focus.shape[axis + 1 :])),)
+
+
+_ALONG = range(1, MAX_RANK + 1)
+_MATRIX = range(2, MAX_RANK + 1)
+
+OPERATORS = (
+    Operator("Slice", Kind.PART, ALL, _sample_slice, _infer_slice, ranks=_ALONG),
+    Operator("Split", Kind.PART, ALL, _sample_split, _infer_split, _bound_split, _ALONG),
+    Operator("Concat", Kind.PART, ALL, _sample_concat, _infer_concat, _bound_hull, _ALONG),
+    Operator("Gather", Kind.PART, ALL, _sample_gather, _infer_gather, ranks=_ALONG),
+    Operator("GatherElements", Kind.PART, ALL, _sample_gather_elements, _infer_like_indices, ranks=_ALONG),
+    Operator("GatherND", Kind.PART, ALL, _sample_gather_nd, _infer_gather_nd, ranks=_ALONG),
+    Operator("ScatterElements", Kind.PART, ALL, _sample_scatter_elements, bound=_bound_scatter, ranks=_ALONG),
+    Operator("ScatterND", Kind.PART, ALL, _sample_scatter_nd, bound=_bound_scatter, ranks=_ALONG),
+    Operator(
+        "Trilu",
+        Kind.PART,
+        (F32, F64, I32, I64, BOOL),
+        _sample_trilu,
+        bound=_bound_with_zero,
+        ranks=_MATRIX,
+        since=14,
+    ),
+    Operator(
+        "OneHot",
+        Kind.PART,
+        (I64,),
+        _sample_one_hot,
+        _infer_one_hot,
+        lambda call: (Range(0, 1),),
+        range(1, MAX_RANK),
+    ),
+    Operator("Shape", Kind.PART, ALL, _sample_shape, _infer_shape, _bound_shape),
+    Operator("Size", Kind.PART, ALL, infer=lambda call: (TensorType(I64, ()),), bound=_bound_size),
+    Operator(
+        "EyeLike",
+        Kind.PART,
+        (F32, F64, I32, I64),
+        _sample_eye,
+        _infer_eye,
+        lambda call: (Range(0, 1),),
+        range(2, 3),
+    ),
+    Operator("ReverseSequence", Kind.PART, ALL, _sample_reverse, ranks=_MATRIX),
+    Operator("Compress", Kind.PART, ALL, _sample_compress, _infer_compress, ranks=_ALONG),
+)

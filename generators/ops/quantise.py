@@ -1,0 +1,166 @@
+"""Quantisation: to integers, back, and the operators on quantised values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generators.intervals import hull, mul, sub, within_type
+from generators.ops.matmul import matmul_shape
+from generators.scope import Scope
+from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.types import F32, I8, I32, NUMPY, U8, DType, Range, TensorType, extent
+
+_QUANTISED = (U8, I8)
+
+
+def _scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
+    """A scale that spreads the magnitude over the range of the quantised type, give or take."""
+    draws = scope.draws
+    step = max(magnitude, 0.1) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
+    wobble = 1 + (draws.words(int(np.prod(size, dtype=int))) % 8).reshape(size) / 8
+    return scope.fix((step * wobble).astype(np.float32), F32)
+
+
+def _zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
+    draws = scope.draws
+    low, high, _ = extent(dtype)
+    value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
+    return scope.fix(np.full(size, value, NUMPY[dtype]), dtype)
+
+
+def _axis(scope: Scope, focus: Operand) -> tuple[tuple[int, ...], dict[str, Attribute]]:
+    """One scale for the whole tensor, or one for each index of an axis."""
+    if focus.rank and scope.draws.chance(0.2):
+        axis = scope.axis(focus.rank)
+        return (focus.shape[axis],), {"axis": axis}
+    return (), {}
+
+
+def _sample_quantise(scope: Scope, focus: Operand) -> Call:
+    size, attributes = _axis(scope, focus)
+    scale = _scale(scope, size, focus.range.magnitude)
+    if scope.draws.chance(0.15):
+        return Call((focus, scale), attributes)
+    return Call((focus, scale, _zero_point(scope, scope.draws.pick(_QUANTISED), size)), attributes)
+
+
+def _infer_quantise(call: Call) -> tuple[TensorType, ...]:
+    zero = call.optional(2)
+    return (TensorType(zero.dtype if zero else U8, call.operand(0).shape),)
+
+
+def _bound_by_type(call: Call) -> tuple[Range, ...]:
+    return (extent(_infer_quantise(call)[0].dtype),)
+
+
+def _sample_dequantise(scope: Scope, focus: Operand) -> Call:
+    """Values of 32 bits have no zero point."""
+    size, attributes = _axis(scope, focus)
+    scale = _scale(scope, size, scope.draws.pick((1.0, 4.0, 10.0)))
+    if focus.dtype is I32 or scope.draws.chance(0.15):
+        return Call((focus, scale), attributes)
+    return Call((focus, scale, _zero_point(scope, focus.dtype, size)), attributes)
+
+
+def _infer_dequantise(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(F32, call.operand(0).shape),)
+
+
+def _bound_dequantise(call: Call) -> tuple[Range, ...]:
+    zero = call.optional(2)
+    steps = sub(call.operand(0).range, zero.range) if zero else call.operand(0).range
+    return (mul(steps, call.operand(1).range),)
+
+
+def _infer_dynamic(call: Call) -> tuple[TensorType, ...]:
+    return TensorType(U8, call.operand(0).shape), TensorType(F32, ()), TensorType(U8, ())
+
+
+def _sample_dynamic(scope: Scope, focus: Operand) -> Call | None:
+    return Call((focus,), results=3) if 0 not in focus.shape else None
+
+
+def _bound_dynamic(call: Call) -> tuple[Range, ...]:
+    focus = hull((call.operand(0).range, Range(0, 0)))
+    return Range(0, 255), Range(0, (focus.high - focus.low) / 255 + 1e-6), Range(0, 255)
+
+
+def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call | None:
+    if focus.rank < 2:
+        return None
+    draws = scope.draws
+    # Kernels exist for u8 by u8, u8 by i8 and i8 by i8.
+    kind = U8 if focus.dtype is U8 and draws.chance(0.5) else I8
+    other = scope.supply(kind, (focus.shape[-1], scope.dim()))
+    one: tuple[int, ...] = ()
+    parts: list[Operand] = []
+    for operand in (focus, other):
+        parts += [operand, _scale(scope, one, 1.0), _zero_point(scope, operand.dtype, one)]
+    wide = float(focus.shape[-1])
+    return Call((*parts, _scale(scope, one, wide), _zero_point(scope, focus.dtype, one)))
+
+
+def _infer_qlinear_matmul(call: Call) -> tuple[TensorType, ...]:
+    shape = matmul_shape(call.operand(0).shape, call.operand(3).shape)
+    return (TensorType(call.operand(7).dtype, shape),)
+
+
+def _bound_qlinear_matmul(call: Call) -> tuple[Range, ...]:
+    return (extent(call.operand(7).dtype),)
+
+
+def _sample_matmul_integer(scope: Scope, focus: Operand) -> Call | None:
+    if not focus.rank or (focus.dtype is I8 and focus.rank < 2):
+        return None
+    draws = scope.draws
+    kind = U8 if focus.dtype is U8 and draws.chance(0.5) else I8
+    other = scope.supply(kind, (focus.shape[-1], scope.dim()))
+    operands: tuple[Operand, ...] = (focus, other)
+    if draws.chance(0.7):
+        operands += (_zero_point(scope, focus.dtype, ()),)
+        if draws.chance(0.7):
+            operands += (_zero_point(scope, kind, ()),)
+    return Call(operands)
+
+
+def _infer_matmul_integer(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(I32, matmul_shape(call.operand(0).shape, call.operand(1).shape)),)
+
+
+def _bound_matmul_integer(call: Call) -> tuple[Range, ...]:
+    high = 255 * 255 * max(call.operand(0).shape[-1], 1)
+    return (within_type(I32, Range(-high, high)),)
+
+
+_MATRICES = range(2, MAX_RANK + 1)
+
+OPERATORS = (
+    Operator("QuantizeLinear", Kind.QUANTISE, (F32,), _sample_quantise, _infer_quantise, _bound_by_type),
+    Operator(
+        "DequantizeLinear",
+        Kind.QUANTISE,
+        (U8, I8, I32),
+        _sample_dequantise,
+        _infer_dequantise,
+        _bound_dequantise,
+    ),
+    Operator("DynamicQuantizeLinear", Kind.QUANTISE, (F32,), _sample_dynamic, _infer_dynamic, _bound_dynamic),
+    Operator(
+        "QLinearMatMul",
+        Kind.QUANTISE,
+        _QUANTISED,
+        _sample_qlinear_matmul,
+        _infer_qlinear_matmul,
+        _bound_qlinear_matmul,
+        _MATRICES,
+    ),
+    Operator(
+        "MatMulInteger",
+        Kind.QUANTISE,
+        _QUANTISED,
+        _sample_matmul_integer,
+        _infer_matmul_integer,
+        _bound_matmul_integer,
+        _MATRICES,
+    ),
+)

@@ -1,0 +1,276 @@
+"""The program while it grows: the values that are there, the ones made for it, and the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from corpus.values import Tensor
+from generators.draws import Draws
+from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Attribute, Call, Operand, Operator
+from generators.types import (
+    ANYTHING,
+    I64,
+    NUMPY,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+    extent,
+    is_float,
+)
+from generators.values import draw, fixed
+
+MAX_ELEMENTS = 2048
+"""No tensor of a program holds more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """What one program leans to; drawn once, so that rare things meet one another in one program.
+
+    The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
+    of, `extreme` is the rate of hazard values, `shared` the rate at which an inner value is also an output,
+    `unfixed` the rate at which an operand that is usually fixed is an input of the graph.
+    """
+
+    opset: int
+    dims: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+    extreme: float
+    shared: float
+    unfixed: float
+    inputs: float
+    reuse: float
+
+
+class Node(NamedTuple):
+    """A node before it is written."""
+
+    op: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+
+
+class Mark(NamedTuple):
+    """How far a scope had grown."""
+
+    counts: tuple[int, ...]
+    names: int
+
+
+def draw_temper(draws: Draws) -> Temper:
+    """Odd sizes, extreme values, shared outputs and unfixed operands each come in a part of the programs."""
+    dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
+    if draws.chance(0.3):
+        dims.append(1)
+    if draws.chance(0.15):
+        dims.append(0)
+    first = draws.weighted(_DTYPES, _DTYPE_WEIGHTS)
+    return Temper(
+        opset=draws.between(FIRST_OPSET, LAST_OPSET),
+        dims=tuple(dims),
+        dtypes=(first, first, first, draws.weighted(_DTYPES, _DTYPE_WEIGHTS)),
+        extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
+        shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
+        unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
+        inputs=draws.pick((0.15, 0.4, 0.8)),
+        reuse=draws.pick((0.2, 0.5, 0.8)),
+    )
+
+
+_DTYPES = tuple(DType)
+_DTYPE_WEIGHTS = tuple(
+    {DType.F32: 8.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
+        dtype, 0.6
+    )
+    for dtype in _DTYPES
+)
+
+
+class Scope:
+    """The one mutable thing in growth: every sampler draws, reuses and creates through it.
+
+    Whatever a declined call had created is taken back by `restore`.
+    """
+
+    def __init__(self, draws: Draws, temper: Temper) -> None:
+        self.draws = draws
+        self.temper = temper
+        self.opset = temper.opset
+        self.pool: list[Operand] = []
+        self.nodes: list[Node] = []
+        self.inputs: list[tuple[Operand, Tensor]] = []
+        self.initializers: list[tuple[str, Tensor]] = []
+        self.constants: list[tuple[str, Tensor]] = []
+        self._names = 0
+
+    def mark(self) -> Mark:
+        return Mark(tuple(map(len, self._parts)), self._names)
+
+    def restore(self, mark: Mark) -> None:
+        for part, count in zip(self._parts, mark.counts, strict=True):
+            del part[count:]
+        self._names = mark.names
+
+    @property
+    def _parts(self) -> tuple[list, ...]:  # type: ignore[type-arg]
+        return self.pool, self.nodes, self.inputs, self.initializers, self.constants
+
+    def fresh_name(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
+
+    # Operands
+
+    def create(
+        self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
+    ) -> Operand:
+        """A new operand with drawn content: an input of the graph, an initializer or a Constant."""
+        draws = self.draws
+        content = draw(draws, dtype, shape, within, draws.chance(self.temper.extreme))
+        name = self.fresh_name()
+        if as_input or draws.chance(self.temper.inputs):
+            operand = Operand(name, dtype, shape, content.range)
+            self.inputs.append((operand, content.array))
+        else:
+            operand = self._store(name, dtype, shape, content.range, content.array)
+        self.pool.append(operand)
+        return operand
+
+    def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
+        """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
+        array = np.asarray(array)
+        name = self.fresh_name()
+        bounds = fixed(array).range
+        if self.draws.chance(self.temper.unfixed):
+            operand = Operand(name, dtype, array.shape, bounds, None, array)
+            self.inputs.append((operand, array))
+            return operand
+        return self._store(name, dtype, array.shape, bounds, array)
+
+    def fix_ints(self, values: Iterable[int]) -> Operand:
+        return self.fix(np.array(list(values), dtype=np.int64))
+
+    def fix_scalar(self, value: float, dtype: DType) -> Operand:
+        """A fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
+        if not is_float(dtype):
+            low, high, _ = extent(dtype)
+            value = int(min(max(value, low), high))
+        return self.fix(np.array(value, dtype=NUMPY[dtype]), dtype)
+
+    def _store(self, name: str, dtype: DType, shape: Shape, bounds: Range, array: Tensor) -> Operand:
+        place = self.constants if self.draws.chance(0.1) else self.initializers
+        place.append((name, array))
+        return Operand(name, dtype, shape, bounds, None, array, is_constant=True)
+
+    def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
+        """A value that is there already and suits, or None."""
+        found = [
+            value
+            for value in self.pool
+            if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
+        ]
+        return self.draws.pick(found) if found else None
+
+    def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
+        """A value of exactly this type: reused or created."""
+        if self.draws.chance(self.temper.reuse):
+            found = self.reuse(dtype, shape.__eq__, within or ANYTHING)
+            if found is not None:
+                return found
+        return self.create(dtype, shape, within)
+
+    def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
+        """The other operand of an elementwise operator: broadcasts with the focus."""
+        dtype = focus.dtype if dtype is None else dtype
+        if self.draws.chance(self.temper.reuse):
+            found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
+            if found is not None:
+                return found
+        return self.create(dtype, self.broadcasting_shape(focus.shape), within)
+
+    def broadcasting_shape(self, shape: Shape) -> Shape:
+        """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
+        draws = self.draws
+        form = draws.random()
+        if form < 0.35:
+            return shape
+        if form < 0.5:
+            return ()
+        if form < 0.65:
+            return shape[draws.between(0, len(shape)) :]
+        if form < 0.75:
+            return (1,)
+        result = tuple(dim if draws.chance(0.5) else 1 for dim in shape)
+        if form > 0.95 and len(shape) < MAX_RANK:
+            result = (draws.pick(self.temper.dims), *result)
+        return result
+
+    # Shapes and attributes
+
+    def dim(self) -> int:
+        return self.draws.pick(self.temper.dims)
+
+    def shape(self, rank: int) -> Shape:
+        """A shape of this rank within the budget."""
+        dims: list[int] = []
+        room = MAX_ELEMENTS
+        for _ in range(rank):
+            dim = self.dim()
+            dim = dim if dim <= room else 1
+            room //= max(dim, 1)
+            dims.append(dim)
+        return tuple(dims)
+
+    def axis(self, rank: int) -> int:
+        """An axis, counted from either end."""
+        axis = self.draws.below(rank)
+        return axis - rank if self.draws.chance(0.4) else axis
+
+    def axes(self, rank: int, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+        """Different axes, each counted from either end, in any order."""
+        count = self.draws.between(least, rank if most is None else most)
+        chosen = self.draws.sample(range(rank), count)
+        return tuple(axis - rank if self.draws.chance(0.3) else axis for axis in chosen)
+
+    # Growth
+
+    def emit(
+        self, op: Operator, call: Call, types: Iterable[TensorType], ranges: Iterable[Range]
+    ) -> tuple[Operand, ...]:
+        """Add a node and its results."""
+        results = tuple(
+            Operand(self.fresh_name(), dtype, shape, bounds, op.kind)
+            for (dtype, shape), bounds in zip(types, ranges, strict=True)
+        )
+        names = tuple("" if value is None else value.name for value in call.operands)
+        self.nodes.append(Node(op.name, names, tuple(value.name for value in results), call.attributes))
+        self.pool.extend(results)
+        return results
+
+
+def _suits(shape: Shape, other: Shape) -> bool:
+    joined = broadcast(shape, other)
+    if joined is None:
+        return False
+    count = 1
+    for dim in joined:
+        count *= dim
+    return count <= MAX_ELEMENTS
+
+
+def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
+    """Whether a result is small enough, and finite with room to spare."""
+    count = 1
+    for dim in shape:
+        count *= dim
+    if count > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+        return False
+    limit = extent(dtype)
+    return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

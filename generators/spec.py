@@ -1,0 +1,154 @@
+"""What an operator is to the generator: its type rule, its sampler, its numeric domain and its opsets.
+
+Forward: `sample` takes the operand in focus and picks the rest; `infer` gives the results' types and `bound`
+their ranges. All three see nothing but a `Call`, so a type rule can be asked about any call, also one that
+no sampler made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from corpus.values import Tensor
+from generators.types import DType, Range, Shape, TensorType
+
+if TYPE_CHECKING:
+    from generators.scope import Scope
+
+MAX_RANK = 5
+FIRST_OPSET, LAST_OPSET = 13, 21
+
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Tensor
+
+
+class Kind(StrEnum):
+    """The classes of operators; weights and affinities are between classes, never between operators."""
+
+    ACTIVATION = "activation"
+    MATH = "math"
+    ARITHMETIC = "arithmetic"
+    COMPARE = "compare"
+    LOGIC = "logic"
+    REDUCE = "reduce"
+    LINEAR = "linear"
+    POOL = "pool"
+    NORM = "norm"
+    LAYOUT = "layout"
+    PAD = "pad"
+    PART = "part"
+    CAST = "cast"
+    QUANTISE = "quantise"
+    RECURRENT = "recurrent"
+    RESAMPLE = "resample"
+
+
+class Operand(NamedTuple):
+    """A value in the graph: its type and range, its producer's class, and its content where it is known.
+
+    An operand that steers its operator has a known content even where it is an input of the graph.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape
+    range: Range
+    producer: Kind | None = None
+    content: Tensor | None = None
+    is_constant: bool = False
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.dtype, self.shape)
+
+
+class Call(NamedTuple):
+    """One use of an operator: operands (None where an optional one is left out) and attributes."""
+
+    operands: tuple[Operand | None, ...]
+    attributes: Mapping[str, Attribute] = {}
+    results: int = 1
+
+    def operand(self, index: int) -> Operand:
+        """The operand at an index where one must be."""
+        value = self.operands[index]
+        if value is None:
+            raise ValueError(f"operand {index} is left out")
+        return value
+
+    def optional(self, index: int) -> Operand | None:
+        return self.operands[index] if index < len(self.operands) else None
+
+    def ints(self, index: int) -> tuple[int, ...] | None:
+        """The known content of an operand that steers, or None where it is left out."""
+        value = self.optional(index)
+        if value is None or value.content is None:
+            return None
+        return tuple(int(item) for item in value.content.reshape(-1).tolist())
+
+    def integer(self, name: str, default: int) -> int:
+        value = self.attributes.get(name, default)
+        assert isinstance(value, int)
+        return value
+
+    def tuple_of(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        value = self.attributes.get(name, default)
+        assert isinstance(value, tuple)
+        return tuple(int(item) for item in value)
+
+    @property
+    def present(self) -> list[Operand]:
+        return [value for value in self.operands if value is not None]
+
+
+Sampler = Callable[["Scope", Operand], Call | None]
+TypeRule = Callable[[Call], tuple[TensorType, ...]]
+RangeRule = Callable[[Call], tuple[Range, ...]]
+
+
+def sample_alone(scope: Scope, focus: Operand) -> Call:
+    """The sampler of an operator with one operand and no attribute."""
+    return Call((focus,))
+
+
+def same_type(call: Call) -> tuple[TensorType, ...]:
+    return (call.operand(0).type,)
+
+
+def same_range(call: Call) -> tuple[Range, ...]:
+    return (call.operand(0).range,)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator. `sample` may decline a focus (None).
+
+    `dtypes` and `ranks` are those of the operand in focus; `later` adds element types from an opset on.
+    `domain` is where the focus's values must lie for the results to be finite.
+    """
+
+    name: str
+    kind: Kind
+    dtypes: tuple[DType, ...]
+    sample: Sampler = sample_alone
+    infer: TypeRule = same_type
+    bound: RangeRule = same_range
+    ranks: range = range(MAX_RANK + 1)
+    domain: Range | None = None
+    since: int = FIRST_OPSET
+    until: int = LAST_OPSET
+    later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
+
+    def takes(self, dtype: DType, rank: int, opset: int) -> bool:
+        """Whether a value of this type may come into its focus."""
+        if not (self.since <= opset <= self.until and rank in self.ranks):
+            return False
+        return dtype in self.dtypes or any(
+            opset >= first and dtype in added for first, added in self.later.items()
+        )
