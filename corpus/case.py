@@ -15,7 +15,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
-from corpus.formats import Format, find_format
+from corpus.formats import find_format
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 
@@ -123,7 +123,7 @@ class Case:
         where = str(folder)
         found = find_format(facts["format"])
         program = found.read_program(folder / found.PROGRAM_FILE, memory_bytes)
-        model = found.parse(program)
+        model = found.parse(program, where)
         types = found.input_types(model, where)
         npz = folder / INPUTS_FILE
         return cls(
@@ -152,11 +152,6 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if not facts or not _is_sound(facts):
         raise UserError(f"{path}: not a case of this version; save the case again")
     return facts
-
-
-def find_program(folder: Path) -> Format | None:
-    """The format named by the folder's `case.json`, None without one."""
-    return find_format(read_facts(folder)["format"]) if (folder / CASE_FILE).is_file() else None
 
 
 def _is_sound(facts: Mapping[str, Any]) -> bool:

@@ -86,7 +86,7 @@ def memory_bytes(code: int, dims: Iterable[int]) -> int:
     return packed_bytes(code, dims) or 0
 
 
-def static_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | None:
+def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | None:
     """The declared shape: numbers, names of symbolic dims, None where unknown; None without a rank.
 
     A negative size is what old exporters write for "unknown".
@@ -111,4 +111,4 @@ def input_type(declared: TypeProto, required: bool = True) -> InputType | None:
     if element.WhichOneof("value") != "tensor_type" or element.tensor_type.elem_type not in DTYPES:
         return None
     tensor = element.tensor_type
-    return InputType(DTYPES[tensor.elem_type], static_shape(tensor), sequence, optional, required)
+    return InputType(DTYPES[tensor.elem_type], declared_shape(tensor), sequence, optional, required)

@@ -33,7 +33,7 @@ class Format(Protocol):
     def read_program(self, path: Path, memory_bytes: int) -> bytes:
         """The program's exact bytes; UserError for what cannot be one, before memory is taken."""
 
-    def parse(self, program: bytes) -> Any:
+    def parse(self, program: bytes, where: str = ...) -> Any:
         """The program; UserError when it is none."""
 
     def check_limits(self, model: Any, where: str, memory_bytes: int) -> None:

@@ -1,0 +1,75 @@
+"""ONNX models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx import ModelProto
+
+from corpus.errors import UserError
+from corpus.onnx_canonical import canonical
+from corpus.onnx_check import checker_complaint
+from corpus.onnx_file import parse_model, read_model_bytes
+from corpus.onnx_graph import initializer_names
+from corpus.onnx_inputs import make_inputs
+from corpus.onnx_limits import check_limits
+from corpus.onnx_measure import measure
+from corpus.onnx_repair import repair
+from corpus.onnx_test_data import read_test_data
+from corpus.onnx_text import print_text
+from corpus.onnx_types import input_type
+from corpus.onnx_weights import external_files, strip_weights
+from corpus.values import InputType
+
+__all__ = [
+    "NAME",
+    "PROGRAM_FILE",
+    "RUNS_CODE",
+    "SUFFIXES",
+    "canonical",
+    "check_limits",
+    "checker_complaint",
+    "external_files",
+    "input_types",
+    "make_inputs",
+    "measure",
+    "parse",
+    "print_text",
+    "read_program",
+    "read_test_data",
+    "repair",
+    "strip_weights",
+]
+
+NAME = "onnx"
+PROGRAM_FILE = "model.onnx"
+SUFFIXES = (".onnx",)
+RUNS_CODE = False
+
+
+def read_program(path: Path, memory_bytes: int) -> bytes:
+    """The bytes of a model's file; UserError for what cannot be a model."""
+    return read_model_bytes(path, memory_bytes)
+
+
+def parse(program: bytes, where: str = "model") -> ModelProto:
+    """The model, without its external data; UserError when it is none or has no graph."""
+    return parse_model(program, where)
+
+
+def input_types(model: ModelProto, where: str) -> dict[str, InputType]:
+    """What the model takes, in order; an input with an initializer is not required.
+
+    UserError for an input that no array holds. An input without any type, which makes the model invalid, is
+    left out: its verdict is for the checker and the backend to give.
+    """
+    defaults = initializer_names(model.graph)
+    types: dict[str, InputType] = {}
+    for value in model.graph.input:
+        found = input_type(value.type, required=value.name not in defaults)
+        if found is not None:
+            types[value.name] = found
+        elif value.type.WhichOneof("value") in ("map_type", "sparse_tensor_type", "opaque_type"):
+            kind = value.type.WhichOneof("value").removesuffix("_type")
+            raise UserError(f"{where}: input {value.name!r} is a {kind}, which no inputs.npz can hold")
+    return types

@@ -1,0 +1,97 @@
+"""Opening what a user names as a case: a program's file or a case folder, hostile until shown otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, Case, read_facts
+from corpus.errors import UserError
+from corpus.formats import Format, find_format, format_names, format_of
+from corpus.target import Target
+from corpus.values import InputType, Value, read_inputs_noting
+
+TEST_DATA = "test_data_set_0"
+
+
+def open_case(
+    path: str | Path,
+    *,
+    inputs: Path | None = None,
+    seed: int = 0,
+    memory_bytes: int = DEFAULT_MEMORY,
+    trust: bool = False,
+    target: Target | None = None,
+) -> Case:
+    """The case at a path: a program's file, or a folder with a program and perhaps inputs and `case.json`.
+
+    Inputs come from `inputs` where given (an npz or a folder of `input_*.pb`), else from the folder
+    (`inputs.npz`, `test_data_set_0`), else from the seed. `target` replaces the saved one. Nothing is
+    written, nothing but the program and the inputs is read. Raises `UserError`, one line, for what is no
+    case, leaves its folder, exceeds the memory or does not fit; an invalid program opens: it gets a verdict.
+    """
+    path = Path(path)
+    found, file, facts = _locate(path)
+    if found.RUNS_CODE and not trust:
+        raise UserError(f"{path}: opening a {found.NAME} program runs its code; give --trust if you trust it")
+    program = found.read_program(file, memory_bytes)
+    model = found.parse(program, str(file))
+    external = found.external_files(model, file.parent, str(file))
+    found.check_limits(model, str(file), memory_bytes)
+    types = found.input_types(model, str(file))
+    source = inputs if inputs is not None else _inputs_beside(path)
+    values, notes = (
+        _read(found, source, types, memory_bytes) if source else (found.make_inputs(model, seed), ())
+    )
+    return Case(
+        format=found.NAME,
+        program=program,
+        inputs=values,
+        target=target or (Target.parse(facts["target"]) if facts.get("target") else None),
+        external=external,
+        settings=tuple(sorted(facts.get("settings", {}).items())),
+        origin=facts.get("origin") or str(path),
+        notes=(*facts.get("notes", ()), *notes),
+    )
+
+
+def _locate(path: Path) -> tuple[Format, Path, Mapping[str, Any]]:
+    """The format, the program's file, and what `case.json` says."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; name a case")
+    if path.is_dir() and (path / CASE_FILE).is_file():
+        facts = read_facts(path)
+        found = find_format(facts["format"])
+        return found, path / found.PROGRAM_FILE, facts
+    guessed = format_of(path)
+    if guessed is None and path.is_dir():
+        raise UserError(f"{path}: holds no program ({_programs()}); name a case folder or a program's file")
+    if guessed is None:
+        raise UserError(
+            f"{path}: not a program's file by its name ({_suffixes()}); name one, or a case folder"
+        )
+    return guessed, path / guessed.PROGRAM_FILE if path.is_dir() else path, {}
+
+
+def _programs() -> str:
+    return ", ".join(find_format(name).PROGRAM_FILE for name in format_names())
+
+
+def _suffixes() -> str:
+    return ", ".join(suffix for name in format_names() for suffix in find_format(name).SUFFIXES)
+
+
+def _inputs_beside(path: Path) -> Path | None:
+    """Inputs kept in a case folder; a program's file alone has none."""
+    if not path.is_dir():
+        return None
+    return next((path / name for name in (INPUTS_FILE, TEST_DATA) if (path / name).exists()), None)
+
+
+def _read(
+    found: Format, source: Path, types: Mapping[str, InputType], memory_bytes: int
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    if source.is_dir():
+        return found.read_test_data(source, types, memory_bytes), ()
+    return read_inputs_noting(source, types, memory_bytes=memory_bytes)
