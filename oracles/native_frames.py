@@ -176,7 +176,7 @@ def read_functions(data: mmap.mmap) -> Functions:
             segments.append((position, length, address))
         elif kind == PT_GNU_EH_FRAME:
             starts = read_starts(data, position, address)
-    return Functions(tuple(segments), starts, tuple(sorted(read_symbols(data))))
+    return Functions(tuple(segments), starts, shortest_names(read_symbols(data)))
 
 
 def read_starts(data: mmap.mmap, position: int, address: int) -> NDArray[np.int64]:
@@ -190,6 +190,14 @@ def read_starts(data: mmap.mmap, position: int, address: int) -> NDArray[np.int6
     (count,) = struct.unpack_from("<I", data, position + 8)
     table = np.frombuffer(data[position + 12 : position + 12 + 8 * count], dtype="<i4")
     return table[::2].astype(np.int64) + address
+
+
+def shortest_names(symbols: Iterator[tuple[int, int, str]]) -> tuple[tuple[int, int, str], ...]:
+    """One name for each address, in order: of aliases (`sinhf`, `sinhf32`) the shortest."""
+    best: dict[int, tuple[int, int, str]] = {}
+    for symbol in sorted(symbols, key=lambda symbol: (len(symbol[2]), symbol[2])):
+        best.setdefault(symbol[0], symbol)
+    return tuple(sorted(best.values()))
 
 
 def read_symbols(data: mmap.mmap) -> Iterator[tuple[int, int, str]]:

@@ -180,7 +180,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def pack(data: Any, width: int) -> Any:
-    """Several elements to a byte, the first in the low bits; the array keeps its shape, the rest is unused."""
+    """Several elements to a byte, the first in the low bits; the shape stays, the rest is unused."""
     np = _numpy()
     per_byte = 8 // width
     flat = np.zeros(-(-data.size // per_byte) * per_byte, dtype="uint8")
@@ -207,11 +207,10 @@ def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
 
 
 def small_model(operator: str, inputs: dict[str, tuple[int, str]], *, constant: Any = None) -> bytes:
-    """`y = operator(inputs…)`; an input is (element type, `tensor` or `sequence`), `constant` an array of str."""
+    """`y = operator(inputs…)`; an input is (element type, `tensor` or `sequence`), `constant` of strings."""
     names = [*inputs, *([] if constant is None else ["c"])]
-    node = (
-        b"".join(_field(1, name.encode()) for name in names) + _field(2, b"y") + _field(4, operator.encode())
-    )
+    node = b"".join(_field(1, name.encode()) for name in names)
+    node += _field(2, b"y") + _field(4, operator.encode())
     graph = _field(1, node) + _field(2, b"g") + _field(12, _field(1, b"y"))
     for name, (code, kind) in inputs.items():
         tensor = _field(1, _number(1, code))

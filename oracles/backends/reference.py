@@ -51,7 +51,7 @@ def to_array(value: Any) -> Any:
 # In crux
 
 UNSUPPORTED = re.compile(
-    r"No implementation|not implemented|NotImplemented|[Uu]nsupported|not supported|Unable to find an implementation"
+    r"No implementation|[Nn]ot implemented|[Uu]nsupported|not supported|Unable to find an impl"
 )
 ERRORS = ("NotImplementedError", "RuntimeImplementationError", "RuntimeContextError")
 

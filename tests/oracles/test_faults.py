@@ -1,0 +1,141 @@
+"""The fault matrix: a real library function, called by a real kernel, is made to fail in every way."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from oracles.crash_handler import crash_handler
+from oracles.run import Config, Limits, Phase, Run, Status
+from oracles.sandbox import Job, Sandbox
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")
+
+BACKEND = str(Path(__file__).with_name("sandboxed") / "faulty.py")
+LIMITS = Limits(cpu_seconds=0.3, wall_seconds=1.0, memory_bytes=512 << 20)
+SOUND = Config("sound", (("level", "all"),))
+
+MATRIX = [
+    ("sigsegv", Status.CRASH, signal.SIGSEGV),
+    ("sigfpe", Status.CRASH, signal.SIGFPE),
+    ("sigill", Status.CRASH, signal.SIGILL),
+    ("abort", Status.CRASH, signal.SIGABRT),
+    ("exit", Status.CRASH, 0),
+    ("_exit", Status.CRASH, 0),
+    ("loop", Status.TIMEOUT, 0),
+    ("sleep", Status.TIMEOUT, 0),
+    ("overflow", Status.CRASH, signal.SIGSEGV),
+    ("bad_alloc", Status.OUT_OF_MEMORY, None),
+]
+
+
+def sinh() -> bytes:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([helper.make_node("Sinh", ["x"], ["y"])], "g", [x], [y])
+    model: onnx.ModelProto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    )
+    return model.SerializeToString()
+
+
+def job(*configs: Config) -> Job:
+    return Job(sinh(), {"x": np.ones(4, np.float32)}, configs)
+
+
+def broken(fault: str) -> Config:
+    return Config(fault, (("level", "all"), ("fault", fault)))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(BACKEND, limits=LIMITS) as found:
+        yield found
+
+
+def is_sound(run: Run) -> bool:
+    return run.is_ok and bool(np.allclose(np.asarray(run.outputs["y"]), np.sinh(1.0)))
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["persistent", "fresh"])
+@pytest.mark.parametrize(("fault", "status", "number"), MATRIX, ids=[row[0] for row in MATRIX])
+def test_each_fault_gets_its_own_verdict(
+    sandbox: Sandbox, fault: str, status: Status, number: int | None, fresh: bool
+) -> None:
+    before = sandbox.ask("reached")
+    assert is_sound(sandbox.run(job(SOUND))[0])
+    assert sandbox.ask("reached") == before
+
+    (run,) = sandbox.run(job(broken(fault)), fresh=fresh)
+
+    assert (run.status, run.phase) == (status, Phase.EXECUTE), run.trace
+    assert number is None or run.signal == number
+    assert sandbox.ask("reached") > before
+    assert is_sound(sandbox.run(job(SOUND), fresh=fresh)[0])
+
+
+@pytest.mark.parametrize("fault", ["sigsegv", "sigfpe", "sigill", "overflow", "loop"])
+@pytest.mark.skipif(crash_handler()[0] is None, reason=crash_handler()[1])
+def test_the_innermost_frame_is_the_faulty_function(sandbox: Sandbox, fault: str) -> None:
+    (run,) = sandbox.run(job(broken(fault)), fresh=True)
+
+    assert (run.frames[0].function, run.frames[0].library.split(".")[0]) == ("sinhf", "libm")
+
+
+@pytest.mark.skipif(crash_handler()[0] is None, reason=crash_handler()[1])
+def test_the_frames_lead_from_the_fault_to_the_framework(sandbox: Sandbox) -> None:
+    (run,) = sandbox.run(job(broken("bare sigill")), fresh=True)
+
+    assert run.frames[0].function == "sinhf"
+    assert any("onnxruntime" in frame.library for frame in run.frames[1:])
+    assert all(frame.function for frame in run.frames)
+
+
+@pytest.mark.parametrize("fault", ["sigsegv", "abort", "exit"])
+def test_a_crash_leaves_the_other_configs_alone(sandbox: Sandbox, fault: str) -> None:
+    runs = sandbox.run(job(SOUND, broken(fault), SOUND))
+
+    assert [is_sound(run) for run in runs] == [True, False, True]
+
+
+@pytest.mark.parametrize(("fault", "code"), [("exit", 3), ("_exit", 0)])
+def test_an_exit_says_its_code(sandbox: Sandbox, fault: str, code: int) -> None:
+    (run,) = sandbox.run(job(broken(fault)))
+
+    assert run.message.splitlines()[0] == f"the process exited with code {code}"
+
+
+def test_a_crash_shows_where_python_was(sandbox: Sandbox) -> None:
+    (run,) = sandbox.run(job(broken("sigsegv")))
+
+    assert "Fatal Python error: Segmentation fault" in run.trace
+    assert "Fatal Python error" not in run.message
+
+
+def test_a_loop_is_ended_by_its_cpu_time_and_a_sleep_by_the_wall_clock(sandbox: Sandbox) -> None:
+    (loop,) = sandbox.run(job(broken("loop")))
+    (sleep,) = sandbox.run(job(broken("sleep")))
+
+    assert 0.2 < loop.cpu_seconds < 0.6
+    assert sleep.cpu_seconds < 0.1
+
+
+@pytest.mark.parametrize("fault", ["sigsegv", "abort", "exit", "loop", "overflow"])
+def test_the_next_test_takes_at_most_20_ms_of_cpu_time(sandbox: Sandbox, fault: str) -> None:
+    assert min(cpu_after(sandbox, fault) for _ in range(3)) <= 0.020
+
+
+def cpu_after(sandbox: Sandbox, fault: str) -> float:
+    """CPU seconds of all processes for the first sound test after a fault, the new fork included."""
+    sandbox.run(job(broken(fault)))
+    before = time.process_time() + sandbox.cpu_seconds()
+    assert is_sound(sandbox.run(job(SOUND))[0])
+    return time.process_time() + sandbox.cpu_seconds() - before
