@@ -56,10 +56,10 @@ def _graph(graph: GraphProto, indent: int) -> str:
     inner = indent + 4
     parts = {
         "inputs": _list([_value(each) for each in graph.input], inner),
-        "outputs": _list([_value(each) for each in graph.output], inner),
-        "nodes": _list([_node(each, inner + 4) for each in graph.node], inner, force=True),
         "constants": _list([_tensor(each, inner + 4) for each in graph.initializer], inner),
+        "nodes": _list([_node(each, inner + 4) for each in graph.node], inner, force=True),
         "values": _list([_value(each) for each in graph.value_info], inner),
+        "outputs": _list([_value(each) for each in graph.output], inner),
     }
     arguments = [repr(graph.name), *(f"{name}={text}" for name, text in _given(parts).items())]
     return _call("graph", arguments, indent, force=True)

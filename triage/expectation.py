@@ -1,0 +1,75 @@
+"""What a report claims, in terms of plain runs: which configuration fails how, and which one does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from oracles.compare import Tolerance, compare_outputs
+from oracles.normalise import template
+from oracles.run import Config, Run, Status
+from oracles.verdict import Outcome, Verdict
+
+SHORTEST_FRAGMENT = 12
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The claim.
+
+    `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
+    is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths.
+    """
+
+    outcome: Outcome
+    failing: Run
+    passing: Run | None
+    fragment: str = ""
+    kind: str = ""
+
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        runs = (self.passing, self.failing) if self.passing else (self.failing,)
+        return tuple(run.config for run in runs)
+
+
+def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = frozenset()) -> Expectation:
+    """The claim of a verdict that is a bug; `names` are the model's own, to be kept out of the fragment."""
+    if verdict.outcome is Outcome.MISMATCH:
+        return _mismatch(verdict, tolerance)
+    failing = next(run for run in _failed(verdict) if run.status is _status(verdict.outcome))
+    passing = next((run for run in verdict.runs if run.is_ok), None)
+    fragment = longest_fragment(failing.message, names) if failing.status is Status.EXCEPTION else ""
+    return Expectation(verdict.outcome, failing, passing, fragment)
+
+
+def _mismatch(verdict: Verdict, tolerance: Tolerance) -> Expectation:
+    baseline, *others = verdict.runs
+    failing = next(
+        run
+        for run in others
+        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
+    )
+    kind = verdict.symptom.kind if verdict.symptom else ""
+    return Expectation(verdict.outcome, failing, baseline, kind=kind)
+
+
+def _failed(verdict: Verdict) -> list[Run]:
+    return [run for run in verdict.runs if not run.is_ok]
+
+
+def _status(outcome: Outcome) -> Status:
+    return {
+        Outcome.CRASH: Status.CRASH,
+        Outcome.EXCEPTION: Status.EXCEPTION,
+        Outcome.TIMEOUT: Status.TIMEOUT,
+        Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
+    }[outcome]
+
+
+def longest_fragment(message: str, names: frozenset[str]) -> str:
+    """The longest piece of a message that its template keeps, word for word; empty when all are short."""
+    pieces = re.split(r"<\w+>|[#*\n…]", template(message, names))
+    kept = [piece.strip(" \t'\"()[]{}.,:;") for piece in pieces]
+    kept = [piece for piece in kept if len(piece) >= SHORTEST_FRAGMENT and piece in message]
+    return max(kept, key=len, default="")

@@ -1,0 +1,169 @@
+"""The words of `issue.md`: what happened, what was expected, and the evidence for it, from plain runs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpus.values import Tensor, Value
+from oracles.compare import Tolerance, compare_outputs, differing
+from oracles.run import Run, Status
+from oracles.verdict import Outcome, Verdict
+from triage.expectation import Expectation
+from triage.privacy import scrub
+
+MOST_ROWS = 8
+MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of differing values."""
+
+    output: str
+    index: str
+    passing: str
+    failing: str
+
+
+def happened(expectation: Expectation, package: str) -> str:
+    run = expectation.failing
+    level = run.config.label
+    if expectation.outcome is Outcome.CRASH:
+        return f"{package} dies of {signal_text(run)} {_while(run)} at optimisation level `{level}`."
+    if expectation.outcome is Outcome.EXCEPTION:
+        return f"{package} raises an exception {_while(run)} at optimisation level `{level}`."
+    if expectation.outcome is Outcome.MISMATCH:
+        return f"The result at optimisation level `{level}` is not the one at `{_other(expectation)}`."
+    if expectation.outcome is Outcome.TIMEOUT:
+        return f"{package} does not end {_while(run)} at optimisation level `{level}`."
+    return f"{package} runs out of memory {_while(run)} at optimisation level `{level}`."
+
+
+def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
+    """One or two sentences; says only what the runs or the reference bear out."""
+    if expectation.outcome is Outcome.MISMATCH:
+        return _expected_values(verdict, tolerance)
+    what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
+    if expectation.passing:
+        return f"{what}: at optimisation level `{_other(expectation)}` the same model runs."
+    return f"{what}: the model is valid for ONNX's checker with strict shape inference."
+
+
+def _expected_values(verdict: Verdict, tolerance: Tolerance) -> str:
+    text = f"The same values at every level (compared with rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
+    if any("presumed" in note for note in verdict.notes):
+        return text
+    wrong = verdict.symptom.site if verdict.symptom else ""
+    right = {"optimised": "un-optimised", "un-optimised": "optimised"}.get(wrong)
+    return f"{text} ONNX's reference evaluator agrees with the {right} result." if right else text
+
+
+def level_rows(runs: Sequence[Run], tolerance: Tolerance) -> list[tuple[str, str]]:
+    """What each optimisation level does; a result is compared with the first level's."""
+    baseline = runs[0]
+    return [(run.config.label, _level_text(run, baseline, tolerance)) for run in runs]
+
+
+def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
+    if run.status is Status.CRASH:
+        return f"dies of {signal_text(run)} {_while(run)}"
+    if run.status is Status.EXCEPTION:
+        return f"{run.error}: {first_line(run.message)}"
+    if not run.is_ok:
+        return run.status.value
+    if run is baseline or not baseline.is_ok:
+        return "gives a result"
+    difference = compare_outputs(baseline.outputs, run.outputs, tolerance)
+    return f"**differs**: {difference}" if difference else f"the same as `{baseline.config.label}`"
+
+
+def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
+    """The first differing elements of a mismatch, over all outputs."""
+    if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None:
+        return []
+    passing, failing = expectation.passing.outputs, expectation.failing.outputs
+    rows = [row for name in passing for row in _rows_of(name, passing[name], failing.get(name), tolerance)]
+    return rows[:MOST_ROWS]
+
+
+def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) -> list[Row]:
+    if not isinstance(passing, np.ndarray) or not isinstance(failing, np.ndarray):
+        return []
+    if passing.shape != failing.shape or passing.dtype != failing.dtype:
+        return [Row(name, "all", _kind(passing), _kind(failing))]
+    places = np.argwhere(differing(passing, failing, tolerance))[:MOST_ROWS]
+    return [
+        Row(name, _place(place), str(passing[tuple(place)]), str(failing[tuple(place)])) for place in places
+    ]
+
+
+def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
+    """The evidence in full: what the failing run wrote, its native frames, or the differing values."""
+    run = expectation.failing
+    parts = [f"optimisation level {run.config.label}: {run.status.value} during {run.phase.value}"]
+    if run.status is Status.CRASH:
+        parts.append(f"signal: {signal_text(run)}")
+    parts += [text for text in (scrub(run.trace or run.message).strip(),) if text]
+    parts += [frames_text(run)] if run.frames else []
+    passing, failing = _other(expectation), run.config.label
+    parts += [
+        f"{row.output}{row.index}: {row.passing} at {passing}, {row.failing} at {failing}" for row in rows
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def frames_text(run: Run) -> str:
+    lines = [
+        f"#{place:<2} {frame.library}+{frame.offset:#x} {frame.function}".rstrip()
+        for place, frame in enumerate(run.frames)
+    ]
+    return "\n".join(lines)
+
+
+def short_trace(text: str) -> str:
+    """The trace as the issue shows it; the whole stands in `trace.txt`."""
+    lines = text.rstrip().splitlines()
+    if len(lines) <= MOST_LINES:
+        return "\n".join(lines)
+    left_out = len(lines) - MOST_LINES
+    return "\n".join([*lines[: MOST_LINES // 2], f"... {left_out} lines ...", *lines[-MOST_LINES // 2 :]])
+
+
+def signal_text(run: Run) -> str:
+    try:
+        found = signal.Signals(run.signal)
+    except ValueError:
+        return f"signal {run.signal}" if run.signal else "an exit of its own"
+    return f"{found.name} ({signal.strsignal(found)})"
+
+
+def first_line(text: str) -> str:
+    lines = scrub(text).strip().splitlines()
+    line = lines[0] if lines else ""
+    return line if len(line) <= 200 else line[:197] + "..."
+
+
+def _while(run: Run) -> str:
+    words = {
+        "import": "while it loads the model",
+        "optimise": "while it makes the session",
+        "codegen": "while it compiles the model",
+        "execute": "while it runs the model",
+    }
+    return words.get(run.phase.value, f"during {run.phase.value}")
+
+
+def _other(expectation: Expectation) -> str:
+    return expectation.passing.config.label if expectation.passing else "none"
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tensor.dtype.name}{list(tensor.shape)}"
+
+
+def _place(place: Tensor) -> str:
+    return f"[{', '.join(str(int(each)) for each in place)}]"

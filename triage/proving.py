@@ -1,0 +1,83 @@
+"""Running a `repro.py` in fresh processes before anybody is told that it shows a bug."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+TIMES = 3
+SHOWS = 1
+GRACE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How often the script showed the bug, what it printed the last time, and the model that it builds."""
+
+    shown: int
+    times: int
+    text: str
+    model: bytes
+
+    @property
+    def holds(self) -> bool:
+        return self.shown == self.times
+
+
+def prove(script: str, beside: Mapping[str, bytes | Path], python: str, seconds: float, memory: int) -> Proof:
+    """Run the script `TIMES` times, each in a new process beside the files that it reads."""
+    with tempfile.TemporaryDirectory(prefix="crux-repro-") as name:
+        folder = Path(name)
+        (folder / "repro.py").write_text(script)
+        for inside, content in beside.items():
+            _place(folder / inside, content)
+        model = _saved_model(folder, python, seconds, memory)
+        shown, text = 0, ""
+        for _ in range(TIMES):
+            code, text = _run(folder, python, [], seconds, memory)
+            if code != SHOWS:
+                break
+            shown += 1
+        return Proof(shown, TIMES, text.replace(f"{folder}/", ""), model)
+
+
+def _place(path: Path, content: bytes | Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.symlink_to(content.resolve())
+
+
+def _saved_model(folder: Path, python: str, seconds: float, memory: int) -> bytes:
+    path = folder / "saved.onnx"
+    _run(folder, python, ["--save", str(path)], seconds, memory)
+    return path.read_bytes() if path.exists() else b""
+
+
+def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> tuple[int, str]:
+    """The script's exit code and text; -1 when it did not end in time."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+
+    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+    try:
+        done = subprocess.run(
+            [python or sys.executable, "repro.py", *arguments],
+            cwd=folder,
+            capture_output=True,
+            timeout=3 * seconds + GRACE_SECONDS,
+            env={**os.environ, **quiet},
+            preexec_fn=limit,
+        )
+    except subprocess.TimeoutExpired:
+        return -1, "repro.py did not end in time"
+    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")

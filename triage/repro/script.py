@@ -1,0 +1,204 @@
+"""Writing `repro.py`: the model in code where that can be read, as bytes where not, beside it where huge."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.onnx_types import DTYPES, dtype_name, element_type
+from corpus.values import Tensor, Value
+from oracles.compare import Tolerance
+from triage.expectation import Expectation
+from triage.listing import list_model
+from triage.rendering import render
+from triage.repro import compare, encode
+from triage.repro.model_code import NotExpressible, array_code, model_code
+
+MOST_CODE = 60_000
+"""Characters of builder code that a person still reads."""
+MOST_BYTES = 4 << 20
+"""Bytes of a model that are embedded; a larger one stays in its file."""
+MOST_INLINE = 100_000
+FIRST_FOREIGN = 16
+"""The first ONNX element type that numpy lacks."""
+RUNNERS = {"ort": "runner_ort.py.j2"}
+PACKAGES = {"ort": "onnxruntime"}
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+    "all": "ORT_ENABLE_ALL",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the script is to show: the expectation, one line that names it, and how it was judged."""
+
+    expectation: Expectation
+    title: str
+    tolerance: Tolerance
+    seconds: float
+
+
+def write_script(case: Case, claim: Claim, mode: str = "code") -> str:
+    """The text of `repro.py`; `mode` is what to try first: `code`, `bytes` or `beside`."""
+    backend = case.target.backend if case.target else "ort"
+    model = parse(case.program)
+    mode, code = _embedding(case, model, mode)
+    outputs = _output_elements(claim.expectation, model)
+    foreign = {element for element in outputs if element >= FIRST_FOREIGN}
+    plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
+    beside = sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
+    return render(
+        "repro.py.j2",
+        runner=RUNNERS[backend],
+        package=PACKAGES[backend],
+        title=claim.title,
+        story=_story(claim),
+        mode=mode,
+        model_code=code,
+        model_base64=_lines(base64.b64encode(case.program).decode()) if mode == "bytes" else [],
+        listing=list_model(model).splitlines() if mode != "code" else [],
+        inputs=[(name, text) for name, text in _inputs(case.inputs, plain, beside).items()],
+        inputs_beside=beside,
+        imports=_imports(mode, plain, code, claim),
+        plain=plain,
+        needs_encoder=mode == "code" or not plain or not beside,
+        encode_part=part_source(encode),
+        compare_part=part_source(compare),
+        decode_tables={
+            dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
+        },
+        **_claim_fields(claim),
+        **_configs(claim.expectation),
+    )
+
+
+def part_source(module: Any) -> str:
+    """A module's text without its docstring and imports, to be pasted into the script."""
+    source = inspect.getsource(module)
+    body = ast.parse(source).body
+    first = next(node for node in body[1:] if not isinstance(node, ast.Import | ast.ImportFrom))
+    return "\n".join(source.splitlines()[first.lineno - 1 :])
+
+
+def _claim_fields(claim: Claim) -> dict[str, Any]:
+    expectation = claim.expectation
+    return {
+        "seen": expectation.outcome.value,
+        "failing": expectation.failing.config.label,
+        "passing": expectation.passing.config.label if expectation.passing else None,
+        "fragment": expectation.fragment,
+        "kind": expectation.kind,
+        "rtol": claim.tolerance.rtol,
+        "atol": claim.tolerance.atol,
+        "seconds": claim.seconds,
+    }
+
+
+def _configs(expectation: Expectation) -> dict[str, Any]:
+    """The settings of onnxruntime's configurations, in its own words."""
+    first = expectation.failing.config
+    return {
+        "levels": {config.label: LEVELS[str(config.get("level"))] for config in expectation.configs},
+        "providers": list(first.get("providers") or ("CPUExecutionProvider",)),  # type: ignore[arg-type]
+        "threads": first.get("threads") or 1,
+        "disabled": list(first.get("disabled") or ()),  # type: ignore[arg-type]
+    }
+
+
+def _story(claim: Claim) -> list[str]:
+    failing = claim.expectation.failing.config.label
+    passing = claim.expectation.passing
+    if passing is None:
+        return [f"Fails with optimisation level {failing!r}."]
+    return [
+        f"Seen with optimisation level {failing!r}; {passing.config.label!r} gives a result to compare with."
+    ]
+
+
+def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
+    """How the model gets into the script, and its code."""
+    if case.external or len(case.program) > MOST_BYTES:
+        return "beside", ""
+    if mode == "code":
+        try:
+            code = model_code(model, indent=4)
+        except NotExpressible:
+            return "bytes", ""
+        return ("code", code) if len(code) <= MOST_CODE else ("bytes", "")
+    return mode, ""
+
+
+def _inputs(inputs: Mapping[str, Value], plain: bool, beside: bool) -> dict[str, str]:
+    """Each input's expression; absent optionals are left out."""
+    given = {name: value for name, value in inputs.items() if value is not None}
+    return {name: _value_code(name, value, plain, beside) for name, value in given.items()}
+
+
+def _value_code(name: str, value: Value, plain: bool, beside: bool) -> str:
+    if isinstance(value, list):
+        places = range(len(value))
+        return f"[{', '.join(_tensor_code(f'{name}#{at}', value[at], plain, beside) for at in places)}]"
+    assert value is not None
+    return _tensor_code(name, value, plain, beside)
+
+
+def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
+    element = dtype_name(element_type(tensor.dtype))
+    text = f"stored[{name!r}]" if beside else array_code(element, tensor, 8)
+    return text if plain else f"({element!r}, {text})"
+
+
+def _imports(mode: str, plain: bool, code: str, claim: Claim) -> list[str]:
+    names = {"os", "platform", "signal", "subprocess", "sys", "tempfile"}
+    if mode == "bytes" or "base64." in code:
+        names.add("base64")
+    if not plain:
+        names.add("ctypes")
+    return sorted(names | {"struct"})
+
+
+def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:
+    """The element types of the outputs: those seen, or those declared when nothing was seen."""
+    seen = [run.outputs for run in (expectation.passing, expectation.failing) if run is not None]
+    tensors = [each for outputs in seen for value in outputs.values() for each in _flat(value)]
+    declared = {output.type.tensor_type.elem_type for output in model.graph.output}
+    return {element_type(tensor.dtype) for tensor in tensors} or declared
+
+
+def _decode_table(code: int) -> str:
+    """The value of every bit pattern of a small element type, as a literal."""
+    bits = np.arange(256, dtype=np.uint8)
+    if DTYPES[code].itemsize == 1 and dtype_name(code) in encode.BITS:
+        bits = bits[: 1 << encode.BITS[dtype_name(code)]]
+    with np.errstate(all="ignore"):
+        numbers = bits.view(DTYPES[code]).astype(np.float64)
+    return "[" + ", ".join(str(float(number)) for number in numbers) + "]"
+
+
+def _flat(value: Value) -> list[Tensor]:
+    return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def _is_foreign(value: Value) -> bool:
+    return any(element_type(tensor.dtype) >= FIRST_FOREIGN for tensor in _flat(value))
+
+
+def _size(value: Value) -> int:
+    return sum(tensor.size for tensor in _flat(value))
+
+
+def _lines(text: str, width: int = 96) -> list[str]:
+    return [text[at : at + width] for at in range(0, len(text), width)]
