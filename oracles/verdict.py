@@ -31,7 +31,8 @@ class Symptom:
 
     `kind` is the exception's leaf class, the signal's name, or the kind of mismatch (`shape`, `dtype`,
     `nan`, `value`); `site` the throwing C++ function or the top frame that is not glue, or for a mismatch
-    which side is wrong; `message` the message's template.
+    which side is wrong; `message` the message's template. `side` tells which of the runs show it where only
+    some do: `optimised` or `un-optimised`.
     """
 
     outcome: Outcome
@@ -39,9 +40,10 @@ class Symptom:
     kind: str
     site: str = ""
     message: str = ""
+    side: str = ""
 
     def __str__(self) -> str:
-        parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message)
+        parts = (self.outcome.value, self.phase.value, self.kind, self.site, self.message, self.side)
         return " | ".join(part for part in parts if part)
 
 

@@ -1,0 +1,166 @@
+"""Comparing two values: whether they differ beyond a tolerance, in what way and where.
+
+A tensor differs first in its dtype, then in its shape, then in where its NaNs are, then in its values.
+Integers, booleans and strings are compared exactly; small floats (bfloat16, float8, …) through float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus.values import Tensor, Value
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Values are equal within `atol + rtol * |expected|`."""
+
+    rtol: float = 1e-2
+    atol: float = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How `actual` differs from `expected`.
+
+    `kind` is `presence`, `dtype`, `shape`, `nan` or `value`; `where` the index of the greatest difference,
+    `first` of the first one, `count` of `size` elements differ, `magnitude` is the greatest absolute one.
+    """
+
+    kind: str
+    output: str
+    details: str
+    first: tuple[int, ...] = ()
+    where: tuple[int, ...] = ()
+    count: int = 0
+    size: int = 0
+    magnitude: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.output}: {self.details}"
+
+
+def compare_outputs(
+    expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance
+) -> Difference | None:
+    """The first output that differs, a difference of shape or dtype before one of values; else None."""
+    found: Difference | None = None
+    for name, value in expected.items():
+        difference = compare(name, value, actual.get(name), tolerance)
+        if difference is not None and difference.kind not in ("nan", "value"):
+            return difference
+        found = found or difference
+    return found
+
+
+def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
+    if expected is actual:
+        return None
+    if expected is None or actual is None:
+        missing = "expected" if expected is None else "actual"
+        return Difference("presence", name, f"the {missing} value is absent")
+    if isinstance(expected, list) or isinstance(actual, list):
+        return _compare_sequences(name, expected, actual, tolerance)
+    return compare_tensors(name, expected, actual, tolerance)
+
+
+def _compare_sequences(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
+    if not (isinstance(expected, list) and isinstance(actual, list)):
+        return Difference("dtype", name, "one value is a sequence, the other a tensor")
+    if len(expected) != len(actual):
+        return Difference("shape", name, f"a sequence of {len(actual)} against {len(expected)} expected")
+    for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+        difference = compare(f"{name}#{i}", left, right, tolerance)
+        if difference is not None:
+            return difference
+    return None
+
+
+def compare_tensors(name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Difference | None:
+    expected, actual = np.asarray(expected), np.asarray(actual)
+    if _kind(expected) != _kind(actual):
+        return Difference("dtype", name, f"dtype {actual.dtype} against {expected.dtype} expected")
+    if expected.shape != actual.shape:
+        return Difference("shape", name, f"shape {actual.shape} against {expected.shape} expected")
+    if _is_bitwise_equal(expected, actual):
+        return None
+    mask = differing(expected, actual, tolerance)
+    return describe(name, expected, actual, mask) if mask.any() else None
+
+
+def _kind(tensor: Tensor) -> str:
+    return "str" if tensor.dtype.kind in "USOT" else str(tensor.dtype)
+
+
+def _is_bitwise_equal(left: Tensor, right: Tensor) -> bool:
+    if left.dtype.kind in "USOT":
+        return False
+    return left.tobytes() == right.tobytes()
+
+
+def is_float(tensor: Tensor) -> bool:
+    """Whether its values can be rounded: numpy's floats and complexes, and the small floats of ml_dtypes."""
+    return tensor.dtype.kind in "fc" or (_is_extension(tensor) and "float" in tensor.dtype.name)
+
+
+def _is_extension(tensor: Tensor) -> bool:
+    """Whether its dtype is one of ml_dtypes' own (2 is numpy's word for a dtype registered from outside)."""
+    return int(tensor.dtype.isbuiltin) == 2
+
+
+def widen(tensor: Tensor) -> Tensor:
+    """As a dtype that numpy computes with: small floats as float32, int4 and the like as int64."""
+    if _is_extension(tensor):
+        return tensor.astype(np.float32 if is_float(tensor) else np.int64)
+    return tensor.astype(np.float32) if tensor.dtype == np.float16 else tensor
+
+
+def nan_mask(tensor: Tensor) -> Mask:
+    return np.isnan(widen(tensor)) if is_float(tensor) else np.zeros(tensor.shape, bool)
+
+
+def differing(expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Mask:
+    """Where two tensors of one dtype and shape differ; NaN equals NaN, an infinity only itself."""
+    if not is_float(expected):
+        return np.asarray(expected != actual)
+    left, right = widen(expected), widen(actual)
+    with np.errstate(all="ignore"):
+        close = np.abs(left - right) <= tolerance.atol + tolerance.rtol * np.abs(left)
+        # rtol * inf would swallow every finite value: a non-finite element equals only itself
+        close &= np.isfinite(left) & np.isfinite(right)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+    return np.asarray(~(close | same))
+
+
+def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
+    """The absolute difference of each element; infinite where just one is finite, 0 or 1 for strings."""
+    if expected.dtype.kind in "USOT":
+        return np.asarray(expected != actual).astype(np.float64)
+    left, right = widen(expected), widen(actual)
+    if left.dtype.kind != "c":
+        left, right = left.astype(np.float64), right.astype(np.float64)
+    with np.errstate(all="ignore"):
+        apart = np.abs(left - right)
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    return np.asarray(np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart)))
+
+
+def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Difference:
+    apart = np.where(mask, distance(expected, actual), -1.0)
+    where = _index(int(np.argmax(apart)), mask.shape)
+    count, size = int(mask.sum()), int(mask.size)
+    kind = "nan" if bool((nan_mask(expected) != nan_mask(actual))[mask].any()) else "value"
+    pair = f"{actual[where]} against {expected[where]} expected"
+    found = Difference(kind, name, f"{count} of {size} elements differ, most at {list(where)}: {pair}")
+    first = _index(int(np.argmax(mask)), mask.shape)
+    return replace(found, first=first, where=where, count=count, size=size, magnitude=float(apart[where]))
+
+
+def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(flat, shape))

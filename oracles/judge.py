@@ -1,0 +1,152 @@
+"""The judge: runs a case as its target says and gives the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from corpus.formats.onnx import parse, repair
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.backends import find_backend
+from oracles.compare import Tolerance, compare_outputs
+from oracles.context import Context
+from oracles.rules import find_rules
+from oracles.run import Config, Limits, Phase, Run
+from oracles.sandbox import Job, Sandbox
+from oracles.verdict import Outcome, Verdict
+
+REFEREE_CPU_SECONDS = 5.0
+
+
+class Judge:
+    """Gives verdicts on cases of one target; owns the sandboxes that they run in, so close it after use."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        limits: Limits = Limits(),
+        rtol: float = 1e-2,
+        atol: float = 1e-3,
+        accept_invalid: bool = False,
+        lower_levels: bool = True,
+    ) -> None:
+        self.target = target
+        self.limits = limits
+        self.tolerance = Tolerance(rtol, atol)
+        self.accept_invalid = accept_invalid
+        self.lower_levels = lower_levels
+        self.backend = find_backend(target.backend)
+        self.configs = self.backend.configs(target)
+        self._sandbox = Sandbox(target.backend, python=target.get("python") or None, limits=limits)
+        self._referee: Sandbox | None = None
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the sandboxes."""
+        self._sandbox.close()
+        if self._referee:
+            self._referee.close()
+
+    def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
+        """What the case does under each configuration, unjudged and as it is."""
+        return self._sandbox.run(Job(case.program, case.inputs, configs, case.external, **job_options))
+
+    def rerun(self, job: Job) -> tuple[Run, ...]:
+        """Run another program in the un-optimised configuration."""
+        return self._sandbox.run(replace(job, configs=self.configs[:1]))
+
+    def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
+        """Judge a case.
+
+        A case that shows nothing costs its runs and one comparison. One that does is repaired, run again (in
+        a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
+        the un-optimised baseline with that one configuration.
+        """
+        baseline: Run | None = None
+        context: Context | None = None
+        notes: tuple[str, ...] = ()
+        for others in self._rounds(only):
+            runs = self._first_take(case, baseline, others)
+            if not self._is_clean(runs):
+                context = context or self._open(case)
+                verdict = self._second_take(case, context, runs, fresh)
+                if verdict.outcome is not Outcome.PASS:
+                    return verdict
+                runs, notes = verdict.runs, (*notes, *verdict.notes)
+            baseline = runs[0]
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=tuple(dict.fromkeys(notes)))
+
+    def _rounds(self, only: Config | None) -> list[tuple[Config, ...]]:
+        """What to compare the baseline with: all optimisations; where that passes, the lower levels."""
+        if only is not None:
+            return [(only,)]
+        rounds = [self.configs[1:2]]
+        if self.lower_levels and self.configs[2:]:
+            rounds.append(self.configs[2:])
+        return rounds
+
+    def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
+        if baseline is None:
+            return self.runs(case, (self.configs[0], *others))
+        return (baseline, *self.runs(case, others))
+
+    def _is_clean(self, runs: tuple[Run, ...]) -> bool:
+        expected = runs[0].outputs
+        return all(run.is_ok for run in runs) and all(
+            compare_outputs(expected, run.outputs, self.tolerance) is None for run in runs[1:]
+        )
+
+    def _open(self, case: Case) -> Context:
+        original = parse(case.program)
+        model, notes = repair(original)
+        program = case.program if model is original else model.SerializeToString()
+        context = Context(
+            model,
+            Job(program, case.inputs, self.configs[:1], case.external),
+            backend=self.backend,
+            tolerance=self.tolerance,
+            accept_invalid=self.accept_invalid,
+            rerun=self.rerun,
+            ask_referee=self._ask_referee,
+        )
+        context.notes.extend(notes)
+        return context
+
+    def _second_take(self, case: Case, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
+        runs = first
+        repaired = context.job.program is not case.program
+        if fresh or repaired:
+            configs = tuple(run.config for run in first)
+            runs = self._sandbox.run(replace(context.job, configs=configs), fresh=fresh)
+        changed = [run.status for run in runs] != [run.status for run in first]
+        if not repaired and (changed or self._is_clean(runs)):
+            context.notes.append("state-dependent")
+        verdict = self._judge(case, runs, context)
+        return replace(verdict, notes=tuple(dict.fromkeys((*context.notes, *verdict.notes))))
+
+    def _judge(self, case: Case, runs: tuple[Run, ...], context: Context) -> Verdict:
+        for rule in find_rules():
+            verdict = rule(case, runs, context)
+            if verdict is not None:
+                return verdict
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
+
+    def _ask_referee(self, job: Job) -> Run:
+        """The case in an independent implementation, under a small limit: it may be slow, or wrong itself."""
+        name = "ort" if self.target.backend == "reference" else "reference"
+        if self._referee is None:
+            limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
+            self._referee = Sandbox(name, limits=limits)
+        configs = find_backend(name).configs(Target(name))[:1]
+        return self._referee.run(replace(job, configs=configs))[0]

@@ -1,0 +1,46 @@
+"""Exception: an error that one configuration raises and another does not, or that no one should raise."""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from oracles.context import Context
+from oracles.normalise import parse_message
+from oracles.run import Run, Status
+from oracles.symptom import symptom_of_run
+from oracles.verdict import Outcome, Verdict
+
+ORDER = 50
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    baseline, others = runs[0], runs[1:]
+    raised = [run for run in others if run.status is Status.EXCEPTION]
+    if baseline.is_ok:
+        return _verdict(raised[0], "optimised", runs, context) if raised else None
+    if baseline.status is not Status.EXCEPTION:
+        return None
+    if len(raised) < len(others):
+        return _verdict(baseline, "un-optimised", runs, context)
+    return _without_exception_to_compare(runs, context)
+
+
+def _without_exception_to_compare(runs: tuple[Run, ...], context: Context) -> Verdict:
+    """Every configuration refuses a model that the checker accepts: another implementation decides."""
+    if context.referee.is_ok:
+        return _verdict(runs[0], "", runs, context)
+    symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)
+    title = f"refused everywhere, by {context.referee.config.label} too: {_summary(runs[0])}"
+    return Verdict(Outcome.INVALID, runs[0].phase, title, symptom, runs)
+
+
+def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:
+    symptom = symptom_of_run(Outcome.EXCEPTION, run, context.names, side)
+    where = f"{run.config.label} only" if side else "every configuration"
+    return Verdict(Outcome.EXCEPTION, run.phase, f"{_summary(run)} ({where})", symptom, runs)
+
+
+def _summary(run: Run) -> str:
+    parsed = parse_message(run.message)
+    text = " ".join((parsed.rest or run.message).split())[:160]
+    place = f" in {parsed.site}" if parsed.site else ""
+    return f"{run.error}{place} during {run.phase}: {text}"

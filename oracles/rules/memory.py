@@ -1,0 +1,26 @@
+"""Memory: a run passed its memory limit, or the backend said itself that it could not allocate."""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from oracles.context import Context
+from oracles.run import Run, Status
+from oracles.symptom import symptom_of_run
+from oracles.verdict import Outcome, Verdict
+
+ORDER = 30
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    def is_out(run: Run) -> bool:
+        refused = run.status is Status.EXCEPTION and context.classify(run) == "out-of-memory"
+        return refused or run.status is Status.OUT_OF_MEMORY
+
+    starved = next((run for run in runs if is_out(run)), None)
+    if starved is None or (starved is not runs[0] and runs[0].status is Status.EXCEPTION):
+        return None
+    side = "" if starved is runs[0] else "optimised"
+    symptom = symptom_of_run(Outcome.OUT_OF_MEMORY, starved, context.names, side)
+    where = " only" if side else ""
+    title = f"out of memory during {starved.phase} ({starved.config.label}{where})"
+    return Verdict(Outcome.OUT_OF_MEMORY, starved.phase, title, symptom, runs)

@@ -1,0 +1,192 @@
+"""Telling wrong results from rounding: how far may the un-optimised result itself move?
+
+On a mismatch the un-optimised program is run again under several perturbations (`oracles.perturb`). That gives
+a spread for each element, and an element counts as different only where it lies clearly beyond its spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from corpus.onnx_graph import free_names, producers, subgraphs
+from corpus.onnx_types import element_type
+from corpus.values import Tensor, Value
+from oracles.compare import (
+    Difference,
+    Mask,
+    Tolerance,
+    compare,
+    describe,
+    differing,
+    distance,
+    is_float,
+    widen,
+)
+from oracles.perturb import EPSILON, RANDOM, Perturbation, perturb_inputs
+from oracles.record import record_model
+from oracles.run import Run
+from oracles.sandbox import Job
+from oracles.value_types import tensor_types
+
+SEEDS = 6
+CLEAR = 3.0
+"""How many times its spread an element must be away to count."""
+
+DEFINED = frozenset(
+    "Clip Concat Equal Expand Flatten Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Not"
+    " Relu Reshape Slice Split Squeeze Transpose Unsqueeze Where".split()
+)
+"""Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
+
+
+class Noise:
+    """What rounding may do to the results of one program; every run of it is made at most once."""
+
+    def __init__(self, model: onnx.ModelProto, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
+        self._model = model
+        self._job = job
+        self._rerun = rerun
+        self._samples: list[Mapping[str, Value]] = []
+        self._tried = 0
+        self.notes: list[str] = []
+
+    def beyond_noise(
+        self, expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance
+    ) -> Difference | None:
+        """The first difference that rounding and values that are not finite do not explain; else None."""
+        for name, value in expected.items():
+            difference = compare(name, value, actual.get(name), tolerance)
+            if difference is not None:
+                difference = self._weigh(difference, value, actual.get(name), tolerance)
+            if difference is not None:
+                return difference
+        return None
+
+    def _weigh(
+        self, difference: Difference, expected: Value, actual: Value, tolerance: Tolerance
+    ) -> Difference | None:
+        if difference.kind in ("dtype", "presence") or not self._can_move(difference.output):
+            return difference
+        if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+            return difference
+        if difference.kind == "shape":
+            return None if self._shape_moves(difference.output, expected) else difference
+        return self._weigh_values(difference.output, expected, actual, tolerance)
+
+    def _shape_moves(self, name: str, expected: Tensor) -> bool:
+        return any(np.shape(sample[name]) != expected.shape for sample in self.samples())
+
+    def _weigh_values(
+        self, name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance
+    ) -> Difference | None:
+        apart = distance(expected, actual)
+        left = differing(expected, actual, tolerance)
+        if not self._is_defined(name):
+            left &= _finite(expected)
+        spread = np.zeros(expected.shape)
+        for sample in self.samples():
+            if not left.any():
+                break
+            spread = np.maximum(spread, _moved(expected, sample.get(name)))
+            left &= ~(apart <= CLEAR * spread)
+        if left.any():
+            return describe(name, expected, actual, left)
+        self.notes.append("nonfinite" if self.nonfinite else "rounding")
+        return None
+
+    def samples(self) -> Iterator[Mapping[str, Value]]:
+        """Outputs of the perturbed runs that end well, made as they are asked for."""
+        yield from self._samples
+        while self._tried < SEEDS:
+            self._tried += 1
+            outputs = self._sample(self._tried)
+            if outputs is not None:
+                self._samples.append(outputs)
+                yield outputs
+
+    def _sample(self, seed: int) -> Mapping[str, Value] | None:
+        inputs = perturb_inputs(self._job.inputs, seed)
+        noisy = Perturbation(self._types, seed, self._replaced).apply(self._model)
+        run = self._rerun(replace(self._job, program=noisy.SerializeToString(), inputs=inputs))[0]
+        return run.outputs if run.is_ok else None
+
+    @cached_property
+    def _types(self) -> dict[str, onnx.TypeProto.Tensor]:
+        """Types of all values: inferred, and for the main graph those that were seen."""
+        types = tensor_types(self._model, self._job.inputs)
+        for name, value in self._recorded.items():
+            if name not in types and isinstance(value, np.ndarray) and value.dtype.kind != "O":
+                types[name] = onnx.helper.make_tensor_type_proto(
+                    element_type(value.dtype), value.shape
+                ).tensor_type
+        return types
+
+    @cached_property
+    def _recorded(self) -> Mapping[str, Value]:
+        return record_model(self._model, self._job, self._rerun).values
+
+    @cached_property
+    def nonfinite(self) -> frozenset[str]:
+        """The values of the main graph, inputs included, that hold a NaN or an infinity."""
+        return frozenset(name for name, value in self._recorded.items() if not _all_finite(value))
+
+    @cached_property
+    def _replaced(self) -> frozenset[str]:
+        """What the perturbation makes finite; inside bodies nothing was seen, so everything there."""
+        if not self.nonfinite:
+            return frozenset()
+        return self.nonfinite | (self._types.keys() - self._recorded.keys())
+
+    def _is_defined(self, name: str) -> bool:
+        """Whether values that are not finite only pass through operators that define what to do with them."""
+        tainted = set(self.nonfinite)
+        touched: set[str] = set()
+        wanted = self._ancestors(name)
+        for node in self._model.graph.node:
+            if tainted.intersection(free_names(node)) and wanted.intersection(node.output):
+                tainted.update(node.output)
+                touched.add(node.op_type)
+        return bool(touched) and touched <= DEFINED
+
+    def _ancestors(self, name: str) -> set[str]:
+        """The names that a value of the main graph is computed from, itself included."""
+        makers = producers(self._model.graph)
+        found, waiting = {name}, [name]
+        while waiting:
+            maker = makers.get(waiting.pop())
+            new = free_names(maker) - found if maker is not None else set()
+            found |= new
+            waiting += new
+        return found
+
+    def _can_move(self, name: str) -> bool:
+        """Whether anything before an output is a float, of unknown type, or random."""
+        types = self._types
+        wanted = self._ancestors(name)
+        if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
+            return True
+        nodes = (node for node in self._model.graph.node if wanted.intersection(node.output))
+        return any(node.op_type in RANDOM or subgraphs(node) for node in nodes)
+
+
+def _moved(expected: Tensor, sample: Value) -> NDArray[np.float64]:
+    """How far each element went; infinitely where a sample has another shape or is not finite."""
+    if not isinstance(sample, np.ndarray) or sample.shape != expected.shape:
+        return np.full(expected.shape, np.inf)
+    return np.where(_finite(sample), distance(expected, sample), np.inf)
+
+
+def _finite(tensor: Tensor) -> Mask:
+    return np.isfinite(widen(tensor)) if is_float(tensor) else np.ones(tensor.shape, bool)
+
+
+def _all_finite(value: Value) -> bool:
+    if isinstance(value, list):
+        return all(_all_finite(item) for item in value)
+    return value is None or bool(_finite(value).all())
