@@ -16,8 +16,9 @@ CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
 @dataclass(frozen=True)
 class Remains:
-    """What a dead worker left: the config and phase it was in, CPU time before that, and three texts."""
+    """What a dead worker left: the test, config and phase it was in, CPU time before that, and three texts."""
 
+    test: int
     config: int
     phase: Phase
     cpu_before: float
@@ -27,8 +28,9 @@ class Remains:
 
 
 def read_remains(target: Worker) -> Remains:
-    config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
+    test, config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
     return Remains(
+        test=test,
         config=config,
         phase=Phase(worker.PHASES[min(phase, len(worker.PHASES) - 1)]),
         cpu_before=used,

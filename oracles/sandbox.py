@@ -41,6 +41,10 @@ class Job:
     collect_log: bool = False
 
 
+class DiedBefore(Exception):
+    """The worker died between two jobs."""
+
+
 class Sandbox:
     """A context manager that runs jobs; used by one thread at a time, any number of them side by side.
 
@@ -95,9 +99,14 @@ class Sandbox:
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """Call a function of the backend's worker half, such as `tables`, in the worker."""
-        target = self._borrow(fresh=False)
-        worker.send(target.channel, {"op": question, "arguments": arguments})
-        return worker.receive(target.channel)[0]["answer"]
+        try:
+            target = self._borrow(fresh=False)
+            target.channel.settimeout(self.limits.wall_seconds)
+            worker.send(target.channel, {"op": question, "arguments": arguments})
+            return worker.receive(target.channel)[0]["answer"]
+        except (EOFError, OSError, worker.Garbled, ZygoteDied) as error:
+            self._forget_zygote()
+            raise SandboxError(f"the worker does not answer {question!r}") from error
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -114,13 +123,16 @@ class Sandbox:
     def _run_some(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
         """Runs from config `start` on, until all are done or the worker dies (its death is the last run).
 
-        When it is the zygote that died, nothing is known of the program: tried once more with a new one.
+        When the zygote died, or the worker before it had the job, nothing is known of the program: tried
+        once more.
         """
         for _ in range(2):
             try:
                 return self._attempt(job, start, fresh=fresh)
             except ZygoteDied:
                 self._forget_zygote()
+            except DiedBefore:
+                continue
         raise SandboxError("the sandbox's own process dies again and again")
 
     def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
@@ -148,6 +160,7 @@ class Sandbox:
     def _send(self, target: Worker, job: Job, start: int) -> None:
         buffers: list[Any] = []
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log}
+        header["test"] = target.tests
         if job.external:
             header.update(self._scratch.lay_out(job.program, job.external))
         if "path" not in header:
@@ -170,10 +183,12 @@ class Sandbox:
         """End the worker, whatever state it is in, and read what it left."""
         steps = HANG_STEPS if waited else () if garbled else WAIT_STEPS
         end = self._ready_zygote().reap(target, steps)
-        run = run_of_death(config, end, read_remains(target), waited=waited, garbled=garbled)
+        remains = read_remains(target)
         self._drop(target)
         self._scratch.clear_work()
-        return run
+        if remains.test != target.tests:
+            raise DiedBefore
+        return run_of_death(config, end, remains, waited=waited, garbled=garbled)
 
     # Processes
 

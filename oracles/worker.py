@@ -5,8 +5,8 @@ Started as `python -I worker.py --backend FILE …` under any interpreter from P
 child serves requests on a socket of its own. Messages are a JSON header and raw array bytes, never pickle.
 
 Descriptors 2, `EVIDENCE` and `TRACE` of a worker are files in memory that its parent keeps open: they survive
-the worker's death. The first page of `EVIDENCE` holds the progress marker (config, phase, CPU time used
-before), the rest what the crash handler writes.
+the worker's death. The first page of `EVIDENCE` holds the progress marker (test, config, phase, CPU time
+used before), the rest what the crash handler writes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import numpy as np
 
 HEAD = struct.Struct("<4sIQ")
 MAGIC = b"CRX1"
-MARKER = struct.Struct("<IId")
+MARKER = struct.Struct("<IIIxxxxd")
 MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
 EVIDENCE = 200
@@ -276,6 +276,7 @@ class Marker:
 
     def __init__(self) -> None:
         self.page = mmap.mmap(EVIDENCE, MARKER_SIZE)
+        self.test = 0
         self.config = 0
         self.phase = 0
         self.started = (0.0, 0.0)
@@ -287,7 +288,7 @@ class Marker:
 
     def enter(self, phase: str) -> None:
         self.phase = PHASES.index(phase)
-        MARKER.pack_into(self.page, 0, self.config, self.phase, self.started[0])
+        MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
 
     def cpu_seconds(self) -> float:
         """Since `begin`; while a timer runs the process clock moves in ticks, the thread's does not."""
@@ -301,6 +302,8 @@ def serve(channel: socket.socket, backend: Any, work: str, cpu_seconds: float) -
         while True:
             request, body = receive(channel)
             if request["op"] == "run":
+                marker.test = request["test"]
+                marker.begin(request["configs"][0][0])
                 run_configs(channel, backend, request, body, marker, work, cpu_seconds)
             else:
                 send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})

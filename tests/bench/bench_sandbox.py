@@ -1,0 +1,146 @@
+"""What isolation costs: tests per CPU-second, un-optimised against optimised, outputs compared.
+
+Run with `pytest -s tests/bench/bench_sandbox.py`. All CPU time counts: this process's, the zygote's, the
+workers'. Nothing is asserted of times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.target import Target
+from oracles.backends import find_backend
+from oracles.sandbox import Job, Sandbox
+
+TESTS = 200
+COLD_TESTS = 8
+CONFIGS = find_backend("ort").configs(Target("ort"))[:2]
+UNARY = ("Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Exp", "Softplus", "Erf", "Floor", "Identity")
+BINARY = ("Add", "Sub", "Mul", "Max", "Min")
+COLD = """
+import sys, numpy, onnxruntime as ort
+feeds = dict(numpy.load(sys.argv[2]))
+found = []
+for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
+    options = ort.SessionOptions()
+    options.graph_optimization_level, options.intra_op_num_threads = level, 1
+    found.append(ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"]).run(None, feeds))
+assert all(numpy.allclose(left, right, rtol=1e-2, atol=1e-3) for left, right in zip(*found))
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    program: bytes
+    inputs: Mapping[str, Any]
+
+
+def make_sample(seed: int) -> Sample:
+    """Ten nodes over tensors of one small shape."""
+    choose = random.Random(seed)
+    shape = [choose.randint(1, 4) for _ in range(choose.randint(1, 4))]
+    names = ["x0", "x1", "w"]
+    nodes = []
+    for index in range(10):
+        operator = choose.choice(UNARY + BINARY)
+        operands = [choose.choice(names[-4:]) for _ in range(1 if operator in UNARY else 2)]
+        nodes.append(helper.make_node(operator, operands, [f"t{index}"]))
+        names.append(f"t{index}")
+    values = np.random.default_rng(seed)
+    weight = helper.make_tensor("w", TensorProto.FLOAT, shape, values.random(int(np.prod(shape)), np.float32))
+    ends = [
+        [helper.make_tensor_value_info(name, 1, shape) for name in part] for part in (names[:2], names[-2:])
+    ]
+    graph = helper.make_graph(nodes, "g", ends[0], ends[1], [weight])
+    model: onnx.ModelProto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    )
+    inputs = {name: values.random(shape, np.float32) for name in names[:2]}
+    return Sample(model.SerializeToString(), inputs)
+
+
+def agree(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(
+        value is right[name] or np.allclose(value, right[name], rtol=1e-2, atol=1e-3, equal_nan=True)
+        for name, value in left.items()
+    )
+
+
+def sandboxed(sandbox: Sandbox, *, fresh: bool) -> Callable[[Sample], bool]:
+    def test(sample: Sample) -> bool:
+        plain, optimised = sandbox.run(Job(sample.program, sample.inputs, CONFIGS), fresh=fresh)
+        return plain.is_ok and optimised.is_ok and agree(plain.outputs, optimised.outputs)
+
+    return test
+
+
+def in_process(sample: Sample) -> bool:
+    levels = onnxruntime.GraphOptimizationLevel
+    found = []
+    for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level, options.intra_op_num_threads = level, 1
+        session = onnxruntime.InferenceSession(sample.program, options, providers=["CPUExecutionProvider"])
+        names = [value.name for value in session.get_outputs()]
+        found.append(dict(zip(names, session.run(names, sample.inputs), strict=True)))
+    return agree(*found)
+
+
+def cold(folder: Path) -> Callable[[Sample], bool]:
+    def test(sample: Sample) -> bool:
+        (folder / "model.onnx").write_bytes(sample.program)
+        np.savez(folder / "inputs.npz", **sample.inputs)
+        command = [sys.executable, "-c", COLD, str(folder / "model.onnx"), str(folder / "inputs.npz")]
+        return subprocess.run(command, check=False).returncode == 0
+
+    return test
+
+
+def own_cpu() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def measure(
+    test: Callable[[Sample], bool], samples: Sequence[Sample], sandbox: Sandbox | None = None
+) -> tuple[float, float]:
+    """CPU and wall seconds for all samples; every one must agree, or it is not the same work."""
+    clock = time.process_time if sandbox else own_cpu
+    cpu, wall = clock() + (sandbox.cpu_seconds() if sandbox else 0.0), time.perf_counter()
+    for sample in samples:
+        assert test(sample)
+    wall = time.perf_counter() - wall
+    return clock() + (sandbox.cpu_seconds() if sandbox else 0.0) - cpu, wall
+
+
+@pytest.mark.bench
+def test_isolation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = [make_sample(seed) for seed in range(TESTS)]
+    rows: list[tuple[str, int, float, float]] = []
+    with Sandbox("ort") as sandbox:
+        measure(sandboxed(sandbox, fresh=False), samples[:20], sandbox)
+        measure(in_process, samples[:20])
+        rows += [("in-process", TESTS, *measure(in_process, samples))]
+        rows += [("persistent worker", TESTS, *measure(sandboxed(sandbox, fresh=False), samples, sandbox))]
+        rows += [("fork per test", TESTS, *measure(sandboxed(sandbox, fresh=True), samples, sandbox))]
+    rows += [("cold subprocess", COLD_TESTS, *measure(cold(tmp_path), samples[:COLD_TESTS]))]
+    with capsys.disabled():
+        print(f"\n{'':20}{'tests/CPU-s':>12}{'CPU ms/test':>13}{'wall ms/test':>14}{'of in-process':>15}")
+        for name, count, cpu, wall in rows:
+            speed = count / cpu
+            share = speed * rows[0][2] / TESTS
+            print(f"{name:20}{speed:12.0f}{1000 * cpu / count:13.2f}{1000 * wall / count:14.2f}{share:15.0%}")

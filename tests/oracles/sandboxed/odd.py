@@ -1,0 +1,107 @@
+"""A backend that does what its program says: the sandbox's own tests need a framework that misbehaves."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+
+def load() -> str:
+    return "1"
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def threads() -> int:
+    return threading.active_count()
+
+
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def can_connect(port: int) -> bool:
+    with socket.socket() as client:
+        client.settimeout(2)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def can_write(folder: str) -> bool:
+    path = os.path.join(folder, "written-by-a-worker")
+    try:
+        with open(path, "w"):
+            pass
+    except OSError:
+        return False
+    os.remove(path)
+    return True
+
+
+def run(program: Any, inputs: Any, settings: Any, outputs: Any, enter: Any) -> Any:
+    action, _, argument = (
+        program.decode().partition(" ") if isinstance(program, bytes) else ("read", "", program)
+    )
+    enter(settings.get("phase", "execute"))
+    return {"y": ACTIONS[action](argument, inputs)}
+
+
+def garble(argument: str, inputs: Any) -> None:
+    """Write to every socket, as memory gone wild might."""
+    for descriptor in range(3, 100):
+        try:
+            socket.socket(fileno=os.dup(descriptor)).send(b"x" * 5000)
+        except OSError:
+            continue
+
+
+def allocate(argument: str, inputs: Any) -> int:
+    return len(bytearray(int(argument)))
+
+
+def talk(argument: str, inputs: Any) -> None:
+    print(argument, file=sys.stderr, flush=True)
+    ctypes.string_at(0)
+
+
+def throw(argument: str, inputs: Any) -> None:
+    raise LookupError(argument)
+
+
+def scribble(argument: str, inputs: Any) -> Any:
+    found = inputs["x"].copy()
+    inputs["x"][:] = 0
+    return found
+
+
+def litter(argument: str, inputs: Any) -> None:
+    with open("litter", "w") as file:
+        file.write(os.getcwd())
+    os.abort()
+
+
+def read(argument: str, inputs: Any) -> Any:
+    folder = os.path.dirname(argument)
+    with open(argument, "rb") as program, open(os.path.join(folder, "sub/weights.bin"), "rb") as weights:
+        return [program.read().decode(), weights.read().decode()]
+
+
+ACTIONS = {
+    "echo": lambda argument, inputs: inputs.get("x"),
+    "garble": garble,
+    "allocate": allocate,
+    "talk": talk,
+    "throw": throw,
+    "scribble": scribble,
+    "litter": litter,
+    "read": read,
+    "sleep": lambda argument, inputs: time.sleep(float(argument)),
+    "exit": lambda argument, inputs: sys.exit(int(argument)),
+    "cwd": lambda argument, inputs: os.listdir("."),
+}

@@ -1,0 +1,496 @@
+"""The sandbox: what goes in comes out, limits hold, and nothing is left behind whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from corpus.case import ExternalFile
+from corpus.errors import UserError
+from corpus.values import Value
+from oracles import scratch
+from oracles.run import Config, Limits, Phase, Run, Status
+from oracles.sandbox import Job, Sandbox, SandboxError
+
+HERE = Path(__file__).parent
+ODD = str(HERE / "sandboxed" / "odd.py")
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=1.0, memory_bytes=256 << 20)
+PLAIN = Config("plain")
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(ODD, limits=LIMITS) as found:
+        yield found
+
+
+def do(sandbox: Sandbox, action: str, value: Value = None, *, fresh: bool = False) -> Run:
+    return sandbox.run(Job(action.encode(), {"x": value}, (PLAIN,)), fresh=fresh)[0]
+
+
+def echo(sandbox: Sandbox, value: Value) -> Value:
+    run = do(sandbox, "echo", value)
+    assert run.is_ok, run.trace
+    return run.outputs["y"]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended but that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition: object, seconds: float = 10.0) -> bool:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not condition():
+        time.sleep(0.01)
+    return bool(condition())
+
+
+# Values
+
+TYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+    *("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "int4", "uint4"),
+]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", TYPES)
+def test_an_array_comes_back_as_it_was(sandbox: Sandbox, name: str, shape: tuple[int, ...]) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    value = np.ones(shape).astype(dtype)
+
+    found = echo(sandbox, value)
+
+    assert isinstance(found, np.ndarray)
+    assert (found.dtype, found.shape, found.tobytes()) == (value.dtype, value.shape, value.tobytes())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array(["", "a", "ü\U0001f600", "line\nbreak", "a\0b"]),
+        np.array([["x"], ["y"]]),
+        np.array("scalar"),
+        np.zeros((0, 2), dtype="U1"),
+    ],
+    ids=["texts", "matrix", "scalar", "empty"],
+)
+def test_strings_come_back_as_they_were(
+    sandbox: Sandbox, value: np.ndarray[tuple[int, ...], np.dtype[np.str_]]
+) -> None:
+    found = echo(sandbox, value)
+
+    assert isinstance(found, np.ndarray)
+    assert found.dtype.kind == "U"
+    assert found.tolist() == value.tolist()
+    assert found.shape == value.shape
+
+
+@pytest.mark.parametrize("value", [None, [], [np.ones(2), np.zeros((0, 3), ml_dtypes.bfloat16)]], ids=repr)
+def test_sequences_and_absent_values_come_back_as_they_were(sandbox: Sandbox, value: Value) -> None:
+    assert repr(echo(sandbox, value)) == repr(value)
+
+
+def test_an_array_that_is_not_contiguous_keeps_its_order(sandbox: Sandbox) -> None:
+    value = np.arange(24, dtype=np.int64).reshape(2, 3, 4).T
+
+    assert np.array_equal(np.asarray(echo(sandbox, value)), value)
+
+
+def test_equal_outputs_of_several_configs_are_one_object(sandbox: Sandbox) -> None:
+    value = np.array([np.nan, -0.0, 1.0])
+    first, second = sandbox.run(Job(b"echo", {"x": value}, (PLAIN, Config("other"))))
+
+    assert second.outputs["y"] is first.outputs["y"]
+
+
+def test_a_program_that_writes_to_its_input_does_not_spoil_the_next_config(sandbox: Sandbox) -> None:
+    runs = sandbox.run(Job(b"scribble", {"x": np.ones(3)}, (PLAIN, PLAIN)))
+
+    assert [np.asarray(run.outputs["y"]).tolist() for run in runs] == [[1, 1, 1]] * 2
+
+
+def test_many_megabytes_go_through(sandbox: Sandbox) -> None:
+    value = np.random.default_rng(0).integers(0, 255, 20 << 20, dtype=np.uint8)
+
+    assert np.array_equal(np.asarray(echo(sandbox, value)), value)
+
+
+# Failures
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_an_exception_is_data(sandbox: Sandbox, fresh: bool) -> None:
+    run = do(sandbox, "throw no such thing", fresh=fresh)
+
+    assert (run.status, run.error, run.message) == (Status.EXCEPTION, "LookupError", "no such thing")
+    assert run.trace.endswith("LookupError: no such thing\n")
+
+
+def test_an_interpreter_that_exits_raises_what_it_raised(sandbox: Sandbox) -> None:
+    run = do(sandbox, "exit 3")
+
+    assert (run.status, run.error) == (Status.EXCEPTION, "SystemExit")
+
+
+@pytest.mark.parametrize("phase", ["import", "optimise", "codegen", "execute"])
+def test_a_crash_names_its_phase(sandbox: Sandbox, phase: str) -> None:
+    config = Config("here", (("phase", phase),))
+    (run,) = sandbox.run(Job(b"talk oops", {}, (config,)))
+
+    assert (run.status, run.phase, run.signal) == (Status.CRASH, Phase(phase), signal.SIGSEGV)
+    assert run.message == "oops"
+
+
+def test_what_one_test_wrote_is_not_in_the_next_ones_message(sandbox: Sandbox) -> None:
+    do(sandbox, "talk first")
+
+    assert do(sandbox, "talk second").message == "second"
+
+
+def test_a_worker_that_writes_garbage_has_crashed(sandbox: Sandbox) -> None:
+    run = do(sandbox, "garble")
+
+    assert run.status is Status.CRASH
+    assert "no reply" in run.message
+    assert do(sandbox, "echo").is_ok
+
+
+def test_a_sleeper_meets_the_wall_limit(sandbox: Sandbox) -> None:
+    started = time.monotonic()
+
+    assert do(sandbox, "sleep 60").status is Status.TIMEOUT
+    assert time.monotonic() - started < 3
+
+
+def test_memory_is_limited_and_the_worker_renewed(sandbox: Sandbox) -> None:
+    before = sandbox.ask("pid")
+
+    assert do(sandbox, f"allocate {512 << 20}").status is Status.OUT_OF_MEMORY
+    assert do(sandbox, f"allocate {32 << 20}").is_ok
+    assert sandbox.ask("pid") != before
+
+
+def test_a_worker_killed_by_the_kernel_was_out_of_memory() -> None:
+    with Sandbox(ODD, limits=LIMITS) as own:
+        pid = own.ask("pid")
+        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+
+        assert do(own, "sleep 10").status is Status.OUT_OF_MEMORY
+
+
+def test_a_dead_zygote_is_replaced() -> None:
+    with Sandbox(ODD, limits=LIMITS) as own:
+        pid = own.ask("pid")
+        zygote = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(zygote, signal.SIGKILL)
+        assert wait_until(lambda: not is_alive(pid))
+
+        assert do(own, "echo").is_ok
+        assert do(own, "echo", fresh=True).is_ok
+
+
+def test_a_worker_that_died_between_two_tests_is_not_held_against_the_second() -> None:
+    with Sandbox(ODD, limits=LIMITS) as own:
+        pid = own.ask("pid")
+        os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: not is_alive(pid))
+
+        assert do(own, "echo").is_ok
+
+
+def test_a_question_that_cannot_be_answered_is_our_own_failure(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxError, match="can_write"):
+        sandbox.ask("can_write", 0, 0, 0)
+
+    assert do(sandbox, "echo").is_ok
+
+
+# Workers
+
+
+def test_a_worker_is_kept_until_it_is_renewed() -> None:
+    with Sandbox(ODD, limits=LIMITS, renew_after=3) as own:
+        pids = []
+        for _ in range(6):
+            do(own, "echo")
+            pids.append(own.ask("pid") if len(pids) % 3 < 2 else pids[-1])
+
+    assert pids[0] == pids[1]
+    assert pids[3] == pids[4]
+    assert pids[0] != pids[3]
+
+
+def test_a_fresh_run_leaves_the_kept_worker_alone(sandbox: Sandbox) -> None:
+    before = sandbox.ask("pid")
+    do(sandbox, "talk oops", fresh=True)
+
+    assert sandbox.ask("pid") == before
+
+
+def test_the_thread_counts_are_set_before_anything_is_imported(sandbox: Sandbox) -> None:
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY")
+    found = sandbox.ask("environment")
+
+    assert [found[name] for name in (*names, "TORCHINDUCTOR_COMPILE_THREADS")] == ["1"] * 5
+
+
+def test_sandboxes_work_side_by_side_in_threads() -> None:
+    found: dict[int, bool] = {}
+
+    def work(number: int) -> None:
+        with Sandbox(ODD, limits=LIMITS) as own:
+            value = np.full(1000, number)
+            found[number] = all(np.array_equal(np.asarray(echo(own, value)), value) for _ in range(50))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == {0: True, 1: True, 2: True}
+
+
+def test_a_sandbox_outlives_the_thread_that_started_it() -> None:
+    with Sandbox(ODD, limits=LIMITS) as own:
+        thread = threading.Thread(target=do, args=(own, "echo"))
+        thread.start()
+        thread.join()
+        pid = own.ask("pid")
+        time.sleep(0.2)
+
+        assert do(own, "echo").is_ok
+        assert own.ask("pid") == pid
+
+
+# Users' mistakes and our own
+
+
+def test_a_python_that_is_not_there_is_the_users_to_mend() -> None:
+    with (
+        Sandbox(ODD, python="/nonexistent/python") as own,
+        pytest.raises(UserError, match="/nonexistent/python"),
+    ):
+        do(own, "echo")
+
+
+def test_a_framework_that_is_not_there_is_the_users_to_mend(tmp_path: Path) -> None:
+    backend = tmp_path / "absent.py"
+    backend.write_text("def load():\n    import a_framework_that_is_absent\n")
+    with Sandbox(str(backend)) as own, pytest.raises(UserError, match="a_framework_that_is_absent"):
+        do(own, "echo")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def load():\n    raise ValueError('not today')\n", "not today"),
+        (
+            "import threading, time\ndef load():\n    threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n",
+            "threads",
+        ),
+    ],
+    ids=["raises", "starts a thread"],
+)
+def test_a_backend_that_cannot_be_forked_is_our_own_failure(tmp_path: Path, source: str, reason: str) -> None:
+    backend = tmp_path / "bad.py"
+    backend.write_text(source)
+    with Sandbox(str(backend)) as own, pytest.raises(SandboxError, match=reason):
+        do(own, "echo")
+
+
+# External data
+
+
+def external(folder: Path, location: str = "sub/weights.bin") -> ExternalFile:
+    path = folder / "weights.bin"
+    path.write_text("the weights")
+    return ExternalFile(location, path, path.stat().st_size)
+
+
+def test_external_data_lies_beside_the_program(sandbox: Sandbox, tmp_path: Path) -> None:
+    job = Job(b"the program", {}, (PLAIN,), external=(external(tmp_path),))
+    for fresh in (False, True):
+        (run,) = sandbox.run(job, fresh=fresh)
+
+        assert [str(np.asarray(part)) for part in run.outputs["y"] or ()] == ["the program", "the weights"]
+
+
+def test_external_data_is_not_copied_where_it_can_be_linked(tmp_path: Path) -> None:
+    place = scratch.Scratch()
+    with contextlib.closing(place):
+        file = external(tmp_path)
+        found = place.lay_out(b"", (file,))
+        linked = Path(found["path"]).parent / file.location
+
+        assert (
+            linked.stat().st_ino == file.path.stat().st_ino or linked.stat().st_dev != file.path.stat().st_dev
+        )
+
+
+def test_external_data_that_cannot_be_linked_is_used_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", refuse)
+    place = scratch.Scratch()
+    with contextlib.closing(place):
+        assert place.lay_out(b"", (external(tmp_path, "weights.bin"),)) == {"folder": str(tmp_path.resolve())}
+        copied = place.lay_out(b"", (external(tmp_path),))
+
+        assert (Path(copied["path"]).parent / "sub/weights.bin").read_text() == "the weights"
+
+
+def refuse(*arguments: object) -> None:
+    raise OSError("links are not possible here")
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "sub/../../weights.bin", "/etc/weights.bin", "."])
+def test_external_data_does_not_leave_its_folder(tmp_path: Path, location: str) -> None:
+    place = scratch.Scratch()
+    with contextlib.closing(place), pytest.raises(ValueError, match="outside"):
+        place.lay_out(b"", (external(tmp_path, location),))
+
+
+# Nothing is left behind
+
+
+def test_files_of_a_dead_worker_are_gone_before_the_next_test(sandbox: Sandbox) -> None:
+    assert do(sandbox, "litter").status is Status.CRASH
+
+    assert do(sandbox, "cwd").outputs["y"] == []
+
+
+def test_closing_is_quick_and_leaves_nothing() -> None:
+    own = Sandbox(ODD, limits=LIMITS)
+    pid = own.ask("pid")
+    folder = Path(own.ask("environment")["TMPDIR"]).parent
+    assert folder.is_dir()
+    started = time.monotonic()
+    own.close()
+
+    assert time.monotonic() - started < 1
+    assert not is_alive(pid)
+    assert not folder.exists()
+
+
+OWNER = """
+import sys
+sys.path.insert(0, {root!r})
+from oracles.run import Config, Limits
+from oracles.sandbox import Job, Sandbox
+own = Sandbox({backend!r}, limits=Limits(cpu_seconds=100, wall_seconds=100))
+print(own.ask("pid"), own.ask("environment")["TMPDIR"], flush=True)
+own.run(Job({action!r}, {{}}, (Config("plain"),)))
+"""
+
+
+@pytest.mark.parametrize("action", [b"sleep 100", b"echo"], ids=["busy", "idle"])
+def test_nothing_outlives_a_crux_that_is_killed(action: bytes) -> None:
+    script = OWNER.format(root=str(HERE.parents[1]), backend=ODD, action=action)
+    if action == b"echo":
+        script += "\nimport time\ntime.sleep(100)\n"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        pid, folder = owner.stdout.readline().split()
+        processes = [int(pid), *ancestors(int(pid), owner.pid)]
+        time.sleep(0.3)
+        owner.kill()
+
+    assert len(processes) == 3
+    assert wait_until(lambda: not any(is_alive(process) for process in processes))
+    assert wait_until(lambda: not Path(folder).parent.exists())
+
+
+def ancestors(pid: int, stop: int) -> Iterator[int]:
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    if parent not in (stop, 0, 1):
+        yield parent
+        yield from ancestors(parent, stop)
+
+
+def test_a_directory_whose_owners_are_all_dead_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    stale = tmp_path / f"{scratch.PREFIX}stale"
+    stale.mkdir()
+    (stale / scratch.LOCK).touch()
+    living = scratch.Scratch()
+    with contextlib.closing(living):
+        another = scratch.Scratch()
+        another.close()
+
+        assert not stale.exists()
+        assert living.folder.exists()
+
+
+# Containment
+
+
+def test_a_worker_reaches_no_network_where_the_system_can_prevent_it(sandbox: Sandbox) -> None:
+    if sandbox.facts["containment"]["network"]:
+        pytest.skip(sandbox.facts["containment"]["network"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not sandbox.ask("can_connect", server.getsockname()[1])
+
+
+def test_a_worker_writes_to_its_own_directory_only(sandbox: Sandbox, tmp_path: Path) -> None:
+    assert sandbox.ask("can_write", sandbox.ask("environment")["TMPDIR"])
+    if sandbox.facts["containment"]["mount"]:
+        pytest.skip(sandbox.facts["containment"]["mount"])
+    assert not sandbox.ask("can_write", str(tmp_path))
+
+
+FORBIDDEN = """
+import ctypes, struct, sys
+sys.path.insert(0, {root!r})
+# A seccomp filter under which unshare, mount and capset are refused, as containers have it.
+code = [(0x20, 0, 0, 0)]
+for number in {numbers!r}:
+    code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050001)]
+code += [(0x06, 0, 0, 0x7FFF0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+rules = Filter(len(code), ctypes.addressof(program))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(rules), 0, 0) == 0, ctypes.get_errno()
+from oracles.run import Config
+from oracles.sandbox import Job, Sandbox
+with Sandbox({backend!r}) as own:
+    (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))
+    print(run.status, own.facts["containment"])
+"""
+CALLS = {"x86_64": [165, 272, 442, 126], "aarch64": [40, 97, 442, 91]}
+
+
+def test_where_the_system_forbids_namespaces_it_works_and_says_so() -> None:
+    script = FORBIDDEN.format(root=str(HERE.parents[1]), backend=ODD, numbers=CALLS[os.uname().machine])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert done.stdout.startswith("ok ")
+    assert "'network': 'unshare: Operation not permitted'" in done.stdout
