@@ -16,7 +16,7 @@ CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
 @dataclass(frozen=True)
 class Remains:
-    """What a dead worker left: the test, config and phase it was in, CPU time before that, and three texts."""
+    """What a dead worker left: the test, config and phase it was in, CPU time before, and three texts."""
 
     test: int
     config: int

@@ -433,22 +433,32 @@ def data_size() -> int:
 
 
 def rule(control: socket.socket, backend: Any, options: argparse.Namespace) -> None:
-    """Fork and reap workers on request until crux goes away."""
-    while True:
-        text, descriptors = receive_descriptors(control, 4)
-        if text == b"F":
-            fork_worker(control, backend, descriptors, options)
-        elif text == b"R":
-            send(control, reap(receive(control)[0]))
-        elif text == b"C":
-            send(control, {"cpu": cpu_used()})
-        else:
-            return
+    """Fork and reap workers on request until crux goes away; none is left then."""
+    living: set[int] = set()
+    try:
+        while True:
+            text, descriptors = receive_descriptors(control, 4)
+            if text == b"F":
+                pid = fork_worker(control, backend, descriptors, options)
+                living.add(pid)
+                send(control, {"pid": pid})
+            elif text == b"R":
+                request, _ = receive(control)
+                answer = reap(request["pid"], request["steps"])
+                living.discard(request["pid"])
+                send(control, answer)
+            elif text == b"C":
+                send(control, {"cpu": cpu_used()})
+            else:
+                return
+    finally:
+        for pid in living:
+            reap(pid, ())
 
 
 def fork_worker(
     control: socket.socket, backend: Any, descriptors: Sequence[int], options: argparse.Namespace
-) -> None:
+) -> int:
     pid = os.fork()
     if not pid:
         status = 70
@@ -460,15 +470,14 @@ def fork_worker(
             os._exit(status)
     for descriptor in descriptors:
         os.close(descriptor)
-    send(control, {"pid": pid})
+    return pid
 
 
-def reap(request: dict[str, Any]) -> dict[str, Any]:
+def reap(pid: int, steps: Sequence[Sequence[float]]) -> dict[str, Any]:
     """Wait for a worker to end, by steps of (signal to send or 0, seconds to wait then); at last kill it."""
-    pid = request["pid"]
-    for number, seconds in [*request["steps"], (signal.SIGKILL, 1e9)]:
+    for number, seconds in [*steps, (signal.SIGKILL, 1e9)]:
         if number:
-            os.kill(pid, number)
+            os.kill(pid, int(number))
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             done, status, usage = os.wait4(pid, os.WNOHANG)
@@ -568,12 +577,16 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     stand_guard(options)
     options.zygote = os.getpid()
-    control = socket.socket(fileno=options.control)
-    backend, facts = prepare(options)
-    with contextlib.suppress(OSError, EOFError):
-        send(control, facts)
-        rule(control, backend, options)
-    os._exit(0)
+    try:
+        control = socket.socket(fileno=options.control)
+        backend, facts = prepare(options)
+        with contextlib.suppress(OSError, EOFError):
+            send(control, facts)
+            rule(control, backend, options)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":

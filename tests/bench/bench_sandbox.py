@@ -38,7 +38,8 @@ found = []
 for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = ort.SessionOptions()
     options.graph_optimization_level, options.intra_op_num_threads = level, 1
-    found.append(ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"]).run(None, feeds))
+    session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+    found.append(session.run(None, feeds))
 assert all(numpy.allclose(left, right, rtol=1e-2, atol=1e-3) for left, right in zip(*found))
 """
 
