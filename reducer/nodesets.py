@@ -8,7 +8,7 @@ that a kept node makes, so that data still flows from one to the other; everythi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import onnx
@@ -27,10 +27,13 @@ def keep_nodes(subject: Subject, keep: Items, *, link: bool = False) -> Subject 
     return assemble(subject, kept)
 
 
-def assemble(subject: Subject, nodes: list[onnx.NodeProto]) -> Subject | None:
+def assemble(
+    subject: Subject, nodes: list[onnx.NodeProto], outputs: Sequence[str] | None = None
+) -> Subject | None:
     """A model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
 
-    Outputs are the subject's own that are still made, then what nobody reads any more.
+    Unless they are given, the outputs are the subject's own that are still made, then what nobody reads
+    any more.
     """
     edges = _Edges(subject)
     made = {name for node in nodes for name in node.output if name}
@@ -41,10 +44,11 @@ def assemble(subject: Subject, nodes: list[onnx.NodeProto]) -> Subject | None:
     for name in read:
         if name not in made and not edges.supply(name):
             return None
-    outputs = _outputs(subject, nodes, made, read)
-    if not outputs:
-        return None
-    return _model(subject, nodes, edges, outputs)
+    if outputs is None:
+        declared = _outputs(subject, nodes, made, read)
+    else:
+        declared = [value_info(subject, name) for name in outputs]
+    return _model(subject, nodes, edges, declared) if declared else None
 
 
 @dataclass
@@ -105,6 +109,8 @@ def _outputs(
 
 def value_info(subject: Subject, name: str) -> onnx.ValueInfoProto:
     """The declaration of a tensor, typed where its type is known."""
+    if name in subject.graph_outputs:
+        return subject.graph_outputs[name]
     declared = subject.facts.types.get(name) or type_of(subject.facts.values.get(name))
     return onnx.ValueInfoProto(name=name, type=declared)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-import onnx
+import numpy as np
 
 from corpus.onnx_graph import subgraphs, walk_nodes
+from corpus.values import Tensor
 from reducer.subject import Subject
 
 Size: TypeAlias = tuple[int, ...]
@@ -18,7 +19,8 @@ def size(subject: Subject) -> Size:
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one without a body or a function to look into. Then what the nodes still carry: elements
-    that flow in, tensors in and out, attributes, and at last bytes. A tie is not smaller.
+    that flow in, tensors in and out, attributes, how plain the values are, and at last bytes. A tie is not
+    smaller.
     """
     model = subject.model
     graph = model.graph
@@ -29,7 +31,8 @@ def size(subject: Subject) -> Size:
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
     attributes = sum(len(node.attribute) for node in walk_nodes(graph))
-    return (nodes, scopes, elements, edges, attributes, _bytes(model))
+    complexity = sum(_complexity(subject.array(name)) for name in subject.sources)
+    return (nodes, scopes, elements, edges, attributes, complexity, int(model.ByteSize()))
 
 
 def _elements(value: object) -> int:
@@ -38,5 +41,17 @@ def _elements(value: object) -> int:
     return int(getattr(value, "size", 0))
 
 
-def _bytes(model: onnx.ModelProto) -> int:
-    return int(model.ByteSize())
+MANY = 4096
+"""Nobody reads the values of a tensor with more elements."""
+
+
+def _complexity(array: Tensor | None) -> int:
+    """How much there is to read in values: 0 costs nothing, 1 a little, other small integers more."""
+    if array is None or not array.size:
+        return 0
+    if array.dtype.kind in "USO" or array.size > MANY:
+        return 4 * int(array.size)
+    wide = np.asarray(array).astype(np.float64).ravel()
+    is_small = (np.abs(wide) < 10) & (wide == np.round(wide))
+    costs = np.where(wide == 0, 0, np.where(wide == 1, 1, np.where(is_small, 2, 4)))
+    return int(costs.sum()) + len(np.unique(wide))

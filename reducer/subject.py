@@ -10,8 +10,8 @@ import onnx
 
 from corpus.case import Case, ExternalFile
 from corpus.onnx_graph import free_names
-from corpus.values import Value
-from reducer.tensors import shape_key, type_of
+from corpus.values import Tensor, Value
+from reducer.tensors import read_tensor, shape_key, type_of
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,20 @@ class Subject:
     @cached_property
     def graph_outputs(self) -> Mapping[str, onnx.ValueInfoProto]:
         return {info.name: info for info in self.model.graph.output}
+
+    def array(self, name: str) -> Tensor | None:
+        """The values of an input or initializer; external weights are mapped, not read."""
+        if name in self.initializers:
+            return read_tensor(self.initializers[name], self.external)
+        value = self.inputs.get(name)
+        return None if isinstance(value, list) else value
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the tensors that flow in: inputs with a tensor value, then initializers."""
+        tensors = [name for name, value in self.inputs.items() if value is not None]
+        names = [name for name in tensors if not isinstance(self.inputs[name], list)]
+        return tuple(dict.fromkeys([*names, *self.initializers]))
 
     @cached_property
     def dynamic(self) -> frozenset[str]:

@@ -79,6 +79,6 @@ MOVES = (
     Move("drop operator types by link", 210, partial(drop_operator_types, link=True), reshapes=True),
     Move("bisect nodes by cut", 220, partial(bisect_nodes, link=False)),
     Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
-    Move("drop single nodes by cut", 240, partial(drop_single_nodes, link=False)),
-    Move("drop single nodes by link", 250, partial(drop_single_nodes, link=True), reshapes=True),
+    Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False)),
+    Move("drop single nodes by link", 610, partial(drop_single_nodes, link=True), reshapes=True),
 )

@@ -1,0 +1,257 @@
+"""Smaller dims: axes of one size shrink together, with the constants and attributes that carry that size.
+
+Equal dims are taken for one class; shape inference, which costs no check, says whether a choice fits. What
+is left of an axis is a window of its positions, so that a value that the bug needs can stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import TypeAlias
+
+import onnx
+
+from corpus.values import Tensor
+from reducer.move import Hints, Move, Search
+from reducer.order import size
+from reducer.retype import change_tensors
+from reducer.subject import Subject
+
+SHAPE_OPERANDS = {
+    "Reshape": (1,),
+    "Expand": (1,),
+    "ConstantOfShape": (0,),
+    "Resize": (3,),
+    "Slice": (2,),
+    "Split": (1,),
+    "CenterCropPad": (1,),
+    "Unsqueeze": (),
+}
+"""By operator, the operands whose elements are dims."""
+
+SHAPE_ATTRIBUTES = frozenset(
+    "kernel_shape group output_shape shape split hidden_size num_heads q_num_heads kv_num_heads".split()
+)
+"""Attributes whose integers are dims or count them."""
+
+Window: TypeAlias = tuple[int, int]
+"""The first position kept, and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Windows by old dim: every axis of that size is cut to its window."""
+
+    windows: tuple[tuple[int, Window], ...]
+    only: tuple[str, int] | None = None
+
+    def window(self, name: str, axis: int, dim: int) -> Window | None:
+        if self.only is not None and self.only != (name, axis):
+            return None
+        return dict(self.windows).get(dim)
+
+    def size_of(self, dim: int) -> int:
+        low, high = dict(self.windows).get(dim, (0, dim))
+        return high - low
+
+
+def shrink_dims(subject: Subject, hints: Hints) -> Search:
+    """All dims at once; then class by class, with others where one alone does not fit; then axis by axis."""
+    best = yield from _together(subject)
+    for dim in _sizes(best):
+        best = yield from _one_class(best, dim)
+    for name, axis in _axes(best):
+        best = yield from _one_axis(best, name, axis)
+    return best
+
+
+def _together(subject: Subject) -> Search:
+    for small in (1, 2, 3):
+        windows = tuple((dim, (0, min(dim, small))) for dim in _sizes(subject))
+        found = yield from _first_smaller(subject, [Resize(windows)])
+        if found is not subject:
+            return found
+    return subject
+
+
+def _one_class(subject: Subject, dim: int) -> Search:
+    """1, 2, 3, also jointly with one other class; then the smallest window by bisection."""
+    sizes = _sizes(subject)
+    if dim not in sizes:
+        return subject
+    for small in (1, 2, 3):
+        if small < dim:
+            alone = Resize(((dim, (0, small)),))
+            pairs = [
+                Resize(((dim, (0, small)), (other, (0, small))))
+                for other in sizes
+                if other not in (dim, small)
+            ]
+            found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else pairs)
+            if found is not subject:
+                return found
+    if dim > 4 and _fits(subject, Resize(((dim, (0, dim - 1)),))):
+        return (yield from _smallest_window(subject, dim))
+    return subject
+
+
+def _smallest_window(subject: Subject, dim: int) -> Search:
+    """The shortest prefix that suffices, then the shortest suffix of it."""
+    low, high = 0, dim
+    bound = 3
+    while high - bound > 1:
+        middle = (bound + high) // 2
+        if (yield partial(apply, subject, Resize(((dim, (0, middle)),)))):
+            high = middle
+        else:
+            bound = middle
+    bound = high - 1
+    while bound - low > 0:
+        middle = (low + bound + 1) // 2
+        if (yield partial(apply, subject, Resize(((dim, (middle, high)),)))):
+            low = middle
+        else:
+            bound = middle - 1
+    if (low, high) == (0, dim):
+        return subject
+    return apply(subject, Resize(((dim, (low, high)),))) or subject
+
+
+def _one_axis(subject: Subject, name: str, axis: int) -> Search:
+    """An axis that only happened to be as long as others."""
+    array = subject.array(name)
+    if array is None or axis >= array.ndim or array.shape[axis] < 2:
+        return subject
+    dim = array.shape[axis]
+    shorter = [Resize(((dim, (0, small)),), (name, axis)) for small in (1, 2, 3) if small < dim]
+    return (yield from _first_smaller(subject, shorter))
+
+
+def _first_smaller(subject: Subject, choices: list[Resize]) -> Search:
+    for choice in choices:
+        found = apply(subject, choice)
+        if found is not None and size(found) < size(subject) and (yield partial(apply, subject, choice)):
+            return found
+    return subject
+
+
+def _fits(subject: Subject, choice: Resize) -> bool:
+    return apply(subject, choice) is not None
+
+
+def _sizes(subject: Subject) -> list[int]:
+    """The dims above 1 of what flows in, largest first."""
+    arrays = (subject.array(name) for name in subject.sources if not is_shape(subject, name))
+    return sorted(
+        {dim for array in arrays if array is not None for dim in array.shape if dim > 1}, reverse=True
+    )
+
+
+def _axes(subject: Subject) -> Iterator[tuple[str, int]]:
+    for name in subject.sources:
+        array = subject.array(name)
+        if array is not None and not is_shape(subject, name):
+            yield from ((name, axis) for axis in range(array.ndim))
+
+
+def is_shape(subject: Subject, name: str) -> bool:
+    """Whether a tensor is read as a list of dims, axes or the like, so that its own length is no dim."""
+    return name in _shape_tensors(subject)
+
+
+def _shape_tensors(subject: Subject) -> Mapping[str, None]:
+    """Small int64 vectors that are initializers and read by nodes as shapes, axes, pads, starts or ends."""
+    found: dict[str, None] = {}
+    for node in subject.nodes:
+        if node.op_type in SHAPE_OPERANDS or node.op_type in AXES_OPERANDS:
+            for name in node.input[1:] if node.op_type != "ConstantOfShape" else node.input[:1]:
+                tensor = subject.initializers.get(name)
+                if (
+                    tensor is not None
+                    and tensor.data_type == onnx.TensorProto.INT64
+                    and len(tensor.dims) == 1
+                ):
+                    found[name] = None
+    return found
+
+
+AXES_OPERANDS = frozenset(
+    "Squeeze Pad Tile Upsample ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 "
+    "ReduceLogSum ReduceLogSumExp ReduceSumSquare".split()
+)
+
+
+def apply(subject: Subject, choice: Resize) -> Subject | None:
+    """The subject with its axes cut to their windows, and the sizes carried along; None where it does not fit."""
+    changed = _cut_tensors(subject, choice)
+    if choice.only is None:
+        for carry in ((True, True), (True, False), (False, True), (False, False)):
+            found = _carried(subject, choice, changed, *carry)
+            if found is not None:
+                return found
+        return None
+    return change_tensors(subject, changed) if changed else None
+
+
+def _cut_tensors(subject: Subject, choice: Resize) -> dict[str, Tensor]:
+    changed: dict[str, Tensor] = {}
+    for name in subject.sources:
+        array = subject.array(name)
+        if array is None or is_shape(subject, name):
+            continue
+        index = []
+        for axis, dim in enumerate(array.shape):
+            low, high = choice.window(name, axis, dim) or (0, dim)
+            index.append(slice(low, high))
+        cut = array[tuple(index)]
+        if cut.shape != array.shape:
+            changed[name] = cut
+    return changed
+
+
+def _carried(
+    subject: Subject, choice: Resize, changed: Mapping[str, Tensor], constants: bool, attributes: bool
+) -> Subject | None:
+    resized = dict(changed)
+    if constants:
+        resized |= _resized_constants(subject, choice)
+    if not resized:
+        return None
+    edit = partial(_resize_attributes, choice=choice) if attributes else _nothing
+    return change_tensors(subject, resized, edit)
+
+
+def _nothing(model: onnx.ModelProto) -> None:
+    """No other edit."""
+
+
+def _resized_constants(subject: Subject, choice: Resize) -> dict[str, Tensor]:
+    """The elements of shape constants that equal a dim that changes."""
+    found: dict[str, Tensor] = {}
+    for node in subject.nodes:
+        for position in SHAPE_OPERANDS.get(node.op_type, ()):
+            name = node.input[position] if position < len(node.input) else ""
+            tensor = subject.initializers.get(name)
+            array = subject.array(name) if tensor is not None else None
+            if array is not None and array.dtype == "int64":
+                fresh = array.copy()
+                for index, value in enumerate(array.flat):
+                    fresh.flat[index] = choice.size_of(int(value))
+                found[name] = fresh
+    return found
+
+
+def _resize_attributes(model: onnx.ModelProto, choice: Resize) -> None:
+    """The attributes that count dims, in place."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name in SHAPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INT:
+                attribute.i = choice.size_of(attribute.i)
+            elif attribute.name in SHAPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INTS:
+                attribute.ints[:] = [choice.size_of(value) for value in attribute.ints]
+
+
+MOVES = (Move("shrink dims", 400, shrink_dims, reshapes=True),)

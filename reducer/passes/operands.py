@@ -1,0 +1,81 @@
+"""Optional operands are omitted; inputs of one type become one input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import onnx
+from onnx.defs import OpSchema
+
+from reducer.move import Hints, Move, Search
+from reducer.nodesets import assemble, rename_reads
+from reducer.order import size
+from reducer.retype import change_model
+from reducer.subject import Subject
+
+
+def omit_operands(subject: Subject, hints: Hints) -> Search:
+    """Each optional operand of each node, last first."""
+    best = subject
+    for index, position in reversed(list(_optional(subject))):
+        proposal = partial(_without, best, index, position)
+        found = proposal()
+        if found is not None and size(found) < size(best) and (yield proposal):
+            best = found
+    return best
+
+
+def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
+    versions = {item.domain: item.version for item in subject.model.opset_import}
+    for index, node in enumerate(subject.nodes):
+        try:
+            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 0), node.domain)
+        except onnx.defs.SchemaError:
+            continue
+        for position, name in enumerate(node.input):
+            formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+            spare = position >= schema.min_input and formal.option != OpSchema.FormalParameterOption.Single
+            if name and spare:
+                yield index, position
+
+
+def _without(subject: Subject, index: int, position: int) -> Subject | None:
+    def edit(model: onnx.ModelProto) -> None:
+        node = model.graph.node[index]
+        node.input[position] = ""
+        while node.input and not node.input[-1]:
+            del node.input[-1]
+
+    changed = change_model(subject, edit)
+    return assemble(changed, list(changed.nodes)) if changed is not None else None
+
+
+def merge_inputs(subject: Subject, hints: Hints) -> Search:
+    """Two tensors of one type that flow in become the earlier one."""
+    best = subject
+    for name in subject.sources[1:]:
+        same = [other for other in best.sources if other != name and best.kind(other) == best.kind(name)]
+        earlier = [other for other in same if best.sources.index(other) < subject.sources.index(name)]
+        if name not in best.sources or best.kind(name) is None or not earlier:
+            continue
+        proposal = partial(_merged, best, name, earlier[0])
+        if (yield proposal):
+            best = proposal() or best
+    return best
+
+
+def _merged(subject: Subject, name: str, into: str) -> Subject | None:
+    nodes = [rename_reads(node, {name: into}) for node in subject.nodes]
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return assemble(replace(subject, model=model), nodes)
+
+
+MOVES = (
+    Move("omit optional operands", 460, omit_operands, reshapes=True),
+    Move("merge inputs of one type", 480, merge_inputs, reshapes=True),
+)

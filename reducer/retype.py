@@ -1,0 +1,99 @@
+"""A subject with other tensors or attributes, and its outputs typed again; what does not type is no candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import onnx
+
+from corpus.onnx_graph import subgraphs, walk_graphs
+from corpus.values import Tensor, Value
+from reducer.facts import without_weights
+from reducer.subject import Subject
+from reducer.tensors import element_type, initializer
+
+
+def change_tensors(
+    subject: Subject, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
+) -> Subject | None:
+    """The subject with these values for some of its inputs and initializers; None where it does not type.
+
+    `also` is another edit of the model that belongs to the same change.
+    """
+
+    def edit(model: onnx.ModelProto) -> None:
+        for tensor in model.graph.initializer:
+            if tensor.name in changed:
+                tensor.CopyFrom(initializer(tensor.name, changed[tensor.name]))
+        for info in model.graph.input:
+            if info.name in changed:
+                _fit_declaration(info, changed[info.name])
+        if also is not None:
+            also(model)
+
+    inputs = {
+        name: changed.get(name, value) if not isinstance(value, list) else value
+        for name, value in subject.inputs.items()
+    }
+    return change_model(subject, edit, inputs)
+
+
+def change_model(
+    subject: Subject,
+    edit: Callable[[onnx.ModelProto], None],
+    inputs: Mapping[str, Value] | None = None,
+) -> Subject | None:
+    """The subject after an edit of a copy of its model, outputs typed again; None where it does not type."""
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    edit(model)
+    if not retype_outputs(model):
+        return None
+    return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
+
+
+def retype_outputs(model: onnx.ModelProto) -> bool:
+    """Give the outputs the types that strict inference finds, in place; False where it finds a contradiction.
+
+    Where inference does not reach (an unknown domain), the element type stays and the dims are left open.
+    """
+    _open_body_shapes(model)
+    light = without_weights(model)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(light, strict_mode=True, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        return False
+    types = {info.name: info.type for info in inferred.graph.output if info.type.WhichOneof("value")}
+    del model.graph.value_info[:]
+    for info in model.graph.output:
+        if info.name in types:
+            info.type.CopyFrom(types[info.name])
+        elif info.type.WhichOneof("value") == "tensor_type":
+            info.type.tensor_type.ClearField("shape")
+    return True
+
+
+def _open_body_shapes(model: onnx.ModelProto) -> None:
+    """Bodies declare their outputs' dims, which may not be so any more; inference finds them again."""
+    for node in model.graph.node:
+        for body in subgraphs(node):
+            for graph in walk_graphs(body):
+                del graph.value_info[:]
+                for info in (*graph.input, *graph.output):
+                    if info.type.WhichOneof("value") == "tensor_type":
+                        info.type.tensor_type.ClearField("shape")
+
+
+def _fit_declaration(info: onnx.ValueInfoProto, array: Tensor) -> None:
+    """The declared element type and dims become the array's; a symbolic dim stays symbolic."""
+    tensor = info.type.tensor_type
+    tensor.elem_type = element_type(array)
+    if not tensor.HasField("shape") or len(tensor.shape.dim) != array.ndim:
+        tensor.shape.ClearField("dim")
+        for size in array.shape:
+            tensor.shape.dim.add(dim_value=size)
+        return
+    for dim, size in zip(tensor.shape.dim, array.shape, strict=True):
+        if dim.HasField("dim_value"):
+            dim.dim_value = size
