@@ -14,7 +14,7 @@ from typing import Any
 
 from corpus.target import Target
 
-PACKAGES = ("onnxruntime", "onnxruntime-gpu", "ort-nightly", "onnx", "numpy", "apache-tvm", "torch")
+PACKAGES = ("onnxruntime", "onnxruntime-gpu", "ort-nightly", "onnx", "numpy")
 QUESTION = """
 import json, platform, sys
 try:

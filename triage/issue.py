@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from oracles.compare import Tolerance, compare_outputs, differing
+from oracles.normalise import parse_message
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.expectation import Expectation
@@ -17,6 +19,7 @@ from triage.privacy import scrub
 
 MOST_ROWS = 8
 MOST_LINES = 60
+MOST_TITLE = 110
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,39 @@ class Row:
     index: str
     passing: str
     failing: str
+
+
+MOST_OPERATORS = 4
+
+
+def title(expectation: Expectation, operators: Sequence[str]) -> str:
+    """One line that says which operators do what, the title of the issue."""
+    run, kinds = expectation.failing, list(dict.fromkeys(operators))
+    where = f"{' + '.join(kinds)}: " if len(kinds) <= MOST_OPERATORS else ""
+    if expectation.outcome is Outcome.CRASH:
+        what = f"{signal_text(run)} {_while(run)}"
+    elif expectation.outcome is Outcome.EXCEPTION:
+        what = f"{run.error} {_while(run)}: {_essence(run.message)}"
+    elif expectation.outcome is Outcome.MISMATCH:
+        words = {"nan": "NaN where there should be none, or the reverse", "value": "wrong values"}
+        what = words.get(expectation.kind, f"wrong {expectation.kind}")
+    else:
+        what = f"{expectation.outcome.value} {_while(run)}"
+    return f"{where}{what}{_only_with(expectation)}"
+
+
+def _only_with(expectation: Expectation) -> str:
+    """Which optimisation it takes, when it takes one."""
+    if expectation.passing is None:
+        return ""
+    return f" (optimisation level {expectation.failing.config.label}, not {expectation.passing.config.label})"
+
+
+def _essence(message: str) -> str:
+    """The C++ site and what stands after it; the wrapping before it is left out."""
+    parsed = parse_message(message)
+    rest = " ".join(scrub(f"{parsed.site}: {parsed.rest}" if parsed.site else message).split())
+    return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
 
 
 def happened(expectation: Expectation, package: str) -> str:
@@ -72,7 +108,7 @@ def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
     if run.status is Status.CRASH:
         return f"dies of {signal_text(run)} {_while(run)}"
     if run.status is Status.EXCEPTION:
-        return f"{run.error}: {first_line(run.message)}"
+        return f"{run.error}: {_essence(run.message)}"
     if not run.is_ok:
         return run.status.value
     if run is baseline or not baseline.is_ok:
@@ -107,13 +143,20 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
     parts = [f"optimisation level {run.config.label}: {run.status.value} during {run.phase.value}"]
     if run.status is Status.CRASH:
         parts.append(f"signal: {signal_text(run)}")
-    parts += [text for text in (scrub(run.trace or run.message).strip(),) if text]
+    parts += [text for text in (without_worker(scrub(run.trace or run.message)).strip(),) if text]
     parts += [frames_text(run)] if run.frames else []
     passing, failing = _other(expectation), run.config.label
     parts += [
         f"{row.output}{row.index}: {row.passing} at {passing}, {row.failing} at {failing}" for row in rows
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def without_worker(trace: str) -> str:
+    """The trace without the Python frames of the process in which crux ran it."""
+    trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
+    trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
+    return re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
 
 
 def frames_text(run: Run) -> str:
@@ -139,12 +182,6 @@ def signal_text(run: Run) -> str:
     except ValueError:
         return f"signal {run.signal}" if run.signal else "an exit of its own"
     return f"{found.name} ({signal.strsignal(found)})"
-
-
-def first_line(text: str) -> str:
-    lines = scrub(text).strip().splitlines()
-    line = lines[0] if lines else ""
-    return line if len(line) <= 200 else line[:197] + "..."
 
 
 def _while(run: Run) -> str:

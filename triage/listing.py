@@ -9,7 +9,7 @@ from corpus.onnx_infer import graph_types, inferred_types
 from corpus.onnx_text import print_text, tensor_text, type_text
 from corpus.values import Tensor, Value
 
-MOST_VALUES = 12
+MOST_VALUES = 36
 MOST_TEXT = 200
 
 

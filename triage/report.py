@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,7 +86,7 @@ class Draft:
 
     @property
     def title(self) -> str:
-        return as_comment(scrub(self.verdict.title))
+        return as_comment(issue.title(self.expectation, measure(self.model).ops))
 
     @property
     def package(self) -> str:
@@ -123,9 +122,10 @@ def _draft(case: Case, judge: Judge, history: History) -> Draft:
 
 def _proven_script(case: Case, verdict: Verdict, judge: Judge) -> tuple[str, Proof]:
     """The most readable script that shows the bug; when none does, the first one."""
-    limits = judge.limits
-    expectation = expect(verdict, judge.tolerance, names_of(parse(case.program)))
-    claim = Claim(expectation, scrub(verdict.title), judge.tolerance, limits.cpu_seconds + 10)
+    limits, model = judge.limits, parse(case.program)
+    expectation = expect(verdict, judge.tolerance, names_of(model))
+    title = issue.title(expectation, measure(model).ops)
+    claim = Claim(expectation, title, judge.tolerance, limits.cpu_seconds + 10, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
     for mode in MODES:
         script = write_script(case, claim, mode)
@@ -202,7 +202,7 @@ def _issue(draft: Draft, checks: tuple[Check, ...]) -> str:
     rows = issue.value_rows(expectation, judge.tolerance)
     package = package_line(draft.environment, draft.package)
     inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
-    text = render(
+    return render(
         "issue.md.j2",
         title=draft.title,
         checks=checks,
@@ -224,13 +224,12 @@ def _issue(draft: Draft, checks: tuple[Check, ...]) -> str:
         environment=list(_environment_rows(draft)),
         found=draft.history.sentences(),
     )
-    return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     found = draft.environment
     others = [f"{name} {version}" for name, version in found["packages"].items() if name in ("numpy", "onnx")]
-    yield "package", package_line(found, draft.package) + " (released wheel, Python API)"
+    yield "package", package_line(found, draft.package) + " (Python API)"
     yield "system", f"{found['system']}, {found['libc']}"
     yield "architecture", f"{found['architecture']}, {found['processor']['model']}"
     yield "instruction sets", " ".join(found["processor"]["flags"])

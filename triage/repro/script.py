@@ -28,6 +28,7 @@ MOST_CODE = 60_000
 MOST_BYTES = 4 << 20
 """Bytes of a model that are embedded; a larger one stays in its file."""
 MOST_INLINE = 100_000
+ENCODER_MARK = "# (the encoder)"
 FIRST_FOREIGN = 16
 """The first ONNX element type that numpy lacks."""
 RUNNERS = {"ort": "runner_ort.py.j2"}
@@ -49,6 +50,7 @@ class Claim:
     title: str
     tolerance: Tolerance
     seconds: float
+    memory: int
 
 
 def write_script(case: Case, claim: Claim, mode: str = "code") -> str:
@@ -60,37 +62,73 @@ def write_script(case: Case, claim: Claim, mode: str = "code") -> str:
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
     plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
     beside = sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
-    return render(
+    script = render(
         "repro.py.j2",
         runner=RUNNERS[backend],
         package=PACKAGES[backend],
         title=claim.title,
-        story=_story(claim),
         mode=mode,
         model_code=code,
         model_base64=_lines(base64.b64encode(case.program).decode()) if mode == "bytes" else [],
         listing=list_model(model).splitlines() if mode != "code" else [],
         inputs=[(name, text) for name, text in _inputs(case.inputs, plain, beside).items()],
         inputs_beside=beside,
-        imports=_imports(mode, plain, code, claim),
         plain=plain,
-        needs_encoder=mode == "code" or not plain or not beside,
-        encode_part=part_source(encode),
-        compare_part=part_source(compare),
+        imports=_imports(mode, plain, code),
+        compare_part=part_source(compare, "difference, VALUES_OF_BITS" if foreign else "difference"),
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
         **_claim_fields(claim),
         **_configs(claim.expectation),
     )
+    return script.replace(ENCODER_MARK, part_source(encode, script))
 
 
-def part_source(module: Any) -> str:
-    """A module's text without its docstring and imports, to be pasted into the script."""
+def part_source(module: Any, users: str) -> str:
+    """The definitions of a module that a text uses, straight or through others, to be pasted beside it."""
     source = inspect.getsource(module)
-    body = ast.parse(source).body
-    first = next(node for node in body[1:] if not isinstance(node, ast.Import | ast.ImportFrom))
-    return "\n".join(source.splitlines()[first.lineno - 1 :])
+    lines = source.splitlines()
+    pieces = {
+        "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
+        for node in ast.parse(source).body
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
+    }
+    used = _closure(pieces, users)
+    kept = [text for text, names in pieces.items() if names & used]
+    gaps = ["\n" if not text.startswith(("def ", "class ")) else "\n\n\n" for text in kept]
+    return "".join(
+        f"{gap if place else ''}{text}" for place, (gap, text) in enumerate(zip(gaps, kept, strict=True))
+    )
+
+
+def _defined_names(node: ast.stmt) -> frozenset[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return frozenset({node.name})
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    return frozenset(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+
+
+def _names_in(source: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+
+
+def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
+    """All names that a text needs, with those that the definitions of these need."""
+    known = frozenset().union(*pieces.values())
+    used: set[str] = set()
+    waiting = [users]
+    while waiting:
+        new = (known & _names_in(waiting.pop())) - used
+        used |= new
+        waiting += [text for text, names in pieces.items() if names & new]
+    return used
 
 
 def _claim_fields(claim: Claim) -> dict[str, Any]:
@@ -104,6 +142,7 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
         "rtol": claim.tolerance.rtol,
         "atol": claim.tolerance.atol,
         "seconds": claim.seconds,
+        "memory": claim.memory,
     }
 
 
@@ -116,16 +155,6 @@ def _configs(expectation: Expectation) -> dict[str, Any]:
         "threads": first.get("threads") or 1,
         "disabled": list(first.get("disabled") or ()),  # type: ignore[arg-type]
     }
-
-
-def _story(claim: Claim) -> list[str]:
-    failing = claim.expectation.failing.config.label
-    passing = claim.expectation.passing
-    if passing is None:
-        return [f"Fails with optimisation level {failing!r}."]
-    return [
-        f"Seen with optimisation level {failing!r}; {passing.config.label!r} gives a result to compare with."
-    ]
 
 
 def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
@@ -161,13 +190,13 @@ def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
     return text if plain else f"({element!r}, {text})"
 
 
-def _imports(mode: str, plain: bool, code: str, claim: Claim) -> list[str]:
-    names = {"os", "platform", "signal", "subprocess", "sys", "tempfile"}
+def _imports(mode: str, plain: bool, code: str) -> list[str]:
+    names = {"os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"}
     if mode == "bytes" or "base64." in code:
         names.add("base64")
     if not plain:
         names.add("ctypes")
-    return sorted(names | {"struct"})
+    return sorted(names)
 
 
 def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:

@@ -1,0 +1,116 @@
+"""`crux fuzz`: failing cases."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from triage.failures import Failure
+    from triage.progress import Progress
+
+DEFAULT_MINUTES = 1.0
+Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop after so many tests.", min=1)]
+Minutes = Annotated[
+    float | None, typer.Option("--minutes", metavar="M", help="Stop after so long. (default: 1)", min=0.01)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("fuzz")(as_command(CaseOptions, fuzz))
+
+
+def fuzz(options: CaseOptions, tests: Tests = None, minutes: Minutes = None) -> int:
+    """Generate programs and judge them; the failing ones are kept in the database.
+
+    Prints a JSON line for each failing case into a pipe, one summary with --json.
+
+    Example: crux fuzz --tests 1000 --target ort
+    """
+    from triage.progress import progress
+
+    if tests is None and minutes is None:
+        minutes = DEFAULT_MINUTES
+    summary: dict[str, Any] = {}
+    with progress() as shown:
+        found = _failures(options, tests, minutes, summary, shown)
+        if options.json:
+            failing = [document["id"] for document in found]
+        else:
+            failing = [document["id"] for document in emit(found, as_json=False, show=_show)]
+    if options.json:
+        emit(iter([{**summary, "failing": failing}]), as_json=True, show=_show, single=True)
+    else:
+        say(_sentence(summary))
+    return 0
+
+
+def _failures(
+    options: CaseOptions,
+    tests: int | None,
+    minutes: float | None,
+    summary: dict[str, Any],
+    shown: Progress,
+) -> Iterator[Document]:
+    """The documents of the failing cases as they come; fills in the summary at the end."""
+    import time
+
+    from triage.fuzzing import Fuzzer
+    from triage.progress import tally_text
+    from triage.store import Store
+
+    target = options.target_of(None)
+    start, clusters = time.monotonic(), set()
+    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz") as fuzzer:
+        for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
+            shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
+            if step.failure:
+                clusters.add(step.failure.cluster)
+                if sys.stdout.isatty() or options.json:
+                    shown.note(f"{step.failure.name}  {step.failure.title}")
+                yield _document(step.failure, fuzzer.seed - 1)
+        summary.update(summary_of(fuzzer, len(clusters), time.monotonic() - start))
+
+
+def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
+    tally = fuzzer.tally
+    return {
+        "tests": tally.tests,
+        "valid": tally.valid,
+        "failures": tally.failures,
+        "clusters": clusters,
+        "seconds": round(seconds, 3),
+        "tests_per_second": round(tally.tests / seconds, 1) if seconds else 0.0,
+    }
+
+
+def _document(failure: Failure, seed: int) -> Document:
+    return {
+        "id": failure.name,
+        "case": failure.case_id,
+        "seed": seed,
+        "cluster": failure.cluster_name,
+        "outcome": failure.outcome,
+        "symptom": failure.symptom,
+        "title": failure.title,
+    }
+
+
+def _sentence(summary: Document) -> str:
+    return (
+        f"{summary['tests']:,} tests in {summary['seconds']:.0f} s ({summary['tests_per_second']:.0f}/s), "
+        f"{summary['failures']} failing, {summary['clusters']} clusters"
+    )
+
+
+def _show(documents: list[Document]) -> Table:
+    rows = [(each["id"], each["cluster"], each["outcome"], each["title"]) for each in documents]
+    return table(("id", "cluster", "outcome", "what was seen"), rows)

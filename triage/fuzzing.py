@@ -1,0 +1,95 @@
+"""Fuzzing into the store: every failing case is kept the moment it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from oracles.signature import signature
+
+from corpus.case import Case
+from corpus.target import Target
+from generators.fuzz import Judgement, Tally, Tested, fuzz
+from oracles.judge import Judge
+from oracles.verdict import Verdict
+from triage.environment import describe_environment
+from triage.failures import Failure, record_failure
+from triage.options import CaseOptions
+from triage.runs import finish_run, next_seed, start_run, update_run
+from triage.store import Store
+
+SAVE_EVERY = 100
+"""Tests between two notes of how far the run has come; a find is noted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One test: the run's tally with it, and the failure that it gave, if it did."""
+
+    tally: Tally
+    failure: Failure | None
+
+
+class Fuzzer:
+    """One fuzzing run in a store, in one stretch or several; a context manager.
+
+    Without `--seed` it goes on where the last run on this target stopped.
+    """
+
+    def __init__(self, store: Store, options: CaseOptions, target: Target, command: str) -> None:
+        self.store, self.options, self.target = store, options, target
+        self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
+        self.tally = Tally()
+        self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
+        self._stack = ExitStack()
+        self._judges: list[Judge] = []
+
+    def __enter__(self) -> Fuzzer:
+        self._judges = [
+            self._stack.enter_context(self.options.judge(self.target)) for _ in range(self.options.jobs)
+        ]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._save()
+        finish_run(self.store, self.run, "done" if kind is None else "interrupted")
+        self._stack.close()
+
+    def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
+        """Test until the number of tests or the time is up."""
+        judgements = [_judgement(judge) for judge in self._judges]
+        for tested in fuzz(judgements, seed=self.seed, tests=tests, seconds=seconds):
+            self.tally = self.tally.add(tested.verdict)
+            self.seed = tested.seed + 1
+            failure = self._keep(tested) if tested.verdict.is_bug else None
+            if failure or self.tally.tests % SAVE_EVERY == 0:
+                self._save()
+            yield Step(self.tally, failure)
+        self._save()
+
+    def _keep(self, tested: Tested) -> Failure:
+        case = replace(tested.case, target=self.target)
+        found = signature(tested.verdict, None, None)
+        return record_failure(self.store, case, tested.verdict, found, run=self.run)
+
+    def _save(self) -> None:
+        tally = self.tally
+        update_run(
+            self.store,
+            self.run,
+            next_seed=self.seed,
+            tests=tally.tests,
+            valid=tally.valid,
+            failures=tally.failures,
+        )
+
+
+def _judgement(judge: Judge) -> Judgement:
+    """The judge as the fuzzing loop calls it: it says for each case whether to try the lower levels."""
+
+    def verdict(case: Case, thorough: bool) -> Verdict:
+        judge.lower_levels = thorough
+        return judge.verdict(case)
+
+    return verdict
