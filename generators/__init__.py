@@ -6,6 +6,9 @@ import onnx
 
 from corpus.case import Case
 from generators.grow import grow
+from generators.library import Generated, as_case, generate
+
+__all__ = ["Generated", "generate", "make_case", "make_model"]
 
 
 def make_model(seed: int, nodes: int) -> onnx.ModelProto:
@@ -15,6 +18,4 @@ def make_model(seed: int, nodes: int) -> onnx.ModelProto:
 
 def make_case(seed: int, nodes: int) -> Case:
     """The model of this seed with values for its inputs."""
-    program = grow(seed, nodes)
-    text = program.model.SerializeToString(deterministic=True)
-    return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}")
+    return as_case(grow(seed, nodes), seed)

@@ -26,7 +26,7 @@ _WEIGHT: dict[Kind, float] = {
     Kind.POOL: 0.8,
     Kind.NORM: 1.0,
     Kind.LAYOUT: 1.4,
-    Kind.PAD: 0.4,
+    Kind.PAD: 1.0,
     Kind.PART: 1.4,
     Kind.CAST: 0.5,
     Kind.QUANTISE: 0.6,
@@ -82,6 +82,11 @@ def operators_for(dtype: DType, rank: int, opset: int) -> Mapping[Kind, tuple[Op
     return {kind: tuple(found[kind]) for kind in Kind if kind in found}
 
 
+def _breadth(operators: int) -> float:
+    """A class of which few operators take the type comes less often, so that none is in every program."""
+    return operators / (operators + 2)
+
+
 class Leaning:
     """One program's own weights: swarm testing, each class made rarer, left alone or made likelier."""
 
@@ -96,5 +101,8 @@ class Leaning:
         if not choices:
             return None
         kinds = list(choices)
-        weights = [self.weights[kind] * _AFFINITY.get((producer, kind), 1.0) for kind in kinds]
+        weights = [
+            self.weights[kind] * _AFFINITY.get((producer, kind), 1.0) * _breadth(len(choices[kind]))
+            for kind in kinds
+        ]
         return draws.pick(choices[draws.weighted(kinds, weights)])

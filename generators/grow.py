@@ -16,10 +16,11 @@ from corpus.values import Tensor
 from generators.affinity import Leaning
 from generators.draws import Draws
 from generators.emit import write_model
+from generators.fragments import place_fragment
 from generators.ops import find_operator
-from generators.scope import Scope, draw_temper, is_in_budget
+from generators.scope import DoesNotFit, Scope, draw_temper, is_in_budget
 from generators.spec import Call, Operand, Operator
-from generators.types import OF_NUMPY, TensorType
+from generators.types import OF_NUMPY, Range, TensorType
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
 _RECENT = 4
@@ -27,11 +28,12 @@ _RECENT = 4
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A model, the values of its inputs, and the type of every value in it."""
+    """A model, the values of its inputs, and the type and the range of every value in it."""
 
     model: onnx.ModelProto
     inputs: Mapping[str, Tensor]
     types: Mapping[str, TensorType]
+    ranges: Mapping[str, Range]
 
 
 def grow(seed: int, nodes: int) -> Program:
@@ -44,12 +46,14 @@ def grow(seed: int, nodes: int) -> Program:
     )
     while len(scope.nodes) < nodes:
         _step(scope, leaning, nodes - len(scope.nodes))
-    return _finish(scope)
+    return finish(scope)
 
 
 def _step(scope: Scope, leaning: Leaning, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
     focus = _focus(scope)
+    if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):
+        return
     operator = leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset)
     if operator is None:
         return
@@ -59,9 +63,21 @@ def _step(scope: Scope, leaning: Leaning, room: int) -> None:
         scope.restore(mark)
 
 
+def _compose(scope: Scope, focus: Operand, room: int) -> bool:
+    """Add a composite operator, written out."""
+    mark = scope.mark()
+    if place_fragment(scope, focus, room):
+        return True
+    scope.restore(mark)
+    return False
+
+
 def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
     """Use the operator on the focus; False when it declines or its results leave the budget."""
-    call = operator.sample(scope, focus)
+    try:
+        call = operator.sample(scope, focus)
+    except DoesNotFit:
+        return False
     return call is not None and place(scope, operator, call) is not None
 
 
@@ -95,7 +111,8 @@ def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Opera
     return placed[0] if placed and placed[0].range.is_within(domain) else None
 
 
-def _finish(scope: Scope) -> Program:
+def finish(scope: Scope) -> Program:
+    """The program of what is in the scope."""
     outputs = _outputs(scope)
     types = {value.name: value.type for value in scope.pool}
     for operand, _ in scope.inputs:
@@ -103,7 +120,8 @@ def _finish(scope: Scope) -> Program:
     for name, array in (*scope.initializers, *scope.constants):
         types[name] = TensorType(OF_NUMPY[array.dtype], array.shape)
     inputs = {operand.name: array for operand, array in scope.inputs}
-    return Program(write_model(scope, outputs), inputs, types)
+    ranges = {value.name: value.range for value in scope.pool}
+    return Program(write_model(scope, outputs), inputs, types, ranges)
 
 
 def _outputs(scope: Scope) -> list[Operand]:

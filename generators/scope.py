@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,8 +35,9 @@ class Temper:
     """What one program leans to; drawn once, so that rare things meet one another in one program.
 
     The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
-    of, `extreme` is the rate of hazard values, `shared` the rate at which an inner value is also an output,
-    `unfixed` the rate at which an operand that is usually fixed is an input of the graph.
+    of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
+    graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
+    of graph inputs among new operands, `reuse` of values that are there already.
     """
 
     opset: int
@@ -44,8 +46,13 @@ class Temper:
     extreme: float
     shared: float
     unfixed: float
+    composite: float
     inputs: float
     reuse: float
+
+
+class DoesNotFit(Exception):
+    """Something that was to be made leaves the budget: whatever it was for is declined."""
 
 
 class Node(NamedTuple):
@@ -79,6 +86,7 @@ def draw_temper(draws: Draws) -> Temper:
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
+        composite=draws.pick((0.0, 0.0, 0.05, 0.15)),
         inputs=draws.pick((0.15, 0.4, 0.8)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
     )
@@ -131,7 +139,12 @@ class Scope:
     def create(
         self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
     ) -> Operand:
-        """A new operand with drawn content: an input of the graph, an initializer or a Constant."""
+        """A new operand with drawn content: an input of the graph, an initializer or a Constant.
+
+        Raises `DoesNotFit` when it would be too large.
+        """
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise DoesNotFit(str(shape))
         draws = self.draws
         content = draw(draws, dtype, shape, within, draws.chance(self.temper.extreme))
         name = self.fresh_name()
@@ -259,18 +272,12 @@ def _suits(shape: Shape, other: Shape) -> bool:
     joined = broadcast(shape, other)
     if joined is None:
         return False
-    count = 1
-    for dim in joined:
-        count *= dim
-    return count <= MAX_ELEMENTS
+    return math.prod(joined) <= MAX_ELEMENTS
 
 
 def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
     """Whether a result is small enough, and finite with room to spare."""
-    count = 1
-    for dim in shape:
-        count *= dim
-    if count > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+    if math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False
     limit = extent(dtype)
     return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

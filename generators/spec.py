@@ -125,6 +125,11 @@ def same_range(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range,)
 
 
+def averaged_range(call: Call) -> tuple[Range, ...]:
+    """The bounds of a mean: it may come closer to zero than what it is the mean of."""
+    return (call.operand(0).range._replace(away=0.0),)
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One operator. `sample` may decline a focus (None).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -100,27 +101,20 @@ def _meet(a: Range, b: Range) -> Range:
     return Range(max(a.low, b.low), min(a.high, b.high), max(a.away, b.away))
 
 
-def _count(shape: Shape) -> int:
-    count = 1
-    for dim in shape:
-        count *= dim
-    return count
-
-
 def _draw_truth(draws: Draws, shape: Shape) -> Content:
-    words = draws.words(_count(shape))
+    words = draws.words(math.prod(shape))
     return Content((words & 1).astype(np.bool_).reshape(shape), TRUTH)
 
 
 def _draw_among(draws: Draws, dtype: DType, shape: Shape, values: list[float]) -> Content:
     table = np.array(values, dtype=NUMPY[dtype])
-    array = table[draws.words(_count(shape)) % len(values)].reshape(shape)
+    array = table[draws.words(math.prod(shape)) % len(values)].reshape(shape)
     return Content(array, Range(min(values), max(values), min(abs(value) for value in values)))
 
 
 def _draw_ints(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Content:
     low, high = int(bounds.low), int(bounds.high)
-    array = draws.words(_count(shape)) % (high - low + 1) + np.int64(low)
+    array = draws.words(math.prod(shape)) % (high - low + 1) + np.int64(low)
     if bounds.away and low < 0 < high:
         array[array == 0] = high
     elif bounds.away:
@@ -131,7 +125,7 @@ def _draw_ints(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Conte
 def _draw_floats(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Content:
     low, high, away = bounds
     step = draws.pick(_FLOAT_STEPS)
-    array = low + (high - low) * (draws.words(_count(shape)) / 2.0**32)
+    array = low + (high - low) * (draws.words(math.prod(shape)) / 2.0**32)
     if step:
         array = np.clip(np.round(array / step) * step, low, high)
     if away:

@@ -6,7 +6,7 @@ import math
 
 from generators.intervals import hull, symmetric
 from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, averaged_range
 from generators.types import (
     BOOL,
     F16,
@@ -302,7 +302,9 @@ OPERATORS = (
         _bound_lp,
         _IMAGES,
     ),
-    Operator("GlobalAveragePool", Kind.POOL, (F32, F16), _sample_global, _infer_global, ranks=_IMAGES),
+    Operator(
+        "GlobalAveragePool", Kind.POOL, (F32, F16), _sample_global, _infer_global, averaged_range, _IMAGES
+    ),
     Operator("GlobalMaxPool", Kind.POOL, (F32, F16), _sample_global, _infer_global, ranks=_IMAGES),
     Operator("GlobalLpPool", Kind.POOL, (F32,), _sample_global_lp, _infer_global, _bound_lp, _IMAGES),
     Operator("Pad", Kind.PAD, _PADDED, _sample_pad, _infer_pad, _bound_pad, range(1, MAX_RANK + 1)),

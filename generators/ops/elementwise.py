@@ -115,6 +115,10 @@ def _bound_hull(call: Call) -> tuple[Range, ...]:
     return (hull(value.range for value in call.present),)
 
 
+def _bound_mean(call: Call) -> tuple[Range, ...]:
+    return (hull(value.range for value in call.present)._replace(away=0.0),)
+
+
 def _bound_type(call: Call) -> tuple[Range, ...]:
     return (extent(call.operand(0).dtype),)
 
@@ -191,7 +195,7 @@ OPERATORS = (
     Operator("Pow", Kind.ARITHMETIC, (*FLOATS, I32, I64), _sample_pow, _joined, _bound_pow),
     Operator("Max", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
     Operator("Min", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
-    Operator("Mean", Kind.ARITHMETIC, (F32, F16), _sample_several, _joined, _bound_hull),
+    Operator("Mean", Kind.ARITHMETIC, (F32, F16), _sample_several, _joined, _bound_mean),
     Operator("Sum", Kind.ARITHMETIC, FLOATS, _sample_several, _joined, _bound_add),
     Operator("BitShift", Kind.LOGIC, (U8, U32, U64), _sample_shift, _joined, _bound_type),
     _bitwise("BitwiseAnd"),

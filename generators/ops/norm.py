@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import symmetric
+from generators.intervals import hull, symmetric
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
 from generators.types import F16, F32, F64, FLOATS, Range
@@ -108,6 +108,11 @@ def _sample_lrn(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus,), attributes) if 0 not in focus.shape else None
 
 
+def _bound_lrn(call: Call) -> tuple[Range, ...]:
+    """The divisor is at least 1 in every combination that is drawn."""
+    return (hull((call.operand(0).range, Range(0, 0))),)
+
+
 _ALONG = range(1, MAX_RANK + 1)
 _CHANNELS = range(3, MAX_RANK + 1)
 
@@ -134,5 +139,5 @@ OPERATORS = (
         ranks=_CHANNELS,
         since=21,
     ),
-    Operator("LRN", Kind.NORM, (F32, F16), _sample_lrn, ranks=range(4, 5)),
+    Operator("LRN", Kind.NORM, (F32, F16), _sample_lrn, bound=_bound_lrn, ranks=range(4, 5)),
 )

@@ -7,7 +7,18 @@ from collections.abc import Mapping
 
 from generators.intervals import power, symmetric, within_type
 from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler, same_range
+from generators.spec import (
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Operator,
+    RangeRule,
+    Sampler,
+    averaged_range,
+    same_range,
+)
 from generators.types import BOOL, F16, F32, F64, FLOATS, I8, I32, I64, U8, DType, Range, Shape, TensorType
 
 _SUMMED = (F32, F64, F16, I32, I64)
@@ -173,7 +184,7 @@ _ALONG = range(1, MAX_RANK + 1)
 
 OPERATORS = (
     _reduction("ReduceSum", _SUMMED, _bound_sum, axes_operand_since=13, keeps_empty=True),
-    _reduction("ReduceMean", _SUMMED),
+    _reduction("ReduceMean", _SUMMED, averaged_range),
     _reduction("ReduceMax", (*_SUMMED, I8, U8), later={20: (BOOL,)}),
     _reduction("ReduceMin", (*_SUMMED, I8, U8), later={20: (BOOL,)}),
     _reduction("ReduceProd", _SUMMED, _bound_prod),

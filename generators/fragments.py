@@ -1,0 +1,166 @@
+"""Composite operators written out in smaller ones, as exporters do; what a compiler puts together again.
+
+A fragment is the textbook definition of a composite: a recipe of steps over one value. It is placed by the
+same gate as a single operator (types, ranges, budget), with the scope's own constants, axes and reuse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from generators.ops import find_operator
+from generators.scope import DoesNotFit, Scope, is_in_budget
+from generators.spec import Attribute, Call, Operand
+from generators.types import U8, Range, is_float
+
+
+class Steps:
+    """Places the steps of a definition one after another."""
+
+    def __init__(self, scope: Scope, room: int) -> None:
+        self.scope = scope
+        self._room = room
+
+    def __call__(self, name: str, *operands: Operand, **attributes: Attribute) -> Operand:
+        """The first result of one more node; raises `DoesNotFit`."""
+        operator, call = find_operator(name), Call(operands, attributes)
+        if self._room < 1 or not operator.takes(operands[0].dtype, operands[0].rank, self.scope.opset):
+            raise DoesNotFit(name)
+        types, ranges = operator.infer(call), operator.bound(call)
+        if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
+            raise DoesNotFit(name)
+        self._room -= 1
+        return self.scope.emit(operator, call, types, ranges)[0]
+
+    def number(self, value: float, like: Operand) -> Operand:
+        """A scalar constant of the type of another operand."""
+        return self.scope.fix_scalar(value, like.dtype)
+
+    def positive(self, value: Operand, least: float) -> Operand:
+        """The value with what its definition says of it: rounding aside, it is at least this much."""
+        return value._replace(range=Range(max(least, value.range.low), max(least, value.range.high)))
+
+
+Definition = Callable[[Steps, Operand], Operand]
+
+
+def _mean(place: Steps, x: Operand, axis: int) -> Operand:
+    if place.scope.opset >= 18:
+        return place("ReduceMean", x, place.scope.fix_ints([axis]), keepdims=1)
+    return place("ReduceMean", x, axes=(axis,), keepdims=1)
+
+
+def _squared(place: Steps, x: Operand) -> Operand:
+    if place.scope.draws.chance(0.5):
+        return place("Mul", x, x)
+    return place("Pow", x, place.number(2, x))
+
+
+def _axis(place: Steps, x: Operand) -> int:
+    """The last axis mostly, as definitions have it; sometimes any, from either end."""
+    if not x.rank or 0 in x.shape:
+        raise DoesNotFit("no axis")
+    return -1 if place.scope.draws.chance(0.7) else place.scope.axis(x.rank)
+
+
+def _layer_norm(place: Steps, x: Operand) -> Operand:
+    axis = _axis(place, x)
+    centred = place("Sub", x, _mean(place, x, axis))
+    variance = place.positive(_mean(place, _squared(place, centred), axis), 0)
+    deviation = place("Sqrt", place("Add", variance, place.number(1e-3, x)))
+    normal = place("Div", centred, deviation)
+    scaled = place("Mul", normal, place.scope.supply(x.dtype, x.shape[-1:]))
+    return place("Add", scaled, place.scope.supply(x.dtype, x.shape[-1:]))
+
+
+def _rms_norm(place: Steps, x: Operand) -> Operand:
+    mean = place.positive(_mean(place, _squared(place, x), _axis(place, x)), 0)
+    root = place("Sqrt", place("Add", mean, place.number(1e-2, x)))
+    normal = (
+        place("Mul", x, place("Reciprocal", root)) if place.scope.draws.chance(0.5) else place("Div", x, root)
+    )
+    return place("Mul", normal, place.scope.supply(x.dtype, x.shape[-1:]))
+
+
+def _gelu(place: Steps, x: Operand) -> Operand:
+    inner = place("Erf", place("Div", x, place.number(math.sqrt(2), x)))
+    gate = place("Add", inner, place.number(1, x))
+    if place.scope.draws.chance(0.5):
+        return place("Mul", place("Mul", x, gate), place.number(0.5, x))
+    return place("Mul", place("Mul", x, place.number(0.5, x)), gate)
+
+
+def _tanh_gelu(place: Steps, x: Operand) -> Operand:
+    cube = place("Mul", place("Pow", x, place.number(3, x)), place.number(0.044715, x))
+    inner = place("Mul", place("Add", x, cube), place.number(math.sqrt(2 / math.pi), x))
+    gate = place("Add", place("Tanh", inner), place.number(1, x))
+    return place("Mul", place("Mul", x, place.number(0.5, x)), gate)
+
+
+def _silu(place: Steps, x: Operand) -> Operand:
+    inner = x if place.scope.draws.chance(0.5) else place("Mul", x, place.number(1.702, x))
+    return place("Mul", x, place("Sigmoid", inner))
+
+
+def _softmax(place: Steps, x: Operand) -> Operand:
+    exponent = place("Exp", x)
+    total = place("ReduceSum", exponent, place.scope.fix_ints([_axis(place, x)]), keepdims=1)
+    return place("Div", exponent, total)
+
+
+def _hard_swish(place: Steps, x: Operand) -> Operand:
+    shifted = place("Add", x, place.number(3, x))
+    clipped = place("Clip", shifted, place.number(0, x), place.number(6, x))
+    return place("Mul", x, place("Div", clipped, place.number(6, x)))
+
+
+def _attention(place: Steps, x: Operand) -> Operand:
+    if x.rank < 3 or 0 in x.shape:
+        raise DoesNotFit("no batch")
+    perm = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
+    scores = place("MatMul", x, place("Transpose", x, perm=perm))
+    scaled = place("Div", scores, place.number(math.sqrt(max(x.shape[-1], 1)), x))
+    return place("MatMul", place("Softmax", scaled, axis=-1), x)
+
+
+def _quantised(place: Steps, x: Operand) -> Operand:
+    """To integers and back, with a scale that covers the value."""
+    scope, zero = place.scope, place.scope.draws.pick((0, 128))
+    scale = scope.fix_scalar(max(x.range.magnitude, 0.1) / 127, x.dtype)
+    point = scope.fix_scalar(zero, U8)
+    return place("DequantizeLinear", place("QuantizeLinear", x, scale, point), scale, point)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A definition, and the most nodes that it needs."""
+
+    define: Definition
+    nodes: int
+
+
+FRAGMENTS = (
+    Fragment(_layer_norm, 9),
+    Fragment(_rms_norm, 6),
+    Fragment(_gelu, 5),
+    Fragment(_tanh_gelu, 8),
+    Fragment(_silu, 3),
+    Fragment(_softmax, 3),
+    Fragment(_hard_swish, 4),
+    Fragment(_attention, 5),
+    Fragment(_quantised, 2),
+)
+
+
+def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
+    """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
+    found = [fragment for fragment in FRAGMENTS if fragment.nodes <= room]
+    if not found or not is_float(focus.dtype):
+        return False
+    try:
+        scope.draws.pick(found).define(Steps(scope, room), focus)
+    except DoesNotFit:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""Operators that sample an image at other places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generators.intervals import hull, symmetric
+from generators.scope import Scope
+from generators.spec import Attribute, Call, Kind, Operand, Operator
+from generators.types import F32, I8, I32, U8, Range, Shape, TensorType
+
+_EXACT = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
+
+
+def _sample_resize(scope: Scope, focus: Operand) -> Call | None:
+    """To given sizes, or by given scales; the two outer dims stay, as nearly every model has it."""
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    mode = draws.pick(("nearest", "nearest", "linear", "cubic")) if focus.rank == 4 else "nearest"
+    if focus.dtype is not F32:
+        mode = "nearest"
+    attributes: dict[str, Attribute] = {"mode": mode, "coordinate_transformation_mode": draws.pick(_EXACT)}
+    if mode == "nearest":
+        attributes["nearest_mode"] = draws.pick(("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
+    sizes = (*focus.shape[:2], *(max(1, draws.pick((dim, 2 * dim, dim // 2))) for dim in focus.shape[2:]))
+    if draws.chance(0.5):
+        return Call((focus, None, None, scope.fix_ints(sizes)), attributes)
+    scales = np.array([new / old for new, old in zip(sizes, focus.shape, strict=True)], dtype=np.float32)
+    return Call((focus, None, scope.fix(scales, F32)), attributes) if _is_exact(scales) else None
+
+
+def _is_exact(scales: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
+    """Whether no size depends on how its product is rounded."""
+    return bool(np.isin(scales, (0.5, 1.0, 2.0)).all())
+
+
+def _infer_resize(call: Call) -> tuple[TensorType, ...]:
+    focus, sizes = call.operand(0), call.ints(3)
+    if sizes is None:
+        scales = call.operand(2).content
+        assert scales is not None
+        sizes = tuple(int(dim * scale) for dim, scale in zip(focus.shape, scales.tolist(), strict=True))
+    return (TensorType(focus.dtype, sizes),)
+
+
+def _bound_resize(call: Call) -> tuple[Range, ...]:
+    """A cubic may overshoot."""
+    focus = call.operand(0)
+    if call.attributes["mode"] != "cubic":
+        return (focus.range._replace(away=0.0),)
+    return (symmetric(2.5 * focus.range.magnitude),)
+
+
+def _sample_grid(scope: Scope, focus: Operand) -> Call | None:
+    draws = scope.draws
+    if 0 in focus.shape:
+        return None
+    shape: Shape = (focus.shape[0], max(1, scope.dim()), max(1, scope.dim()), 2)
+    grid = scope.supply(F32, shape, Range(-2, 2))
+    linear, cubic = ("bilinear", "bicubic") if scope.opset < 20 else ("linear", "cubic")
+    attributes: dict[str, Attribute] = {
+        "mode": draws.pick((linear, "nearest", cubic)),
+        "padding_mode": draws.pick(("zeros", "border", "reflection")),
+        "align_corners": draws.below(2),
+    }
+    return Call((focus, grid), attributes)
+
+
+def _infer_grid(call: Call) -> tuple[TensorType, ...]:
+    image, grid = call.operand(0), call.operand(1)
+    return (TensorType(image.dtype, image.shape[:2] + grid.shape[1:3]),)
+
+
+def _bound_grid(call: Call) -> tuple[Range, ...]:
+    return (symmetric(2.5 * hull((call.operand(0).range,)).magnitude),)
+
+
+_IMAGE = range(4, 5)
+
+OPERATORS = (
+    Operator(
+        "Resize", Kind.RESAMPLE, (F32, U8, I8, I32), _sample_resize, _infer_resize, _bound_resize, range(3, 5)
+    ),
+    Operator("GridSample", Kind.RESAMPLE, (F32,), _sample_grid, _infer_grid, _bound_grid, _IMAGE, since=16),
+)

@@ -1,0 +1,154 @@
+"""What every operator's entry promises, checked for each entry that is found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import shape_inference
+
+from corpus.target import Target
+from generators.draws import Draws
+from generators.grow import Program, apply, finish
+from generators.ops import all_operators, find_operator
+from generators.scope import Scope, draw_temper
+from generators.spec import LAST_OPSET, MAX_RANK, Operator
+from generators.types import ANYTHING, BOOL, I64, NUMPY, DType, Range
+from oracles.backends import find_backend
+from oracles.sandbox import Job, Sandbox
+
+OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
+
+UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox("ort") as opened:
+        yield opened
+
+
+def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -> Iterator[Program]:
+    """Programs of this one operator on fresh operands of each type that it takes."""
+    for number in itertools.count():
+        draws = Draws(f"{operator.name}/{number}")
+        temper = draw_temper(draws)
+        if not hazards:
+            temper = replace(temper, extreme=0.0, dims=tuple(dim for dim in temper.dims if dim))
+        scope = Scope(draws, temper)
+        dtype = draws.pick([dtype for dtype in DType if operator.takes(dtype, operator.ranks[0], LAST_OPSET)])
+        rank = draws.pick(operator.ranks)
+        if not operator.takes(dtype, rank, scope.opset):
+            continue
+        focus = scope.create(dtype, scope.shape(rank), operator.domain, as_input=True)
+        if apply(scope, operator, focus):
+            wanted -= 1
+            yield finish(scope)
+        if not wanted or number > 3000:
+            return
+
+
+def declared(info: onnx.ValueInfoProto) -> tuple[int, tuple[int | None, ...]] | None:
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims = (dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim)
+    return tensor.elem_type, tuple(dims)
+
+
+def test_at_least_sixty_operators_of_every_usual_family_are_found() -> None:
+    names = {operator.name for operator in all_operators()}
+    assert len(names) >= 60
+    assert {"Add", "Where", "ReduceSum", "Conv", "MaxPool", "MatMul", "Softmax", "Reshape", "Gather"} <= names
+    assert {"QuantizeLinear", "Cast", "Pad", "LSTM", "Resize"} <= names
+
+
+@OPERATORS
+def test_an_entry_names_an_operator_of_onnx_within_its_opsets(operator: Operator) -> None:
+    schema = onnx.defs.get_schema(operator.name, operator.until)
+    assert schema.since_version <= operator.until
+    assert onnx.defs.get_schema(operator.name, operator.since) is not None
+    allowed = {text for constraint in schema.type_constraints for text in constraint.allowed_type_strs}
+    taken = [dtype for dtype in DType if operator.takes(dtype, operator.ranks[0], operator.until)]
+    spelt = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+    assert {f"tensor({spelt.get(NUMPY[dtype], NUMPY[dtype].name)})" for dtype in taken} <= allowed
+
+
+@OPERATORS
+def test_the_checker_accepts_what_its_sampler_makes(operator: Operator) -> None:
+    made = 0
+    for program in programs_of(operator):
+        onnx.checker.check_model(program.model, full_check=True)
+        made += 1
+    assert made == 12
+
+
+@OPERATORS
+def test_its_type_rule_agrees_with_onnx(operator: Operator) -> None:
+    for program in programs_of(operator):
+        bare = onnx.ModelProto()
+        bare.CopyFrom(program.model)
+        names = [output.name for output in bare.graph.output]
+        del bare.graph.output[:]
+        bare.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        inferred = shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+        for info in inferred.graph.output:
+            found, own = declared(info), program.types[info.name]
+            if found is None:
+                continue
+            assert found[0] == own.dtype
+            assert len(found[1]) == len(own.shape)
+            assert all(dim in (None, known) for dim, known in zip(found[1], own.shape, strict=True))
+
+
+@OPERATORS
+def test_its_results_are_as_its_rules_say(operator: Operator, sandbox: Sandbox) -> None:
+    """Shape, element type and range of every result, by an un-optimised run; and everything is finite.
+
+    Without hazards: those lead into the backend's own bugs.
+    """
+    for program in programs_of(operator, hazards=False):
+        job = Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED)
+        (run,) = sandbox.run(job)
+        assert run.is_ok, run.message
+        for name, value in run.outputs.items():
+            assert isinstance(value, np.ndarray)
+            own, bounds = program.types[name], program.ranges[name]
+            assert (value.shape, value.dtype) == (own.shape, NUMPY[own.dtype])
+            if value.size:
+                slack = 1e-2 * max(1.0, abs(value.astype(np.float64)).max())
+                assert np.isfinite(value.astype(np.float64)).all()
+                assert bounds.low - slack <= value.min()
+                assert value.max() <= bounds.high + slack
+
+
+def test_a_divisor_is_never_zero_but_may_be_minus_one_under_the_least_integer() -> None:
+    """The hazards of integers are drawn for Div as for any operator; only zero is kept out."""
+    least, divisors = set(), set()
+    for program in programs_of(find_operator("Div"), 400):
+        node = program.model.graph.node[-1]
+        values = {
+            tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in program.model.graph.initializer
+        }
+        values |= dict(program.inputs)
+        if node.input[1] in values and values[node.input[1]].dtype.kind == "i":
+            divisors.update(values[node.input[1]].reshape(-1).tolist())
+            dividend = values.get(node.input[0], np.zeros(0))
+            least.update(dividend[dividend == np.iinfo(values[node.input[1]].dtype).min].tolist())
+    assert 0 not in divisors
+    assert -1 in divisors
+    assert least
+
+
+def test_bounds_of_the_types_hold_their_hazards() -> None:
+    assert Range(-1, 1).is_within(ANYTHING)
+    assert not Range(-1, 1).is_within(Range(-2, 2, 0.5))
+    assert Range(0.5, 1).is_within(Range(-2, 2, 0.5))
+    assert find_operator("Relu").takes(DType.I8, MAX_RANK, 14)
+    assert not find_operator("Relu").takes(DType.I8, MAX_RANK, 13)
+    assert not find_operator("Not").takes(I64, 1, LAST_OPSET)
+    assert find_operator("Not").takes(BOOL, 1, LAST_OPSET)

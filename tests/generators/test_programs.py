@@ -1,0 +1,143 @@
+"""What holds for every program that grows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from hashlib import sha256
+
+import numpy as np
+import onnx
+import pytest
+
+from generators import make_case, make_model
+from generators.counts import Counts, count
+from generators.draws import Draws
+from generators.fragments import FRAGMENTS, Steps
+from generators.grow import finish, grow
+from generators.scope import MAX_ELEMENTS, Scope, draw_temper
+from generators.types import F32, Range, is_float
+
+SEEDS = range(200)
+
+_DIGEST = """
+import sys
+from hashlib import sha256
+from generators import make_case
+digest = sha256()
+for seed in range(40):
+    digest.update(make_case(seed, 10).case_id.encode())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 10, 40])
+def test_a_program_has_as_many_nodes_as_were_asked_for(nodes: int) -> None:
+    for seed in range(10):
+        operators = [node.op_type for node in make_model(seed, nodes).graph.node]
+        assert len(operators) - operators.count("Constant") == nodes
+
+
+def test_the_checker_accepts_every_program() -> None:
+    for seed in SEEDS:
+        onnx.checker.check_model(make_model(seed, 10), full_check=True)
+
+
+def test_the_same_seed_gives_the_same_case_in_any_process() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("0", "7")
+    }
+    own = sha256()
+    for seed in range(40):
+        own.update(make_case(seed, 10).case_id.encode())
+    assert digests == {own.hexdigest() + "\n"}
+
+
+def test_other_seeds_give_other_programs() -> None:
+    assert len({make_case(seed, 10).case_id for seed in SEEDS}) == len(SEEDS)
+
+
+def test_a_program_is_connected_and_every_input_is_used() -> None:
+    for seed in SEEDS:
+        graph = grow(seed, 12).model.graph
+        roots: dict[str, str] = {}
+
+        def root(name: str, roots: dict[str, str] = roots) -> str:
+            while roots.get(name, name) != name:
+                name = roots[name]
+            return name
+
+        used = set()
+        for node in graph.node:
+            names = [name for name in (*node.input, *node.output) if name]
+            used.update(node.input)
+            for name in names:
+                roots[root(name)] = root(names[0])
+        assert {info.name for info in graph.input} <= used
+        parts = {root(name) for node in graph.node for name in node.output if node.op_type != "Constant"}
+        assert len(parts) == 1
+
+
+def test_inputs_fit_the_model_and_are_finite() -> None:
+    for seed in SEEDS:
+        program = grow(seed, 10)
+        assert {info.name for info in program.model.graph.input} == set(program.inputs)
+        for name, value in program.inputs.items():
+            assert value.shape == program.types[name].shape
+            assert value.size <= MAX_ELEMENTS
+            if is_float(program.types[name].dtype):
+                assert np.isfinite(value).all()
+
+
+def test_hazards_come_up_with_every_kind_of_operand() -> None:
+    """Zero-sized dims, rank 0 and 1, least integers, inner values as outputs: each in some programs."""
+    seen: Counter[str] = Counter()
+    for seed in range(400):
+        program = grow(seed, 10)
+        consumed = {name for node in program.model.graph.node for name in node.input}
+        seen["shared"] += any(info.name in consumed for info in program.model.graph.output)
+        for value in program.inputs.values():
+            seen["empty"] += 0 in value.shape
+            seen["rank 0"] += value.ndim == 0
+            seen["rank 1"] += value.ndim == 1
+            if value.size and value.dtype.kind == "i":
+                seen["least"] += bool((value == np.iinfo(value.dtype).min).any())
+            if value.dtype.kind == "f":
+                seen["negative zero"] += bool((np.signbit(value) & (value == 0)).any())
+    assert all(
+        seen[name] >= 5 for name in ("shared", "empty", "rank 0", "rank 1", "least", "negative zero")
+    ), seen
+
+
+def test_five_hundred_programs_hold_most_operators_with_two_tuples_of_types_each() -> None:
+    counts = Counts()
+    for seed in range(500):
+        program = grow(seed, 10)
+        counts |= count(program.model, program.types)
+    types = defaultdict(set)
+    for name, *rest in counts.op_dtype:
+        types[name].add(tuple(rest))
+    assert counts.models == 500
+    assert len(counts.op_types) >= 120
+    assert sum(len(tuples) >= 2 for tuples in types.values()) >= 100
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.define.__name__)
+def test_a_composite_is_placed_whole_and_valid(fragment) -> None:  # type: ignore[no-untyped-def]
+    draws = Draws("composite")
+    scope = Scope(draws, draw_temper(draws))
+    focus = scope.create(F32, (2, 3, 4), Range(-2, 2), as_input=True)
+    result = fragment.define(Steps(scope, fragment.nodes), focus)
+    assert result.shape == focus.shape
+    assert 2 <= len(scope.nodes) <= fragment.nodes
+    onnx.checker.check_model(finish(scope).model, full_check=True)
