@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, measure, parse, repair
-from corpus.measure import Measure
 from corpus.target import Target
-from corpus.values import Value
+from oracles.compare import compare_outputs
 from oracles.judge import Judge
 from oracles.record import record
-from oracles.run import Limits
-from oracles.signature import Signature, signature
-from oracles.verdict import Symptom, Verdict
-from reducer.engine import Engine, Step
+from oracles.run import Config, Limits
+from oracles.signature import signature
+from oracles.verdict import Verdict
+from reducer.engine import Engine
 from reducer.evidence import read_hints
 from reducer.facts import learn
 from reducer.gate import Budget, BudgetSpent, Gate, Predicate
 from reducer.journal import NAME as JOURNAL
 from reducer.journal import Answer, Journal
-from reducer.move import Hints, Move, all_moves
+from reducer.move import all_moves
+from reducer.order import size
 from reducer.predicates import Both, Command, JudgePool, SameSymptom
+from reducer.result import Reduction, finished
 from reducer.subject import Subject
 
-RESULT = "reduction.json"
+__all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
 
 
 class DoesNotFail(Exception):
@@ -68,6 +68,15 @@ class Options:
             **{name: getattr(self, name) for name in names},
         }
 
+    def judge(self) -> Judge:
+        return Judge(
+            self.target,
+            limits=self.limits,
+            rtol=self.rtol,
+            atol=self.atol,
+            accept_invalid=self.accept_invalid,
+        )
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -80,190 +89,6 @@ class Progress:
     was_interesting: bool
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """The result: the smallest case, what it shows, and what it took.
-
-    `checks` counts every evaluation of the predicate, the first included and cache hits not; `sweep_checks`
-    those after the last accepted change. `is_minimal` is only set when a full round of all `moves` changed
-    nothing.
-    """
-
-    case: Case
-    verdict: Verdict | None
-    before: Measure
-    after: Measure
-    checks: int
-    sweep_checks: int
-    cached: int
-    seconds: float
-    is_minimal: bool
-    moves: tuple[str, ...]
-    steps: tuple[Step, ...]
-
-    @property
-    def signature(self) -> Signature | None:
-        return signature(self.verdict, self.after, self.case) if self.verdict else None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields of the command-line contract."""
-        found = self.signature
-        return {
-            "nodes_before": self.before.nodes,
-            "nodes_after": self.after.nodes,
-            "function_nodes_before": self.before.function_nodes,
-            "function_nodes_after": self.after.function_nodes,
-            "bytes_before": self.before.bytes,
-            "bytes_after": self.after.bytes,
-            "checks": self.checks,
-            "sweep_checks": self.sweep_checks,
-            "cached": self.cached,
-            "seconds": round(self.seconds, 3),
-            "symptom": str(self.verdict.symptom) if self.verdict else "",
-            "signature": found.digest if found else "",
-            "minimal": self.is_minimal,
-            "moves": list(self.moves),
-            "ops": list(self.after.ops),
-            "passes": [],
-        }
-
-
-@dataclass
-class Session:
-    """One reduction in a folder, from the first check to the written result."""
-
-    case: Case
-    out: Path
-    options: Options
-    on_progress: Callable[[Progress], None] = lambda progress: None
-    on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
-
-    def __post_init__(self) -> None:
-        self.pool = JudgePool(self._judge)
-        self.best = self.case
-        self.verdict: Verdict | None = None
-
-    def _judge(self) -> Judge:
-        options = self.options
-        return Judge(
-            options.target,
-            limits=options.limits,
-            rtol=options.rtol,
-            atol=options.atol,
-            accept_invalid=options.accept_invalid,
-        )
-
-    def run(self) -> Reduction:
-        """Reduce; raises `DoesNotFail`, and `UserError` for a folder of another case."""
-        started = time.monotonic()
-        journal = Journal(self.out / JOURNAL, self.options.header(self.case))
-        journal.open()
-        try:
-            return self._reduce(journal, started)
-        finally:
-            journal.close()
-            self.pool.close()
-
-    def _reduce(self, journal: Journal, started: float) -> Reduction:
-        predicate, hints = self._predicate()
-        model, _ = repair(parse(self.case.program))
-        rejected = checker_complaint(model) is not None
-        gate = Gate(
-            predicate,
-            self.case,
-            lambda case: rejected or checker_complaint(parse(case.program)) is None,
-            journal,
-            self._budget(started),
-            self.options.jobs,
-            self._on_check,
-        )
-        engine = Engine(gate, all_moves(), hints, self._learn)
-        self.engine = engine
-        subject = Subject(model, self.case.inputs, external=self.case.external)
-        try:
-            self._shrink(gate, engine, subject)
-        finally:
-            gate.close()
-            result = self._result(gate, engine, started)
-            self._write(result, is_finished=engine.is_minimal)
-        if engine.is_minimal:
-            journal.finish(gate.committed)
-        return result
-
-    def _shrink(self, gate: Gate, engine: Engine, subject: Subject) -> None:
-        with suppress(BudgetSpent):
-            if not gate(lambda: subject):
-                raise DoesNotFail
-            for better in engine.run(self._learn(subject)):
-                self.best = better.case(self.case)
-
-    def _predicate(self) -> tuple[Predicate, Hints]:
-        options = self.options
-        predicate: Predicate
-        hints = Hints()
-        if options.check is None:
-            predicate, hints = self._same_symptom()
-        else:
-            predicate = Command(options.check, options.check_exit, options.timeout)
-        if options.also is not None:
-            predicate = Both(predicate, Command(options.also, 0, options.timeout))
-        return predicate, hints
-
-    def _same_symptom(self) -> tuple[Predicate, Hints]:
-        with self.pool.one() as judge:
-            verdict = judge.verdict(self.case)
-        if verdict.symptom is None:
-            raise DoesNotFail
-        self.verdict = verdict
-        only = verdict.runs[-1].config if len(verdict.runs) > 1 else None
-        return SameSymptom(self.pool, verdict.symptom, only, self.on_other), read_hints(verdict)
-
-    def _learn(self, subject: Subject) -> Subject:
-        with self.pool.one() as judge:
-            return learn(subject, lambda case: record(judge, case).values, self.case)
-
-    def _budget(self, started: float) -> Budget:
-        options = self.options
-        deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
-        return Budget(deadline, options.max_checks if options.max_checks is not None else float("inf"))
-
-    def _on_check(self, gate: Gate, case: Case, answer: Answer) -> None:
-        found = measure(parse(case.program))
-        if answer.interesting and found.nodes <= measure(parse(self.best.program)).nodes:
-            self.best = case
-        self.on_progress(
-            Progress(self.engine.move, gate.checks, found.nodes, found.bytes, answer.interesting)
-        )
-
-    def _result(self, gate: Gate, engine: Engine, started: float) -> Reduction:
-        return Reduction(
-            case=self.best,
-            verdict=self._final_verdict(),
-            before=measure(parse(self.case.program)),
-            after=measure(parse(self.best.program)),
-            checks=gate.checks,
-            sweep_checks=gate.checks - gate.last_accepted,
-            cached=gate.cached,
-            seconds=time.monotonic() - started,
-            is_minimal=engine.is_minimal,
-            moves=tuple(move.name for move in engine.moves),
-            steps=tuple(engine.steps),
-        )
-
-    def _final_verdict(self) -> Verdict | None:
-        """The verdict on the result itself, whose evidence a report shows."""
-        if self.verdict is None or self.best is self.case:
-            return self.verdict
-        with self.pool.one() as judge:
-            return judge.verdict(self.best)
-
-    def _write(self, result: Reduction, *, is_finished: bool) -> None:
-        self.best.save(self.out)
-        facts = {name: value for name, value in result.to_json().items() if name not in ("seconds", "cached")}
-        facts |= {"finished": is_finished, "steps": [asdict(step) for step in result.steps]}
-        (self.out / RESULT).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
 def reduce_case(
     case: Case,
     out: Path,
@@ -271,22 +96,138 @@ def reduce_case(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
 ) -> Reduction:
-    """Reduce `case` into the folder `out`; see `Session.run`."""
-    target_case = replace(case, target=options.target)
-    return Session(target_case, out, options, on_progress, on_other).run()
+    """Reduce `case` into the folder `out`, resuming from the journal there.
+
+    Raises `DoesNotFail`, and `UserError` for a folder of another case or other options. Whatever ends it
+    early (the budget, Ctrl-C) leaves the best case so far in `out`. `on_other` is given the candidates that
+    showed another failure than the one that is reduced.
+    """
+    journal = Journal(out / JOURNAL, options.header(case))
+    pool = JudgePool(options.judge)
+    try:
+        journal.open()
+        return _Session(replace(case, target=options.target), out, options, pool, on_progress).run(
+            journal, on_other
+        )
+    finally:
+        journal.close()
+        pool.close()
 
 
-def is_finished(out: Path) -> bool:
-    """Whether `out` holds a reduction that ended by itself."""
-    path = out / RESULT
-    if not path.is_file():
-        return False
-    return bool(json.loads(path.read_text(encoding="utf-8")).get("finished"))
+@dataclass
+class _Session:
+    """One reduction in a folder, from the first check to the written result."""
 
+    case: Case
+    out: Path
+    options: Options
+    pool: JudgePool
+    on_progress: Callable[[Progress], None]
 
-def moves() -> tuple[Move, ...]:
-    """Every reduction move there is, in order."""
-    return all_moves()
+    def run(self, journal: Journal, on_other: Callable[[Case, Verdict], None]) -> Reduction:
+        started = time.monotonic()
+        verdict = self._first_verdict()
+        model, _ = repair(parse(self.case.program))
+        subject = Subject(model, self.case.inputs, external=self.case.external)
+        gate = self._gate(self._predicate(verdict, on_other), model, journal, started)
+        try:
+            if not gate(lambda: subject, exact=True):
+                raise DoesNotFail
+            self.best = subject
+            engine = self._engine(gate, subject, verdict)
+            try:
+                with suppress(BudgetSpent):
+                    for better in engine.run(self.subject):
+                        self.best = better
+            finally:
+                result = self._result(gate, engine, verdict, time.monotonic() - started)
+                result.save(self.out)
+        finally:
+            gate.close()
+        if engine.is_minimal:
+            journal.finish(gate.committed)
+        return result
 
+    def _first_verdict(self) -> Verdict | None:
+        """What the target shows; None where a command decides."""
+        if self.options.check is not None:
+            return None
+        with self.pool.one() as judge:
+            verdict = judge.verdict(self.case)
+        if verdict.symptom is None:
+            raise DoesNotFail
+        return verdict
 
-__all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "Symptom", "Value", "reduce_case"]
+    def _predicate(self, verdict: Verdict | None, on_other: Callable[[Case, Verdict], None]) -> Predicate:
+        options = self.options
+        predicate: Predicate
+        if verdict is not None and verdict.symptom is not None:
+            only = self._failing_config(verdict)
+            predicate = SameSymptom(self.pool, verdict.symptom, only, on_other)
+        else:
+            predicate = Command(options.check or "", options.check_exit, options.timeout)
+        if options.also is not None:
+            predicate = Both(predicate, Command(options.also, 0, options.timeout))
+        return predicate
+
+    def _failing_config(self, verdict: Verdict) -> Config | None:
+        """The configuration, beside the un-optimised one, that shows the failure."""
+        baseline, *others = verdict.runs
+        with self.pool.one() as judge:
+            for run in others:
+                if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.tolerance):
+                    return run.config
+        return others[0].config if others else None
+
+    def _gate(self, predicate: Predicate, model: Any, journal: Journal, started: float) -> Gate:
+        options = self.options
+        is_sound = checker_complaint(model) is None
+        deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
+        most = options.max_checks if options.max_checks is not None else float("inf")
+        return Gate(
+            predicate,
+            self.case,
+            lambda case: not is_sound or checker_complaint(parse(case.program)) is None,
+            journal,
+            Budget(deadline, most),
+            options.jobs,
+            self._on_check,
+        )
+
+    def _engine(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> Engine:
+        self.subject, culprit = self._learn(subject)
+        hints = read_hints(verdict, culprit)
+        self.engine = Engine(gate, all_moves(), hints, lambda found: self._learn(found)[0])
+        return self.engine
+
+    def _learn(self, subject: Subject) -> tuple[Subject, str]:
+        with self.pool.one() as judge:
+            return learn(subject, lambda case: record(judge, case), self.case)
+
+    def _on_check(self, gate: Gate, subject: Subject, answer: Answer) -> None:
+        if answer.interesting and hasattr(self, "best") and size(subject) < size(self.best):
+            self.best = subject
+        move = self.engine.move if hasattr(self, "engine") else "show the failure"
+        nodes, *_, program_bytes = size(subject)
+        self.on_progress(Progress(move, gate.checks, nodes, program_bytes, answer.interesting))
+
+    def _result(self, gate: Gate, engine: Engine, verdict: Verdict | None, seconds: float) -> Reduction:
+        case = self.best.case(self.case)
+        after = measure(parse(case.program))
+        if verdict is not None:
+            with self.pool.one() as judge:
+                verdict = judge.verdict(case)
+        return Reduction(
+            case=case,
+            verdict=verdict,
+            signature=signature(verdict, after, case) if verdict is not None else None,
+            before=measure(parse(self.case.program)),
+            after=after,
+            checks=gate.checks,
+            sweep_checks=gate.checks - gate.last_accepted,
+            cached=gate.cached,
+            seconds=seconds,
+            is_minimal=engine.is_minimal,
+            moves=tuple(move.name for move in engine.moves),
+            steps=tuple(engine.steps),
+        )

@@ -68,7 +68,7 @@ class Engine:
             proposal = next(search)
             while True:
                 ahead = _ahead(start, tuple(answers)) if self.gate.jobs > 1 else ()
-                answers.append(self.gate(proposal, ahead))
+                answers.append(self.gate(proposal, ahead, exact=move.renames))
                 proposal = search.send(answers[-1])
         except StopIteration as end:
             found: Subject = end.value

@@ -14,9 +14,9 @@ _QUOTED = re.compile(
 )
 
 
-def read_hints(verdict: Verdict, culprit: str = "") -> Hints:
+def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
     """What the failing run's message names, and the node at which the recording run stopped."""
-    text = "\n".join(run.message for run in verdict.runs if not run.is_ok)
+    text = "\n".join(run.message for run in (verdict.runs if verdict else ()) if not run.is_ok)
     quoted = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
     names = tuple(dict.fromkeys(name for name in (culprit, *quoted) if name))
     return Hints(operators=tuple(dict.fromkeys(_words(text))), nodes=names)

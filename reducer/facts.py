@@ -11,21 +11,22 @@ import onnx
 from onnx import TensorProto
 
 from corpus.case import Case
-from corpus.values import Value
+from oracles.record import Recording
 from reducer.subject import Facts, Subject
 from reducer.tensors import type_of
 
-Record: TypeAlias = Callable[[Case], Mapping[str, Value]]
+Record: TypeAlias = Callable[[Case], Recording]
 """Runs a case un-optimised and gives the value of every tensor of its main graph that it came to."""
 
 SMALL_TENSOR = 64
 """Initializers with more elements carry no shapes: shape inference sees only their type."""
 
 
-def learn(subject: Subject, record: Record, like: Case) -> Subject:
-    """The subject with fresh facts."""
-    values = record(subject.case(like))
-    return replace(subject, facts=Facts(infer_types(subject.model), values))
+def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
+    """The subject with fresh facts, and the name of the node at which its run breaks (empty if none)."""
+    recording = record(subject.case(like))
+    facts = Facts(infer_types(subject.model), recording.values)
+    return replace(subject, facts=facts), recording.crashed_at or ""
 
 
 def infer_types(model: onnx.ModelProto) -> Mapping[str, onnx.TypeProto]:

@@ -47,7 +47,7 @@ class Gate:
     journal: Journal
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
-    on_check: Callable[[Gate, Case, Answer], None] = lambda gate, case, answer: None
+    on_check: Callable[[Gate, Subject, Answer], None] = lambda gate, subject, answer: None
     checks: int = 0
     cached: int = 0
     refused: int = 0
@@ -59,66 +59,67 @@ class Gate:
         self._running: dict[str, Future[Answer]] = {}
         self._pool = ThreadPoolExecutor(self.jobs) if self.jobs > 1 else None
 
-    def __call__(self, proposal: Proposal, ahead: Iterable[Proposal] = ()) -> bool:
-        """Whether the proposed candidate is interesting; `ahead` are those that may be asked next."""
-        case = self._case(proposal)
-        if case is None:
+    def __call__(self, proposal: Proposal, ahead: Iterable[Proposal] = (), *, exact: bool = False) -> bool:
+        """Whether the proposed candidate is interesting; `ahead` are those that may be asked next.
+
+        A candidate that equals one asked before but for its names is not asked again, unless `exact`: then
+        the names are what is tried.
+        """
+        subject = proposal()
+        if subject is None:
             return False
-        key = case.case_id
+        case = subject.case(self.like)
+        key = case.case_id if exact else case.canonical_hash
         if key in self.committed:
             self.cached += 1
             return self.committed[key]
-        if not self._passes_cheap_checks(case):
+        if not self._passes_cheap_checks(case, key):
             return False
         self.budget.spend(self.checks)
-        answer = self._answer(case, ahead)
+        answer = self._answer(case, key, ahead)
         self.checks += 1
         self.committed[key] = answer.interesting
         if answer.interesting:
             self.last_accepted = self.checks
-        self.on_check(self, case, answer)
+        self.on_check(self, subject, answer)
         return answer.interesting
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _case(self, proposal: Proposal) -> Case | None:
-        subject: Subject | None = proposal()
-        return subject.case(self.like) if subject is not None else None
-
-    def _passes_cheap_checks(self, case: Case) -> bool:
-        key = case.case_id
+    def _passes_cheap_checks(self, case: Case, key: str) -> bool:
         if key not in self._refused and not self.is_valid(case):
             self._refused.add(key)
             self.refused += 1
         return key not in self._refused
 
-    def _answer(self, case: Case, ahead: Iterable[Proposal]) -> Answer:
-        key = case.case_id
+    def _answer(self, case: Case, key: str, ahead: Iterable[Proposal]) -> Answer:
         known = self.journal.answers.get(key)
         if known is not None:
             return known
         if self._pool is None:
-            return self._ask(case)
-        future = self._running.get(key) or self._pool.submit(self._ask, case)
+            return self._ask(case, key)
+        future = self._running.get(key) or self._pool.submit(self._ask, case, key)
         self._running[key] = future
         for proposal in ahead:
-            early = self._case(proposal)
-            if early is not None and early.case_id not in self.committed:
-                self._start(early)
+            early = proposal()
+            if early is not None:
+                self._start(early.case(self.like))
         return future.result()
 
     def _start(self, case: Case) -> None:
-        key = case.case_id
-        for early in [early for early, future in self._running.items() if future.done()]:
-            del self._running[early]  # its answer is in the journal
-        if self._pool is None or key in self._running or key in self.journal.answers:
+        """Ask early what may be asked next, where a worker is free."""
+        key = case.canonical_hash
+        for done in [other for other, future in self._running.items() if future.done()]:
+            del self._running[done]  # its answer is in the journal
+        known = key in self._running or key in self.journal.answers or key in self.committed
+        if self._pool is None or known or len(self._running) >= self.jobs:
             return
-        if len(self._running) < self.jobs and self._passes_cheap_checks(case):
-            self._running[key] = self._pool.submit(self._ask, case)
+        if self._passes_cheap_checks(case, key):
+            self._running[key] = self._pool.submit(self._ask, case, key)
 
-    def _ask(self, case: Case) -> Answer:
+    def _ask(self, case: Case, key: str) -> Answer:
         answer = self.predicate(case)
-        self.journal.add(case.case_id, answer)
+        self.journal.add(key, answer)
         return answer

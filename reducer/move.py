@@ -29,16 +29,18 @@ class Hints:
 
 @dataclass(frozen=True)
 class Move:
-    """A named pass. `order` is its place in a round; `minimal_up_to` says when a round ends with it.
+    """A named pass. `order` is its place in a round.
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
-    journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it.
+    journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
+    `renames` that its candidates differ in names alone.
     """
 
     name: str
     order: int
     search: Callable[[Subject, Hints], Search]
     reshapes: bool = field(default=False, kw_only=True)
+    renames: bool = field(default=False, kw_only=True)
 
 
 def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:

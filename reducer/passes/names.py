@@ -81,4 +81,4 @@ def _new_names(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
             yield from new(info.name, "t")
 
 
-MOVES = (Move("canonical names", 900, canonical_names),)
+MOVES = (Move("canonical names", 900, canonical_names, renames=True),)
