@@ -90,6 +90,8 @@ def run(
     session.initialize_session(
         providers, [{} for _ in providers], set(settings.get("disabled_optimizers") or ())
     )
+    # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
+    getattr(session, "output_meminfos", None)
     enter("execute")
     types = {node.name: node.type for node in session.outputs_meta}
     wanted = list(types if outputs is None else outputs)
@@ -315,6 +317,7 @@ CLASSES = (
             r"is not currently registered or supported",
             r"is not available in this build",
             r"Unknown Provider Type",
+            r"\bnot (yet )?supported\b",
         ),
     ),
     (
@@ -331,6 +334,8 @@ CLASSES = (
             r"Unexpected input data type",
             r"Invalid input name",
             r"Missing Input",
+            # a kernel's own checks of its inputs and attributes, where onnx's checker has none
+            r"INVALID_ARGUMENT : Non-zero status code returned while running",
         ),
     ),
 )
