@@ -1,0 +1,88 @@
+"""`crux hunt`: fuzz, reduce, cluster, report in one go."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from triage.campaign import Hunt
+
+Minutes = Annotated[
+    float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
+]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("hunt")(as_command(CaseOptions, hunt))
+
+
+def hunt(options: CaseOptions, minutes: Minutes = 10.0, out: Out = Path("crux-reports")) -> int:
+    """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
+
+    Stop it whenever you like: what was found is kept, and the next hunt goes on from there.
+
+    Example: crux hunt --minutes 2 --target ort
+    """
+    from triage.campaign import Hunt
+    from triage.fuzzing import Fuzzer
+    from triage.progress import progress
+    from triage.store import Store
+
+    target = options.target_of(None)
+    with Store(options.database) as store, Fuzzer(store, options, target, "hunt") as fuzzer:
+        with options.judge(target) as judge, progress() as shown:
+            hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)
+            try:
+                hunting.run()
+            except KeyboardInterrupt:
+                _tell(options, hunting)
+                raise
+        _tell(options, hunting)
+    return 0
+
+
+def _tell(options: CaseOptions, hunting: Hunt) -> None:
+    """The summary, whether the hunt came to its end or not."""
+    seconds = time.monotonic() - hunting.start
+    tally, bugs = hunting.fuzzer.tally, hunting.bugs()
+    document: dict[str, Any] = {
+        "tests": tally.tests,
+        "valid": tally.valid,
+        "failures": tally.failures,
+        "clusters": len(bugs),
+        "seconds": round(seconds, 3),
+        "tests_per_second": round(tally.tests / hunting.fuzzed, 1) if hunting.fuzzed else 0.0,
+        "bugs": [bug.document() for bug in bugs],
+    }
+    emit(iter([document]), as_json=options.json, show=_show, single=True)
+    say(
+        f"{len(bugs)} bugs in {seconds:.0f} s: {tally.tests:,} tests, {tally.failures} failing; "
+        f"`crux triage --db {options.database}` lists them"
+    )
+
+
+def _show(documents: list[Document]) -> RenderableType:
+    (found,) = documents
+    if not found["bugs"]:
+        return "No bug was found."
+    rows = [
+        (
+            bug["id"],
+            bug["title"],
+            f"{bug['nodes_before']} → {bug['nodes_after']}",
+            bug["failures"],
+            bug["folder"] + ("" if bug["ready"] else " (not ready)"),
+        )
+        for bug in found["bugs"]
+    ]
+    return table(("id", "bug", "nodes", "failures", "bundle"), rows)

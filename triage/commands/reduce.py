@@ -1,0 +1,126 @@
+"""`crux reduce`: the smallest case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from triage.reducing import Budget
+
+Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
+Out = Annotated[
+    Path | None, typer.Option("-o", "--out", metavar="DIR", help="Where the case and the journal go.")
+]
+All = Annotated[bool, typer.Option("--all", help="Reduce every un-reduced failure of the database.")]
+Check = Annotated[
+    str | None,
+    typer.Option("--check", metavar="CMD", help="Judge by a command; {} is the candidate's model.onnx."),
+]
+CheckExit = Annotated[
+    int, typer.Option("--check-exit", metavar="N", help="The exit code of --check that means interesting.")
+]
+Also = Annotated[
+    str | None, typer.Option("--also", metavar="CMD", help="A command that must exit with 0 as well.")
+]
+Minutes = Annotated[
+    float | None, typer.Option("--minutes", metavar="M", help="Stop after so long, best so far.", min=0.01)
+]
+MaxChecks = Annotated[
+    int | None, typer.Option("--max-checks", metavar="N", help="Stop after so many checks.", min=1)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("reduce")(as_command(CaseOptions, reduce))
+
+
+def reduce(
+    options: CaseOptions,
+    case: Case = None,
+    out: Out = None,
+    all_failures: All = False,
+    check: Check = None,
+    check_exit: CheckExit = 0,
+    also: Also = None,
+    minutes: Minutes = None,
+    max_checks: MaxChecks = None,
+) -> int:
+    """Shrink a failing case while it keeps its symptom; exit code 1 when the failure does not show.
+
+    An interrupted reduction goes on where it was when the same command is given again.
+
+    Example: crux reduce model.onnx -o smallest
+    """
+    from corpus.errors import UserError
+    from triage.reducing import Budget
+
+    budget = Budget(minutes, max_checks, check, check_exit, also)
+    if all_failures:
+        if case or out or check or also:
+            raise UserError(
+                "reduce --all: takes no CASE, -o, --check or --also; results go into the database"
+            )
+        emit(_reduce_all(options, budget), as_json=options.json, show=_show)
+        return 0
+    if case is None or out is None:
+        raise UserError("reduce: name a CASE and, with -o DIR, where the result goes (or give --all)")
+    return _reduce_one(options, case, out, budget)
+
+
+def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> int:
+    from reducer.api import DoesNotFail
+    from triage.progress import progress
+    from triage.reducing import reduce_into, reducer_options
+    from triage.sources import open_one
+
+    case = open_one(word, options)
+    assert case.target is not None
+    try:
+        with progress() as shown:
+            document, _ = reduce_into(case, out, reducer_options(options, case.target, budget), shown)
+    except DoesNotFail:
+        say(f"crux: {word}: the failure does not show, there is nothing to reduce")
+        return 1
+    emit(iter([document]), as_json=options.json, show=_show, single=True)
+    return 0
+
+
+def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
+    from triage.failures import NEW, list_failures
+    from triage.progress import progress
+    from triage.reducing import reduce_failure
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store, progress() as shown:
+        for failure in list_failures(store, status=NEW):
+            after, document = reduce_failure(store, failure, options, budget, shown)
+            if document is None:
+                shown.note(f"{failure.name}  does not show any more")
+            else:
+                yield {"id": failure.name, "cluster": after.cluster_name, **document}
+
+
+def _show(documents: list[Document]) -> Table:
+    columns = ("id", "nodes", "bytes", "checks", "seconds", "1-minimal", "symptom")
+    rows = [
+        (
+            each.get("id", ""),
+            f"{each['nodes_before']} → {each['nodes_after']}",
+            f"{each['bytes_before']:,} → {each['bytes_after']:,}",
+            each["checks"],
+            each["seconds"],
+            "yes" if each["minimal"] else "no",
+            each["symptom"],
+        )
+        for each in documents
+    ]
+    return table(columns, rows)

@@ -1,0 +1,152 @@
+"""Reducing from the command line and from a store: settings, progress, and where the result is kept."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oracles.signature import signature
+
+from corpus.case import Case
+from corpus.formats.onnx import measure, parse
+from corpus.target import Target
+from oracles.compare import Tolerance
+from oracles.names import names_of
+from oracles.run import Limits
+from oracles.verdict import Verdict
+from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, reduce_case
+from reducer.journal import NAME as JOURNAL
+from reducer.journal import Journal
+from triage import issue, progress
+from triage.expectation import expect
+from triage.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
+from triage.options import WALL_PER_CPU, CaseOptions
+from triage.repro.script import RUNNERS, Claim, write_script
+from triage.store import Store
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long one reduction may take, and by which commands it judges."""
+
+    minutes: float | None = None
+    max_checks: int | None = None
+    check: str | None = None
+    check_exit: int = 0
+    also: str | None = None
+
+
+def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Options:
+    return Options(
+        target=target,
+        check=budget.check,
+        check_exit=budget.check_exit,
+        also=budget.also,
+        jobs=options.jobs,
+        minutes=budget.minutes,
+        max_checks=budget.max_checks,
+        limits=Limits(options.timeout, options.timeout * WALL_PER_CPU, options.memory << 20),
+        rtol=options.rtol,
+        atol=options.atol,
+        accept_invalid=options.accept_invalid,
+    )
+
+
+def reduce_into(
+    case: Case,
+    out: Path,
+    options: Options,
+    shown: progress.Progress,
+    on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
+) -> tuple[dict[str, Any], Reduction | None]:
+    """The JSON document of a reduction, and the reduction; None when the folder held a finished one."""
+    facts = finished(out)
+    if facts is not None:
+        _must_be_the_same(case, out, options)
+        return {**{name: facts[name] for name in facts if name != "steps"}, "cached": 0, "seconds": 0.0}, None
+    done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other)
+    _write_repro(done, out, options)
+    return done.to_json(), done
+
+
+def reduce_failure(
+    store: Store, failure: Failure, options: CaseOptions, budget: Budget, shown: progress.Progress
+) -> tuple[Failure, dict[str, Any] | None]:
+    """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: gone.
+
+    Other symptoms that are met on the way are kept as failures of their own, each once.
+    """
+    work = work_folder(store, failure)
+    case = store.load_case(failure.case_id)
+    settings = reducer_options(options, Target.parse(failure.target), budget)
+    try:
+        document, done = reduce_into(case, work, settings, shown, _ByCatch(store.path, failure.symptom))
+    except DoesNotFail:
+        set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
+        shutil.rmtree(work, ignore_errors=True)
+        return failure, None
+    reduced, verdict = _result(done, work, settings)
+    found = signature(verdict, measure(parse(reduced.program)), reduced)
+    after = record_reduction(store, failure, reduced, verdict, found, document)
+    shutil.rmtree(work, ignore_errors=True)
+    return after, document
+
+
+def work_folder(store: Store, failure: Failure) -> Path:
+    """Where the reduction of a failure stands while it goes on; a later run resumes it."""
+    return store.path.with_name(store.path.name + ".reducing") / failure.name
+
+
+def _result(done: Reduction | None, work: Path, settings: Options) -> tuple[Case, Verdict]:
+    """The reduced case and its verdict; a finished reduction that was not yet recorded is judged again."""
+    if done is not None and done.verdict is not None:
+        return done.case, done.verdict
+    from oracles.judge import Judge
+
+    case = Case.load(work)
+    with Judge(settings.target, limits=settings.limits, rtol=settings.rtol, atol=settings.atol) as judge:
+        return case, judge.verdict(case)
+
+
+class _ByCatch:
+    """Keeps one failure of each other symptom that a reduction meets; called from its worker threads."""
+
+    def __init__(self, database: Path, own: str) -> None:
+        self._database = database
+        self._known = {own}
+        self._lock = threading.Lock()
+
+    def __call__(self, case: Case, verdict: Verdict) -> None:
+        symptom = str(verdict.symptom)
+        with self._lock:
+            if symptom in self._known:
+                return
+            self._known.add(symptom)
+            with Store(self._database) as store:
+                record_failure(store, case, verdict, signature(verdict, None, None))
+
+
+def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
+    """Raises `UserError` when the finished reduction in the folder is not of this case and these options."""
+    journal = Journal(out / JOURNAL, options.header(case))
+    journal.open()
+    journal.close()
+
+
+def _write_repro(done: Reduction, out: Path, options: Options) -> None:
+    """`repro.py` beside the reduced case; not where a user's command is what failed."""
+    if done.verdict is None or not done.verdict.is_bug or options.target.backend not in RUNNERS:
+        return
+    model, tolerance = parse(done.case.program), Tolerance(options.rtol, options.atol)
+    expectation = expect(done.verdict, tolerance, names_of(model))
+    title = issue.title(expectation, measure(model).ops)
+    claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
+    (out / "repro.py").write_text(write_script(done.case, claim), encoding="utf-8")
+
+
+def _line(step: Progress) -> str:
+    return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks"

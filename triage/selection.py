@@ -1,0 +1,71 @@
+"""Which failures are worth reducing: new ones before the tenth of a kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from corpus.formats.onnx import measure, parse
+from oracles.verdict import Outcome
+from triage.failures import NEW, REDUCED, Failure, list_failures
+from triage.store import Store
+
+MOST_PRESUMED = 2
+"""How many failures of one symptom are reduced although they look like a bug that is known already."""
+MOST_NOVEL = 40
+"""How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
+
+
+class Selection:
+    """Chooses the next failure to reduce, and knows when there is none worth it.
+
+    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again.
+    """
+
+    def __init__(self, store: Store, target: str) -> None:
+        self._store = store
+        self._target = target
+        self._operators: dict[str, Counter[str]] = {}
+
+    def next(self) -> Failure | None:
+        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small."""
+        failures = [each for each in list_failures(self._store) if each.target == self._target]
+        reduced = [each for each in failures if each.status == REDUCED]
+        waiting = [each for each in failures if each.status == NEW]
+        by_symptom = Counter(_kind(each) for each in reduced)
+        ranked = []
+        for failure in waiting:
+            alike = self._known_bugs_in(failure, reduced)
+            done = by_symptom[_kind(failure)]
+            if done < (MOST_PRESUMED if alike or _is_specific(failure) else MOST_NOVEL):
+                size = sum(self._operators_of(failure.case_id).values())
+                ranked.append((bool(alike), done, size, failure.id, failure))
+        return min(ranked, key=lambda entry: entry[:-1])[-1] if ranked else None
+
+    def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
+        """How many reduced cases of the same symptom this one could contain."""
+        own = self._operators_of(failure.case_id)
+        return sum(
+            _kind(each) == _kind(failure) and _holds(own, self._operators_of(each.best_case))
+            for each in reduced
+        )
+
+    def _operators_of(self, case_id: str) -> Counter[str]:
+        if case_id not in self._operators:
+            program = self._store.load_case(case_id).program
+            self._operators[case_id] = Counter(measure(parse(program)).ops)
+        return self._operators[case_id]
+
+
+def _kind(failure: Failure) -> str:
+    """The symptom without what a reduction may change in it."""
+    return failure.symptom
+
+
+def _is_specific(failure: Failure) -> bool:
+    """Whether the symptom names a place in the compiler, so that the same symptom is most likely one bug."""
+    return failure.outcome not in (Outcome.MISMATCH.value, Outcome.TIMEOUT.value)
+
+
+def _holds(outer: Mapping[str, int], inner: Mapping[str, int]) -> bool:
+    return all(outer.get(operator, 0) >= count for operator, count in inner.items())
