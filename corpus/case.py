@@ -15,7 +15,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
-from corpus.formats import find_format
+from corpus.formats import find_format, format_names
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 
@@ -155,8 +155,12 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def _is_sound(facts: Mapping[str, Any]) -> bool:
-    texts = [facts["format"], facts["target"] or "", facts["origin"]]
-    if not isinstance(facts["settings"], dict) or not isinstance(facts["notes"], list):
+    texts = [facts["target"] or "", facts["origin"]]
+    if (
+        facts["format"] not in format_names()
+        or not isinstance(facts["settings"], dict)
+        or not isinstance(facts["notes"], list)
+    ):
         return False
     texts += [*facts["settings"].values(), *facts["notes"]]
     return facts.get("version", _VERSION) == _VERSION and all(isinstance(text, str) for text in texts)

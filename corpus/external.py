@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -11,6 +12,9 @@ from corpus.errors import UserError
 
 RESERVED = frozenset({"case.json", "inputs.npz", "model.onnx"})
 """What a case folder keeps under these names is never a file of weights."""
+
+_FRESH_NS = 2_000_000_000
+"""A file changed so lately may change again within one tick of its time stamp."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,18 @@ class ExternalFile:
     def digest(self) -> str:
         """sha256 of the content, read in pieces; remembered as long as the file is not touched."""
         status = self.path.stat()
-        return _digest(str(self.path), status.st_size, status.st_mtime_ns, status.st_ino)
+        if time.time_ns() - status.st_mtime_ns < _FRESH_NS:
+            return _digest(str(self.path))
+        return _known_digest(str(self.path), status.st_size, status.st_mtime_ns, status.st_ino)
 
 
 @lru_cache(maxsize=256)
-def _digest(path: str, size: int, modified_ns: int, inode: int) -> str:
+def _known_digest(path: str, size: int, modified_ns: int, inode: int) -> str:
+    """The digest of a file that has been at rest; the status in the key tells when it changes."""
+    return _digest(path)
+
+
+def _digest(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -37,8 +37,8 @@ def open_case(
         raise UserError(f"{path}: opening a {found.NAME} program runs its code; give --trust if you trust it")
     program = found.read_program(file, memory_bytes)
     model = found.parse(program, str(file))
+    found.check(model, str(file), memory_bytes)
     external = found.external_files(model, file.parent, str(file))
-    found.check_limits(model, str(file), memory_bytes)
     types = found.input_types(model, str(file))
     source = inputs if inputs is not None else _inputs_beside(path)
     values, notes = (

@@ -6,7 +6,7 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from corpus.onnx_client import check
 from corpus.onnx_graph import outer_names, tensors, topological
-from corpus.onnx_infer import is_external, light_copy
+from corpus.onnx_infer import is_external, light_copy, propagates_well
 from corpus.onnx_types import packed_bytes
 
 _LENGTH = 600
@@ -41,8 +41,8 @@ def _weights_complaint(model: ModelProto) -> str | None:
         expected = packed_bytes(tensor.data_type, tensor.dims)
         if expected is None or not tensor.HasField("raw_data") or is_external(tensor):
             continue
-        if len(tensor.raw_data) != expected:
-            held = len(tensor.raw_data)
+        held = len(tensor.raw_data)
+        if held != expected:
             return f"tensor {tensor.name!r} holds {held} bytes, its type and dims take {expected}"
     return None
 
@@ -53,7 +53,7 @@ def _onnx_complaint(model: ModelProto) -> str | None:
     inferred = light.SerializeToString()
     for value in light.graph.output:
         _fill_type(value.type)
-    complaint = check(light.SerializeToString(), inferred)
+    complaint = check(light.SerializeToString(), inferred, propagates_well(light))
     return None if complaint is None else " ".join(complaint.split())[:_LENGTH]
 
 

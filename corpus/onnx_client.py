@@ -84,20 +84,20 @@ def _client(process: int) -> _Client:
     return client
 
 
-def infer_types(model: bytes) -> bytes | None:
+def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
     """The serialised model with inferred types; None where onnx gives up or dies."""
     try:
-        content, answer = _client(os.getpid()).ask(INFER, model)
+        content, answer = _client(os.getpid()).ask(INFER if data_prop else INFER.upper(), model)
     except OnnxDied:
         return None
     return answer if content else None
 
 
-def check(model: bytes, inferred: bytes) -> str | None:
+def check(model: bytes, inferred: bytes, data_prop: bool = True) -> str | None:
     """What the checker has against `model`, else strict inference against `inferred`; None where it dies."""
     client = _client(os.getpid())
     try:
-        for what, program in ((CHECK, model), (STRICT, inferred)):
+        for what, program in ((CHECK, model), (STRICT if data_prop else STRICT.upper(), inferred)):
             content, answer = client.ask(what, program)
             if not content:
                 return answer.decode(errors="replace")

@@ -7,12 +7,14 @@ the chain at the top level shows text, zeros and truncation at the cost of a few
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from corpus.errors import UserError
+from corpus.onnx_graph import tensors, walk_all_graphs, walk_model
 
 MAX_BYTES = (1 << 31) - 1
 """The largest message that protobuf reads."""
@@ -48,6 +50,43 @@ def parse_model(program: bytes, where: str) -> onnx.ModelProto:
     if not model.HasField("graph"):
         raise UserError(f"{where}: an ONNX model without a graph; export it again")
     return model
+
+
+def check_text(model: onnx.ModelProto, where: str) -> None:
+    """UserError for a name that is not UTF-8: protobuf hands it out as bytes, and no tool can print it."""
+    for text in _texts(model):
+        if not isinstance(text, str):
+            raise UserError(f"{where}: the name {text!r:.60} is not UTF-8; export the model again")
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """Every string that names something; documentation is not among them."""
+    for opset in model.opset_import:
+        yield opset.domain
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+    for node in walk_model(model):
+        yield from (node.op_type, node.domain, node.name, node.overload, *node.input, *node.output)
+        yield from (
+            text for attribute in node.attribute for text in (attribute.name, attribute.ref_attr_name)
+        )
+    for graph in walk_all_graphs(model):
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield value.name
+            yield from _dim_names(value.type)
+    for tensor in tensors(model):
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+
+
+def _dim_names(declared: onnx.TypeProto) -> Iterator[object]:
+    match declared.WhichOneof("value"):
+        case "tensor_type":
+            yield from (dim.dim_param for dim in declared.tensor_type.shape.dim)
+        case "sequence_type":
+            yield from _dim_names(declared.sequence_type.elem_type)
+        case "optional_type":
+            yield from _dim_names(declared.optional_type.elem_type)
 
 
 def _check_size(size: int, path: Path, memory_bytes: int) -> None:

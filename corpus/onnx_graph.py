@@ -50,6 +50,15 @@ def walk_model(model: onnx.ModelProto) -> Iterator[NodeProto]:
                 yield from walk_nodes(body)
 
 
+def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
+    """The main graph and every body at any depth, those in functions included."""
+    yield from walk_graphs(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            for body in subgraphs(node):
+                yield from walk_graphs(body)
+
+
 def initializer_names(graph: GraphProto) -> set[str]:
     sparse = (tensor.values.name for tensor in graph.sparse_initializer)
     return {tensor.name for tensor in graph.initializer}.union(sparse)
@@ -130,16 +139,9 @@ def outer_names(graph: GraphProto) -> set[str]:
 
 def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Every tensor that the model holds: initializers and attributes, at any depth, functions included."""
-    for graph in walk_graphs(model.graph):
+    for graph in walk_all_graphs(model):
         yield from _initializers(graph)
-        yield from _attribute_tensors(graph.node)
-    for function in model.functions:
-        yield from _attribute_tensors(function.node)
-        for node in function.node:
-            for body in subgraphs(node):
-                for graph in walk_graphs(body):
-                    yield from _initializers(graph)
-                    yield from _attribute_tensors(graph.node)
+    yield from _attribute_tensors(walk_model(model))
 
 
 def _initializers(graph: GraphProto) -> Iterator[TensorProto]:

@@ -12,11 +12,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, Valu
 
 from corpus.onnx_client import infer_types
 from corpus.onnx_graph import subgraphs, walk_graphs
-from corpus.onnx_types import packed_bytes
+from corpus.onnx_types import memory_bytes, packed_bytes
 
 SMALL_BYTES = 4096
 """Initializers up to this size keep their values: shapes, axes and the like."""
 
+_LONGEST_SHAPE = 1 << 16
 _FILL_BYTES = 16 << 20
 
 
@@ -25,8 +26,11 @@ def is_external(tensor: TensorProto) -> bool:
 
 
 def is_light(tensor: TensorProto) -> bool:
-    """Whether a tensor is small and inline, so that it may be copied freely."""
-    return not is_external(tensor) and tensor.ByteSize() <= SMALL_BYTES
+    """Whether a tensor is small and inline, so that it may be copied freely.
+
+    By its dims: to ask protobuf for the size of a message is to serialise it.
+    """
+    return not is_external(tensor) and memory_bytes(tensor.data_type, tensor.dims) <= SMALL_BYTES
 
 
 def tensor_type(tensor: TensorProto) -> TypeProto:
@@ -79,8 +83,14 @@ def _fill(tensor: TensorProto) -> None:
 
 def infer(light: ModelProto) -> ModelProto:
     """The light copy with every type that inference finds; as it was where inference gives up."""
-    answer = infer_types(light.SerializeToString())
+    answer = infer_types(light.SerializeToString(), propagates_well(light))
     return light if answer is None else ModelProto.FromString(answer)
+
+
+def propagates_well(light: ModelProto) -> bool:
+    """Whether data may be propagated: onnx takes every vector for a shape and follows each element."""
+    shapes = [value.type.tensor_type.shape.dim for value in light.graph.input]
+    return all(len(dims) != 1 or dims[0].dim_value <= _LONGEST_SHAPE for dims in shapes)
 
 
 def untyped_copy(model: ModelProto) -> ModelProto:

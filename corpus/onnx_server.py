@@ -2,7 +2,7 @@
 
 Started as a script with a socket as its standard input. A request is a byte for what to do, eight for the
 length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
-It ends with its input.
+It ends with its input. A capital letter asks for inference without data propagation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 
 INFER, CHECK, STRICT = b"i", b"c", b"s"
 OK, FAILED = b"+", b"-"
-_MEMORY = 4 << 30
+_MEMORY = 1 << 30
 
 
 def main() -> None:
@@ -28,18 +28,26 @@ def main() -> None:
 
 def answer(what: bytes, model: bytes) -> tuple[bytes, bytes]:
     """The inferred model, or nothing when the checker or strict inference accepts it."""
-    from onnx import checker, shape_inference
-
     try:
-        if what == INFER:
-            return OK, shape_inference.infer_shapes(model, data_prop=True).SerializeToString()
-        if what == STRICT:
-            shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
-        else:
-            checker.check_model(model)
+        try:
+            return OK, perform(what.lower(), model, data_prop=what.islower())
+        except MemoryError:  # propagating data takes 40 bytes for each element of a vector, weights included
+            return OK, perform(what.lower(), model, data_prop=False)
     except Exception as error:  # whatever onnx throws is the answer; nothing of ours runs in here
         return FAILED, (str(error) or type(error).__name__).encode(errors="replace")
-    return OK, b""
+
+
+def perform(what: bytes, model: bytes, data_prop: bool) -> bytes:
+    from onnx import checker, shape_inference
+
+    if what == INFER:
+        inferred: bytes = shape_inference.infer_shapes(model, data_prop=data_prop).SerializeToString()
+        return inferred
+    if what == STRICT:
+        shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=data_prop)
+    else:
+        checker.check_model(model)
+    return b""
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from corpus.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A backend with its device (`cpu`, `cuda`, or an execution provider's name) and `@key=value` settings."""
+    """A backend with its device (`cpu`, `cuda`, an execution provider's name) and `@key=value` settings."""
 
     backend: str
     device: str = "cpu"

@@ -36,8 +36,8 @@ class Format(Protocol):
     def parse(self, program: bytes, where: str = ...) -> Any:
         """The program; UserError when it is none."""
 
-    def check_limits(self, model: Any, where: str, memory_bytes: int) -> None:
-        """UserError when a declared or inferred value cannot fit the memory."""
+    def check(self, model: Any, where: str, memory_bytes: int) -> None:
+        """UserError for a program that cannot be handled safely, or whose values cannot fit the memory."""
 
     def external_files(self, model: Any, folder: Path, where: str) -> tuple[ExternalFile, ...]:
         """The files that the program refers to, in order of first use; UserError when one is not sound."""

@@ -9,7 +9,7 @@ from onnx import ModelProto
 from corpus.errors import UserError
 from corpus.onnx_canonical import canonical
 from corpus.onnx_check import checker_complaint
-from corpus.onnx_file import parse_model, read_model_bytes
+from corpus.onnx_file import check_text, parse_model, read_model_bytes
 from corpus.onnx_graph import initializer_names
 from corpus.onnx_inputs import make_inputs
 from corpus.onnx_limits import check_limits
@@ -27,7 +27,7 @@ __all__ = [
     "RUNS_CODE",
     "SUFFIXES",
     "canonical",
-    "check_limits",
+    "check",
     "checker_complaint",
     "external_files",
     "input_types",
@@ -55,6 +55,12 @@ def read_program(path: Path, memory_bytes: int) -> bytes:
 def parse(program: bytes, where: str = "model") -> ModelProto:
     """The model, without its external data; UserError when it is none or has no graph."""
     return parse_model(program, where)
+
+
+def check(model: ModelProto, where: str, memory_bytes: int) -> None:
+    """UserError for names that are no text, and for weights or values that cannot fit the memory."""
+    check_text(model, where)
+    check_limits(model, where, memory_bytes)
 
 
 def input_types(model: ModelProto, where: str) -> dict[str, InputType]:

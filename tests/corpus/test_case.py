@@ -1,0 +1,232 @@
+"""A case is its folder: what is saved is what is loaded, byte for byte, and its hashes say what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.external import ExternalFile
+from corpus.load import open_case
+from corpus.target import Target
+from tests.corpus.models import external, identity, model, relu, value, write
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def full_case(tmp_path: Path) -> Case:
+    """A case with everything that one can have."""
+    source = tmp_path / "source"
+    program = external("data/w.bin", 4)
+    write(source, program)
+    (source / "data").mkdir()
+    (source / "data" / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    case = open_case(source, target=Target.parse("ort:cuda@opt=all"))
+    return dataclasses.replace(case, settings=(("passes", "a,b"),), notes=("noted",))
+
+
+def test_a_folder_round_trips_byte_for_byte(tmp_path: Path) -> None:
+    case = full_case(tmp_path)
+    case.save(tmp_path / "one")
+    loaded = Case.load(tmp_path / "one")
+    assert loaded == case
+    assert hash(loaded) == hash(case)
+    assert (loaded.program, loaded.settings, loaded.notes) == (case.program, case.settings, case.notes)
+    loaded.save(tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert set(contents(tmp_path / "two")) == {"case.json", "model.onnx", "inputs.npz", "data/w.bin"}
+
+
+def test_opening_a_saved_case_is_loading_it(tmp_path: Path) -> None:
+    case = full_case(tmp_path)
+    case.save(tmp_path / "one")
+    assert open_case(tmp_path / "one") == case
+    assert open_case(tmp_path / "one", target=Target("reference")).target == Target("reference")
+
+
+def test_saving_leaves_what_else_lies_in_a_folder_and_no_scratch(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "journal").write_text("kept")
+    (folder / "case.json").write_text("old")
+    case = full_case(tmp_path)
+    case.save(folder)
+    assert (folder / "journal").read_text() == "kept"
+    assert Case.load(folder) == case
+    assert not [path for path in [*tmp_path.iterdir(), *folder.iterdir()] if path.name.startswith(".")]
+
+
+def test_a_save_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    case = full_case(tmp_path)
+    lost = dataclasses.replace(case, external=(ExternalFile("w", tmp_path / "gone", 1),))
+    with pytest.raises(FileNotFoundError):
+        lost.save(tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == ["source"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError):
+        case.save(tmp_path / "file")
+
+
+def test_a_case_is_cheap_to_make(tmp_path: Path) -> None:
+    case = full_case(tmp_path)
+    start = time.process_time()
+    for _ in range(1000):
+        Case(case.format, case.program, case.inputs, case.target, case.external)
+    assert time.process_time() - start < 0.1
+
+
+CHANGES: dict[str, Callable[[Case], Case]] = {
+    "program": lambda case: dataclasses.replace(case, program=case.program + b"\x32\x00"),
+    "value": lambda case: dataclasses.replace(case, inputs={"x": np.ones(1, np.float32)}),
+    "dtype": lambda case: dataclasses.replace(case, inputs={"x": np.zeros(1, np.int32)}),
+    "shape": lambda case: dataclasses.replace(case, inputs={"x": np.zeros((1, 1), np.float32)}),
+    "name": lambda case: dataclasses.replace(case, inputs={"z": np.zeros(1, np.float32)}),
+    "sequence": lambda case: dataclasses.replace(case, inputs={"x": [np.zeros(1, np.float32)]}),
+    "absent": lambda case: dataclasses.replace(case, inputs={"x": None}),
+    "settings": lambda case: dataclasses.replace(case, settings=(("opt", "1"),)),
+    "weights": lambda case: dataclasses.replace(case, external=()),
+}
+
+
+def test_case_id_tells_every_content_apart_and_nothing_else(tmp_path: Path) -> None:
+    case = dataclasses.replace(full_case(tmp_path), inputs={"x": np.zeros(1, np.float32)})
+    ids = [case.case_id, *(change(case).case_id for change in CHANGES.values())]
+    assert len(set(ids)) == len(ids)
+    elsewhere = dataclasses.replace(case, target=None, origin="elsewhere", notes=())
+    assert elsewhere.case_id == case.case_id
+    assert elsewhere != case
+
+
+def renamed(program: onnx.ModelProto) -> onnx.ModelProto:
+    other = onnx.ModelProto.FromString(program.SerializeToString())
+    other.producer_name, other.doc_string, other.graph.name = "someone", "words", "other"
+    other.metadata_props.add(key="author", value="me")
+    names: dict[str, str] = {}
+    for item in (*other.graph.input, *other.graph.output, *other.graph.initializer):
+        item.name = names.setdefault(item.name, f"/odd::{item.name} name")
+    for index, node in enumerate(other.graph.node):
+        node.name, node.doc_string = f"node/{index}", "why"
+        node.input[:] = [name and names.setdefault(name, f"/odd::{name} name") for name in node.input]
+        node.output[:] = [name and names.setdefault(name, f"/odd::{name} name") for name in node.output]
+    return other
+
+
+def two_layers(op: str = "Relu") -> onnx.ModelProto:
+    weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
+    bias = numpy_helper.from_array(np.zeros(3, np.float32), "b")
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["h"], alpha=1.0, beta=0.5),
+        helper.make_node(op, ["h"], ["y"]),
+    ]
+    return model(nodes, [value("x", ["n", 3])], [value("y", ["n", 3])], [weight, bias])
+
+
+def as_case(program: onnx.ModelProto, **inputs: np.ndarray) -> Case:
+    names = [item.name for item in program.graph.input]
+    return Case("onnx", program.SerializeToString(), dict(zip(names, inputs.values(), strict=True)))
+
+
+def test_canonical_hash_is_blind_to_names_docs_and_the_order_of_weights() -> None:
+    ones = np.ones((2, 3), np.float32)
+    program = two_layers()
+    other = renamed(program)
+    weights = list(other.graph.initializer)[::-1]
+    del other.graph.initializer[:]
+    other.graph.initializer.extend(weights)
+    other.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    other.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    assert as_case(program, x=ones).case_id != as_case(other, x=ones).case_id
+    assert as_case(program, x=ones).canonical_hash == as_case(other, x=ones).canonical_hash
+
+
+def test_canonical_hash_sees_operators_attributes_weights_and_inputs() -> None:
+    ones = np.ones((2, 3), np.float32)
+    attribute, weight = two_layers(), two_layers()
+    attribute.graph.node[0].attribute[0].f = 2.0
+    weight.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.zeros((3, 3), np.float32), "w"))
+    cases = [as_case(item, x=ones) for item in (two_layers(), two_layers("Tanh"), attribute, weight)]
+    cases.append(as_case(two_layers(), x=ones * 2))
+    assert len({case.canonical_hash for case in cases}) == len(cases)
+
+
+def test_canonical_hash_follows_functions_and_bodies() -> None:
+    def program(function: str, inner: str) -> onnx.ModelProto:
+        opsets = [helper.make_opsetid("", 17)]
+        body = [helper.make_node("Relu", ["a"], [inner]), helper.make_node("Neg", [inner], ["r"])]
+        made = helper.make_function("own", function, ["a"], ["r"], body, opsets)
+        branch = helper.make_graph(
+            [helper.make_node(function, ["x"], [inner + "o"], domain="own")], "b", [], []
+        )
+        branch.output.append(value(inner + "o", [2]))
+        node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+        inputs = [value("c", [], TensorProto.BOOL), value("x", [2])]
+        return model([node], inputs, [value("y", [2])], functions=[made], domains=["own"])
+
+    inputs = {"c": np.array(True), "x": np.ones(2, np.float32)}
+    one, two = as_case(program("F", "h"), **inputs), as_case(program("G", "k"), **inputs)
+    assert one.case_id != two.case_id
+    assert one.canonical_hash == two.canonical_hash
+
+
+def test_inputs_come_from_the_file_the_folder_or_the_seed(tmp_path: Path) -> None:
+    folder = tmp_path / "case"
+    path = write(folder, relu([2]))
+    assert np.array_equal(open_case(folder, seed=3).inputs["x"], open_case(path, seed=3).inputs["x"])
+    assert not np.array_equal(open_case(folder, seed=3).inputs["x"], open_case(path, seed=4).inputs["x"])
+    np.savez(folder / "inputs.npz", x=np.array([5, 6], np.float32))
+    np.savez(tmp_path / "other.npz", x=np.array([7, 8], np.float32), extra=np.ones(1))
+    assert np.array_equal(open_case(folder).inputs["x"], [5, 6])
+    given = open_case(folder, inputs=tmp_path / "other.npz")
+    assert np.array_equal(given.inputs["x"], [7, 8])
+    assert "extra" in given.notes[0]
+
+
+def test_onnx_test_data_is_read(tmp_path: Path) -> None:
+    kinds = [
+        value("x", [2]),
+        helper.make_tensor_sequence_value_info("s", TensorProto.INT64, None),
+        value("t", [2], TensorProto.STRING),
+        value("b", [1], TensorProto.BFLOAT16),
+    ]
+    folder = tmp_path / "case"
+    write(folder, identity(kinds))
+    data = folder / "test_data_set_0"
+    data.mkdir()
+    bits = TensorProto(data_type=TensorProto.BFLOAT16, dims=[1], raw_data=b"\x80\x3f")
+    items = [
+        numpy_helper.from_array(np.array([1, 2], np.float32)),
+        numpy_helper.from_list([np.array([1]), np.array([2, 3])]),
+        numpy_helper.from_array(np.array(["a", "bc"], object)),
+        bits,
+    ]
+    for index, item in enumerate(items):
+        (data / f"input_{index}.pb").write_bytes(item.SerializeToString())
+    inputs = open_case(folder).inputs
+    assert np.array_equal(inputs["x"], [1, 2])
+    assert [item.tolist() for item in inputs["s"]] == [[1], [2, 3]]
+    assert inputs["t"].tolist() == ["a", "bc"]
+    assert float(inputs["b"][0]) == 1.0
+    open_case(folder).save(tmp_path / "saved")
+    assert Case.load(tmp_path / "saved").case_id == open_case(folder).case_id
+    (data / "input_3.pb").unlink()
+    with pytest.raises(UserError, match="'b'"):
+        open_case(folder)
+
+
+def test_a_program_that_runs_code_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corpus.formats.onnx.RUNS_CODE", True)
+    path = write(tmp_path, relu())
+    with pytest.raises(UserError, match="--trust"):
+        open_case(path)
+    assert open_case(path, trust=True).format == "onnx"
