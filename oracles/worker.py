@@ -585,6 +585,7 @@ def main() -> None:
             rule(control, backend, options)
     except BaseException:
         traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(0)
 

@@ -134,16 +134,18 @@ def _has_bits(value: Any) -> bool:
 
 
 def to_ortvalue(value: Any) -> Any:
-    """Strings and sequences are made by small models of their own: the interface makes none."""
+    """What the interface of this release cannot make of an array is made by a small model of its own."""
     np = _numpy()
     if isinstance(value, list):
         return _sequence(value)
     name, data = value if isinstance(value, tuple) else (value.dtype.name, value)
-    if name == "object":
-        return run_small(small_model("Identity", {}, constant=data), {})
     if name in WIDTHS:
         data = pack(data, WIDTHS[name])
-    return core.OrtValue.ortvalue_from_numpy_with_onnx_type(np.require(data, requirements="C"), CODES[name])
+    if name != "object" and hasattr(core.OrtValue, "ortvalue_from_numpy_with_onnx_type"):
+        return core.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            np.require(data, requirements="C"), CODES[name]
+        )
+    return run_small(small_model("", {}, constant=(name, data)), {})
 
 
 def _sequence(items: list[Any]) -> Any:
@@ -165,10 +167,13 @@ def from_ortvalue(value: Any) -> Any:
     if name not in STRANGE:
         return value.numpy()
     shape = tuple(value.shape())
-    size = value.tensor_size_in_bytes() if all(shape) else 0
-    raw = np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", dtype="uint8")
+    count = int(np.prod(shape))
+    width = WIDTHS.get(name, 16 if name == "bfloat16" else 8)
+    raw = np.frombuffer(
+        ctypes.string_at(value.data_ptr(), -(-count * width // 8)) if count else b"", dtype="uint8"
+    )
     if name in WIDTHS:
-        raw = unpack(raw, WIDTHS[name], int(np.prod(shape)))
+        raw = unpack(raw, width, count)
     return name, raw.view("uint16" if name == "bfloat16" else "uint8").reshape(shape)
 
 
@@ -209,20 +214,30 @@ def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
 
 
 def small_model(operator: str, inputs: dict[str, tuple[int, str]], *, constant: Any = None) -> bytes:
-    """`y = operator(inputs…)`; an input is (element type, `tensor` or `sequence`), `constant` of strings."""
-    names = [*inputs, *([] if constant is None else ["c"])]
-    node = b"".join(_field(1, name.encode()) for name in names)
-    node += _field(2, b"y") + _field(4, operator.encode())
-    graph = _field(1, node) + _field(2, b"g") + _field(12, _field(1, b"y"))
+    """`y = operator(inputs…)`, or `y` a constant (type name, array).
+
+    An input is (element type, `tensor` or `sequence`).
+    """
+    graph = _field(2, b"g") + _field(12, _field(1, b"y"))
+    if constant:
+        graph += _field(5, _tensor(*constant) + _field(8, b"y"))
+    else:
+        operands = b"".join(_field(1, name.encode()) for name in inputs)
+        graph += _field(1, operands + _field(2, b"y") + _field(4, operator.encode()))
     for name, (code, kind) in inputs.items():
         tensor = _field(1, _number(1, code))
         kind_of = tensor if kind == "tensor" else _field(4, _field(1, tensor))
         graph += _field(11, _field(1, name.encode()) + _field(2, kind_of))
-    if constant is not None:
-        dims = b"".join(_number(1, size) for size in constant.shape)
-        texts = b"".join(_field(6, text.encode("utf-8", "surrogatepass")) for text in constant.reshape(-1))
-        graph += _field(5, dims + _number(2, CODES["str"]) + texts + _field(8, b"c"))
     return _number(1, 8) + _field(7, graph) + _field(8, _number(2, 14))
+
+
+def _tensor(name: str, data: Any) -> bytes:
+    """A TensorProto without its name."""
+    dims = b"".join(_number(1, size) for size in data.shape)
+    if name != "object":
+        return dims + _number(2, CODES[name]) + _field(9, data.tobytes())
+    texts = (_field(6, text.encode("utf-8", "surrogatepass")) for text in data.reshape(-1))
+    return dims + _number(2, CODES["str"]) + b"".join(texts)
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -315,6 +330,7 @@ CLASSES = (
             r"ONNX Runtime only \*guarantees\* support",
             r"Unsupported model IR version",
             r"is not currently registered or supported",
+            r"Invalid tensor data type \d+",
             r"is not available in this build",
             r"Unknown Provider Type",
             r"\bnot (yet )?supported\b",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,31 @@ def run(
     """Evaluate one model (bytes or a path); its import is all that comes before the execution."""
     import onnx.reference
 
-    model = onnx.load(program) if isinstance(program, str) else onnx.load_model_from_string(program)
+    if isinstance(program, str):
+        model = onnx.load(program, load_external_data=False)
+        read_external_data(model, os.path.dirname(program))
+    else:
+        model = onnx.load_model_from_string(program)
+        read_external_data(model, ".")
     evaluator = onnx.reference.ReferenceEvaluator(model)
     enter("execute")
     wanted = [value.name for value in model.graph.output] if outputs is None else list(outputs)
     values = evaluator.run(wanted, {name: to_array(value) for name, value in inputs.items()})
     return {name: values[index] for index, name in enumerate(wanted)}
+
+
+def read_external_data(model: Any, folder: str) -> None:
+    """Put the external data into the model; `onnx` itself refuses files that are hard links."""
+    from onnx import external_data_helper as external
+
+    for tensor in external._get_all_tensors(model):
+        if external.uses_external_data(tensor):
+            info = external.ExternalDataInfo(tensor)
+            with open(os.path.join(folder, info.location), "rb") as file:
+                file.seek(info.offset or 0)
+                tensor.raw_data = file.read(info.length or -1)
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
 
 
 def to_array(value: Any) -> Any:

@@ -1,0 +1,326 @@
+"""The backends: their configs, how they place a failure, and what they read in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import ExternalFile
+from corpus.errors import UserError
+from corpus.target import Target
+from corpus.values import Value
+from oracles.backends import backends, find_backend
+from oracles.backends import onnxruntime as ort
+from oracles.run import Config, Limits, Phase, Run, Status
+from oracles.sandbox import Job, Sandbox
+
+LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_bytes=1 << 30)
+CONFIGS = find_backend("ort").configs(Target("ort"))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox("ort", limits=LIMITS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Sandbox]:
+    with Sandbox("reference", limits=LIMITS) as found:
+        yield found
+
+
+def tensor(name: str, kind: int, shape: list[int | str] | None = None) -> onnx.ValueInfoProto:
+    info: onnx.ValueInfoProto = helper.make_tensor_value_info(name, kind, shape)
+    return info
+
+
+def program(
+    nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], *outputs: str, **options: Any
+) -> bytes:
+    """A model whose outputs have no type, unless they are among the inputs."""
+    opset = options.pop("opset", 23)
+    ends = [onnx.ValueInfoProto(name=name) for name in outputs or ("y",)]
+    graph = helper.make_graph(nodes, "g", inputs, ends, **options)
+    model: onnx.ModelProto = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=min(11, 8 if opset < 19 else 11)
+    )
+    return model.SerializeToString()
+
+
+def node(operator: str, *inputs: str, to: str = "y", **attributes: Any) -> onnx.NodeProto:
+    made: onnx.NodeProto = helper.make_node(operator, inputs, [to], **attributes)
+    return made
+
+
+def run_all(
+    sandbox: Sandbox, model: bytes, inputs: Mapping[str, Value], configs: tuple[Config, ...] = CONFIGS
+) -> tuple[Run, ...]:
+    return sandbox.run(Job(model, inputs, configs))
+
+
+# Finding and configuring
+
+
+def test_every_file_is_a_backend_with_configs_of_its_own() -> None:
+    folder = Path(ort.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+
+    assert len(backends()) == len(files)
+    for name, backend in backends().items():
+        configs = backend.configs(Target(name))
+        assert len({config.label for config in configs}) == len(configs) >= 1
+        assert backend.classify(Run(configs[0], Status.OK, Phase.EXECUTE)) == ""
+
+
+def test_an_unknown_backend_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="ort"):
+        find_backend("ortt")
+
+
+@pytest.mark.parametrize(
+    ("target", "labels"),
+    [
+        ("ort", ["none", "all", "basic", "extended"]),
+        ("ort@opt=extended", ["none", "extended", "basic"]),
+        ("ort@opt=basic", ["none", "basic"]),
+    ],
+)
+def test_the_baseline_comes_first_then_the_target_then_lower_levels(target: str, labels: list[str]) -> None:
+    configs = find_backend("ort").configs(Target.parse(target))
+
+    assert [config.label for config in configs] == labels
+    assert {config.get("threads") for config in configs} == {1}
+
+
+def test_the_targets_settings_reach_every_config() -> None:
+    target = Target.parse("ort:cuda@threads=4@disabled_optimizers=A,B")
+    for config in find_backend("ort").configs(target):
+        assert config.get("threads") == 4
+        assert config.get("disabled_optimizers") == ("A", "B")
+        assert config.get("providers") == ("CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+@pytest.mark.parametrize("target", ["ort@opt=most", "ort@threads=many"])
+def test_a_wrong_setting_is_the_users_mistake(target: str) -> None:
+    with pytest.raises(UserError, match=target):
+        find_backend("ort").configs(Target.parse(target))
+
+
+# Values through onnxruntime
+
+TYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+    *("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 2), (3,)], ids=str)
+@pytest.mark.parametrize("name", TYPES)
+def test_identity_of_every_type(sandbox: Sandbox, name: str, shape: tuple[int, ...]) -> None:
+    value = np.ones(shape).astype(np.dtype(getattr(ml_dtypes, name, name)))
+    model = program([node("Identity", "x")], [tensor("x", helper.np_dtype_to_tensor_dtype(value.dtype))])
+    for run in run_all(sandbox, model, {"x": value}):
+        found = run.outputs["y"]
+
+        assert isinstance(found, np.ndarray)
+        assert (found.dtype, found.shape, found.tobytes()) == (value.dtype, value.shape, value.tobytes())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+@pytest.mark.parametrize(("name", "kind"), [("int4", TensorProto.INT4), ("uint4", TensorProto.UINT4)])
+def test_packed_types_go_in_and_come_out(sandbox: Sandbox, name: str, kind: int, count: int) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    values = np.arange(count) - (2 if name == "int4" else 0)
+    cast = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)
+    back = helper.make_node("Cast", ["x"], ["y"], to=kind)
+    (into,) = run_all(sandbox, program([cast], [tensor("x", kind)]), {"x": values.astype(dtype)}, CONFIGS[:1])
+    (out,) = run_all(
+        sandbox,
+        program([back], [tensor("x", TensorProto.FLOAT)]),
+        {"x": values.astype(np.float32)},
+        CONFIGS[:1],
+    )
+
+    assert np.asarray(into.outputs["y"]).tolist() == values.tolist()
+    assert np.asarray(out.outputs["y"]).tolist() == values.tolist()
+    assert np.asarray(out.outputs["y"]).dtype == dtype
+
+
+def test_strings_sequences_optionals_and_odd_types_side_by_side(sandbox: Sandbox) -> None:
+    optional = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    inputs = [
+        tensor("text", TensorProto.STRING),
+        tensor("odd", TensorProto.BFLOAT16),
+        helper.make_tensor_sequence_value_info("several", TensorProto.FLOAT, None),
+        helper.make_value_info("absent", optional),
+    ]
+    nodes = [node("Identity", value.name, to=f"{value.name}_out") for value in inputs]
+    values: dict[str, Value] = {
+        "text": np.array([["ü", ""]]),
+        "odd": np.array([1.5], ml_dtypes.bfloat16),
+        "several": [np.ones(2, np.float32), np.zeros((0, 1), np.float32)],
+        "absent": None,
+    }
+    for run in run_all(sandbox, program(nodes, inputs, *(f"{name}_out" for name in values)), values):
+        assert run.is_ok, run.trace
+        for name, value in values.items():
+            assert repr(run.outputs[f"{name}_out"]) == repr(value)
+
+
+@pytest.mark.parametrize("items", [0, 2])
+def test_sequences_go_in_and_come_out(sandbox: Sandbox, items: int) -> None:
+    inputs = [
+        helper.make_tensor_sequence_value_info("s", TensorProto.INT64, None),
+        tensor("x", TensorProto.INT64),
+    ]
+    model = program([node("SequenceInsert", "s", "x")], inputs)
+    value = np.array([7])
+    for run in run_all(sandbox, model, {"s": [value] * items, "x": value}):
+        assert repr(run.outputs["y"]) == repr([value] * (items + 1))
+
+
+def test_only_the_outputs_asked_for_come_back(sandbox: Sandbox) -> None:
+    nodes = [node("Neg", "x", to="a"), node("Abs", "x", to="b")]
+    model = program(nodes, [tensor("x", TensorProto.FLOAT)], "a", "b")
+    job = Job(model, {"x": np.ones(1, np.float32)}, CONFIGS[:1], outputs=("b",))
+
+    assert list(sandbox.run(job)[0].outputs) == ["b"]
+
+
+def test_external_data_is_read_from_the_models_folder(
+    sandbox: Sandbox, reference: Sandbox, tmp_path: Path
+) -> None:
+    weights = np.arange(300, dtype=np.float32)
+    constant = helper.make_tensor("w", TensorProto.FLOAT, [300], weights.tobytes(), raw=True)
+    model = onnx.load_model_from_string(
+        program([node("Add", "x", "w")], [tensor("x", TensorProto.FLOAT)], initializer=[constant])
+    )
+    (tmp_path / "deep").mkdir()
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="deep/w.bin", size_threshold=0)
+    path = tmp_path / "deep" / "w.bin"
+    external = (ExternalFile("deep/w.bin", path, path.stat().st_size),)
+    job = Job((tmp_path / "m.onnx").read_bytes(), {"x": np.ones(1, np.float32)}, CONFIGS, external=external)
+
+    for run in sandbox.run(job) + reference.run(job):
+        assert run.is_ok, run.trace
+        assert np.array_equal(np.asarray(run.outputs["y"]), weights + 1)
+
+
+# Phases and logs
+
+
+def test_what_cannot_be_loaded_fails_in_the_import(sandbox: Sandbox) -> None:
+    assert {run.phase for run in run_all(sandbox, b"no model", {})} == {Phase.IMPORT}
+    model = program([node("NoSuchOperator", "x")], [tensor("x", TensorProto.FLOAT)])
+    assert {run.phase for run in run_all(sandbox, model, {})} == {Phase.IMPORT}
+
+
+def test_what_only_the_optimiser_refuses_fails_while_optimising(sandbox: Sandbox) -> None:
+    nodes = [node("Relu", "x", to="r"), node("Clip", "r", "low", "high")]
+    bounds = [
+        helper.make_tensor(name, TensorProto.DOUBLE, [], [float(name == "high")]) for name in ("low", "high")
+    ]
+    model = program(nodes, [tensor("x", TensorProto.DOUBLE, [2])], initializer=bounds, opset=18)
+    plain, optimised, *_ = run_all(sandbox, model, {"x": np.ones(2)})
+    if optimised.is_ok:
+        pytest.skip("this release fuses Relu and Clip of doubles")
+
+    assert (plain.is_ok, optimised.phase) == (True, Phase.OPTIMISE)
+    without = Config("without", (("level", "all"), ("disabled_optimizers", ("FuseReluClip",))))
+    assert run_all(sandbox, model, {"x": np.ones(2)}, (without,))[0].is_ok
+
+
+def test_the_log_names_the_optimisers_that_ran(sandbox: Sandbox) -> None:
+    model = program([node("Identity", "x", to="i"), node("Neg", "i")], [tensor("x", TensorProto.FLOAT)])
+    job = Job(model, {"x": np.ones(1, np.float32)}, CONFIGS[:2], collect_log=True)
+    plain, optimised = sandbox.run(job)
+    quiet = run_all(sandbox, model, job.inputs)
+
+    assert any("modified: 1" in line for line in optimised.log)
+    assert not any("modified: 1" in line for line in plain.log)
+    assert not any(run.log for run in quiet)
+
+
+def test_the_tables_name_kernels_and_their_types(sandbox: Sandbox) -> None:
+    rows = [row for row in sandbox.ask("tables") if row[1] == "Relu" and row[0] == ""]
+
+    assert any("tensor(float)" in types for *_, parameters in rows for types in parameters.values())
+
+
+# Messages
+
+
+def test_an_operator_without_a_kernel_is_unsupported(sandbox: Sandbox) -> None:
+    model = program([node("Sinh", "x")], [tensor("x", TensorProto.DOUBLE)], opset=18)
+    run = run_all(sandbox, model, {"x": np.ones(1)})[0]
+    if run.is_ok:
+        pytest.skip("this release has a kernel for Sinh of doubles")
+
+    assert (ort.classify(run), ort.missing_kernel(run)) == ("unsupported", "Sinh")
+
+
+def test_a_provider_that_is_not_there_is_unsupported(sandbox: Sandbox) -> None:
+    configs = find_backend("ort").configs(Target("ort", "NoSuch"))
+    model = program([node("Neg", "x")], [tensor("x", TensorProto.FLOAT)])
+
+    assert {ort.classify(run) for run in run_all(sandbox, model, {}, configs)} == {"unsupported"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs"),
+    [
+        ([node("Div", "x", "z")], {"x": np.array([1]), "z": np.array([0])}),
+        ([node("Mod", "x", "z")], {"x": np.array([1]), "z": np.array([0])}),
+        ([node("Gather", "x", "z")], {"x": np.array([1]), "z": np.array([5])}),
+        ([node("GatherElements", "x", "z")], {"x": np.array([1]), "z": np.array([5])}),
+        ([node("GatherND", "x", "z")], {"x": np.array([1]), "z": np.array([5])}),
+        ([node("ScatterElements", "x", "z", "x")], {"x": np.array([1]), "z": np.array([5])}),
+        ([node("Add", "x", "z")], {"x": np.array([1]), "z": np.array([1], np.int32)}),
+        ([node("Add", "x", "z")], {"x": np.array([1]), "z": np.array([1]), "more": np.array([1])}),
+    ],
+    ids=["Div", "Mod", "Gather", "GatherElements", "GatherND", "ScatterElements", "type", "name"],
+)
+def test_a_refusal_of_the_data_is_no_bug(
+    sandbox: Sandbox, nodes: list[onnx.NodeProto], inputs: dict[str, Value]
+) -> None:
+    model = program(nodes, [tensor("x", TensorProto.INT64), tensor("z", TensorProto.INT64)])
+    for run in run_all(sandbox, model, inputs):
+        assert (run.status, ort.classify(run)) == (Status.EXCEPTION, "invalid-input"), run.message
+
+
+def test_more_memory_than_there_is_is_out_of_memory(sandbox: Sandbox) -> None:
+    model = program([node("ConstantOfShape", "x")], [tensor("x", TensorProto.INT64, [1])])
+    for run in run_all(sandbox, model, {"x": np.array([1 << 33])}):
+        assert (run.status, ort.classify(run)) == (Status.OUT_OF_MEMORY, "out-of-memory"), run.message
+
+
+# The reference
+
+
+def test_the_reference_evaluates(reference: Sandbox) -> None:
+    configs = find_backend("reference").configs(Target("reference"))
+    model = program([node("Add", "x", "x")], [tensor("x", TensorProto.BFLOAT16)])
+    (run,) = run_all(reference, model, {"x": np.array([1, 2], ml_dtypes.bfloat16)}, configs)
+
+    assert repr(run.outputs["y"]) == repr(np.array([2, 4], ml_dtypes.bfloat16))
+
+
+def test_the_reference_says_what_it_lacks(reference: Sandbox) -> None:
+    backend = find_backend("reference")
+    inputs = [tensor("x", TensorProto.FLOAT)]
+    nodes = [helper.make_node("FusedGemm", ["x"], ["y"], domain="com.microsoft")]
+    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    (run,) = run_all(reference, model, {"x": np.ones(1, np.float32)}, backend.configs(Target("reference")))
+
+    assert backend.classify(run) == "unsupported", run.trace
