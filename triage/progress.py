@@ -13,6 +13,7 @@ from triage.output import say, stderr_console
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
 PLAIN_SECONDS = 10.0
 FRAMES_PER_SECOND = 4.0
@@ -59,7 +60,7 @@ class LiveLine:
     def note(self, text: str) -> None:
         self._console.print(self._line(text))
 
-    def _line(self, text: str) -> object:
+    def _line(self, text: str) -> Text:
         from rich.text import Text
 
         elapsed = clock(time.monotonic() - self._start)

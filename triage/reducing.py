@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oracles.signature import signature
-
 from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.target import Target
 from oracles.compare import Tolerance
 from oracles.names import names_of
 from oracles.run import Limits
+from oracles.signature import signature
 from oracles.verdict import Verdict
 from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, reduce_case
 from reducer.journal import NAME as JOURNAL

@@ -120,8 +120,10 @@ CREATE INDEX events_by_subject ON events (subject);
 """
 
 
-@migrations()
 def create_tables(db: Database) -> None:
     for statement in TABLES.split(";"):
         if statement.strip():
             db.execute(statement)
+
+
+migrations(name="create_tables")(create_tables)

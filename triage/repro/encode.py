@@ -51,7 +51,7 @@ def packed(element: str, data: Any) -> Any:
     flat = np.zeros(-(-data.size // per_byte) * per_byte, dtype="uint8")
     flat[: data.size] = data.reshape(-1) & ((1 << width) - 1)
     groups = flat.reshape(-1, per_byte)
-    return sum(groups[:, place] << (place * width) for place in range(per_byte)).astype("uint8")
+    return np.bitwise_or.reduce(groups << (np.arange(per_byte) * width), axis=1).astype("uint8")
 
 
 def varint(number: int) -> bytes:
@@ -73,8 +73,8 @@ def real(field: int, number: float) -> bytes:
 
 
 def message(field: int, content: Any) -> bytes:
-    content = content.encode() if isinstance(content, str) else bytes(content)
-    return varint(field << 3 | 2) + varint(len(content)) + content
+    data = content.encode() if isinstance(content, str) else bytes(content)
+    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def messages(field: int, contents: Any) -> bytes:

@@ -1,0 +1,41 @@
+"""`crux doctor`: what is installed and what works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from triage.options import StoreOptions, as_command
+from triage.output import Document, emit, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("doctor")(as_command(StoreOptions, doctor))
+
+
+def doctor(options: StoreOptions) -> int:
+    """Try every part: packages, targets, sandbox, database; exit code 1 when a core part is broken.
+
+    Example: crux doctor
+    """
+    found = emit(_findings(options), as_json=options.json, show=_show)
+    return 1 if any(each["core"] and not each["works"] for each in found) else 0
+
+
+def _findings(options: StoreOptions) -> Iterator[Document]:
+    from triage.doctor import examine_system
+
+    for finding in examine_system(options.database):
+        yield {name: getattr(finding, name) for name in ("part", "works", "text", "core")}
+
+
+def _show(documents: list[Document]) -> Table:
+    def state(finding: Document) -> str:
+        return "ok" if finding["works"] else "BROKEN" if finding["core"] else "no"
+
+    return table(("part", "", ""), [(each["part"], state(each), each["text"]) for each in documents])

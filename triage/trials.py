@@ -1,0 +1,70 @@
+"""Trying targets and the sandbox with one tiny model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import backends
+from oracles.judge import Judge
+from oracles.sandbox import Sandbox, SandboxError
+from triage.doctor import Finding
+
+CORE_TARGETS = ("ort", "reference")
+DEVICES = dict.fromkeys(("ort", "torch", "inductor", "tvm"), ("cpu", "cuda"))
+
+
+def try_targets() -> Iterator[Finding]:
+    """Each target and device with one tiny model."""
+    for name in backends():
+        for device in DEVICES.get(name, ("cpu",)):
+            target = Target(name, device)
+            core = name in CORE_TARGETS and device == "cpu"
+            text = _try_target(target)
+            yield Finding(f"target {target}", not text, text or "runs a model", core)
+
+
+def _try_target(target: Target) -> str:
+    """Why a target does not run a tiny model; empty when it does."""
+    try:
+        with Judge(target) as judge:
+            runs = judge.runs(_tiny_case(target), judge.configs[:1])
+    except (UserError, SandboxError) as error:
+        return " ".join(str(error).split())[:160]
+    (run,) = runs
+    if not run.is_ok:
+        return " ".join(f"{run.status.value}: {run.message}".split())[:160]
+    return "" if np.array_equal(np.asarray(run.outputs["y"]), [0.0, 2.0]) else "gives a wrong result for Relu"
+
+
+def _tiny_case(target: Target) -> Case:
+    """`y = Relu(x)` of two floats."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "tiny", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
+
+
+def try_sandbox() -> Iterator[Finding]:
+    """Which of the sandbox's protections are in force."""
+    try:
+        with Sandbox("ort") as sandbox:
+            facts = dict(sandbox.facts)
+    except (UserError, SandboxError) as error:
+        yield Finding("sandbox", False, " ".join(str(error).split())[:160], core=True)
+        return
+    yield Finding("sandbox", True, "runs cases in workers of their own", core=True)
+    for name, problem in facts.get("containment", {}).items():
+        works = not problem or problem.startswith("not needed")
+        yield Finding(f"sandbox: {name}", works, problem or "in force", core=False)
+    problem = facts.get("crash_handler", "")
+    yield Finding("sandbox: crash handler", not problem, problem or "gives native frames", core=False)
+    compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
+    text = compiler or "none: crashes are told by their signal alone"
+    yield Finding("C compiler", compiler is not None, text, core=False)
