@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from reducer.gate import Gate
@@ -62,7 +62,7 @@ class Engine:
 
     def _apply(self, move: Move, subject: Subject) -> Subject:
         """Drive one move's search to its end."""
-        start = partial(move.search, subject, self.hints)
+        start = partial(move.search, subject, replace(self.hints, witness=self.gate.witness))
         search, answers = start(), list[bool]()
         try:
             proposal = next(search)

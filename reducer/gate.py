@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from corpus.case import Case
-from reducer.journal import Answer, Journal
+from reducer.journal import Answer, Journal, Witness
 from reducer.move import Proposal
 from reducer.subject import Subject
 
@@ -52,6 +52,7 @@ class Gate:
     cached: int = 0
     refused: int = 0
     last_accepted: int = 0
+    witness: Witness = ()
     committed: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,6 +82,7 @@ class Gate:
         self.committed[key] = answer.interesting
         if answer.interesting:
             self.last_accepted = self.checks
+            self.witness = answer.witness
         self.on_check(self, subject, answer)
         return answer.interesting
 

@@ -6,22 +6,28 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from corpus.errors import UserError
 
 NAME = "journal.jsonl"
 VERSION = 1
 
+Witness: TypeAlias = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the predicate said of one candidate: whether it is interesting, and what it showed instead."""
+    """What the predicate said of one candidate: whether it is interesting, and what it showed.
+
+    `witness` tells where a wrong value was seen: pairs of a dim and a position along it.
+    """
 
     interesting: bool
     symptom: str = ""
+    witness: Witness = ()
 
 
 class Journal:
@@ -48,7 +54,7 @@ class Journal:
             )
         for line in lines[1:]:
             entry = json.loads(line)
-            self.answers[entry["case"]] = Answer(entry["interesting"], entry["symptom"])
+            self.answers[entry["case"]] = _answer(entry)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
@@ -83,5 +89,9 @@ class Journal:
 
 
 def _line(case_id: str, answer: Answer) -> str:
-    entry = {"case": case_id, "interesting": answer.interesting, "symptom": answer.symptom}
-    return json.dumps(entry) + "\n"
+    return json.dumps({"case": case_id, **asdict(answer)}) + "\n"
+
+
+def _answer(entry: Mapping[str, Any]) -> Answer:
+    witness = tuple((int(dim), int(position)) for dim, position in entry["witness"])
+    return Answer(entry["interesting"], entry["symptom"], witness)

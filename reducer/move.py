@@ -21,10 +21,14 @@ Search: TypeAlias = Generator[Proposal, bool, Subject]
 
 @dataclass(frozen=True)
 class Hints:
-    """What the evidence of the original failure names: operators and nodes, most telling first."""
+    """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
+
+    `witness` is that of the last interesting candidate: pairs of a dim and a position along it.
+    """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    witness: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

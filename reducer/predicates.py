@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpus.case import Case
+from oracles.compare import compare_outputs
 from oracles.judge import Judge
 from oracles.run import Config
-from oracles.verdict import Symptom, Verdict
-from reducer.journal import Answer
+from oracles.verdict import Outcome, Symptom, Verdict
+from reducer.journal import Answer, Witness
 
 SKIP = 125
 """The exit code by which a command says that a candidate cannot be judged."""
@@ -36,10 +37,23 @@ class SameSymptom:
     def __call__(self, case: Case) -> Answer:
         with self.judges.one() as judge:
             verdict = judge.verdict(case, only=self.only)
+            witness = _witness(verdict, judge)
         interesting = verdict.symptom == self.symptom
         if not interesting and verdict.is_bug:
             self.on_other(case, verdict)
-        return Answer(interesting, str(verdict.symptom or ""))
+        return Answer(interesting, str(verdict.symptom or ""), witness)
+
+
+def _witness(verdict: Verdict, judge: Judge) -> Witness:
+    """Where the most wrong value stands, by the dims of the output that it is in."""
+    if verdict.outcome is not Outcome.MISMATCH:
+        return ()
+    expected, actual = verdict.runs[0].outputs, verdict.runs[-1].outputs
+    difference = compare_outputs(expected, actual, judge.tolerance)
+    value = expected.get(difference.output) if difference else None
+    if difference is None or value is None or isinstance(value, list) or not difference.where:
+        return ()
+    return tuple((dim, at) for dim, at in zip(value.shape, difference.where, strict=True) if dim > 1)
 
 
 @dataclass(frozen=True)

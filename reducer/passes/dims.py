@@ -60,36 +60,42 @@ class Resize:
 
 def shrink_dims(subject: Subject, hints: Hints) -> Search:
     """All dims at once; then class by class, with others where one alone does not fit; then axis by axis."""
-    best = yield from _together(subject)
+    witness = dict(reversed(hints.witness))
+    best = yield from _together(subject, witness)
     for dim in _sizes(best):
-        best = yield from _one_class(best, dim)
+        best = yield from _one_class(best, dim, witness)
     for name, axis in _axes(best):
-        best = yield from _one_axis(best, name, axis)
+        best = yield from _one_axis(best, name, axis, witness)
     return best
 
 
-def _together(subject: Subject) -> Search:
+def _window(dim: int, length: int, witness: Mapping[int, int]) -> tuple[int, Window]:
+    """So many positions of a dim: around the wrong value where that is known, from the start elsewhere."""
+    length = min(dim, length)
+    low = min(witness.get(dim, 0), dim - length)
+    return dim, (low, low + length)
+
+
+def _together(subject: Subject, witness: Mapping[int, int]) -> Search:
     for small in (1, 2, 3):
-        windows = tuple((dim, (0, min(dim, small))) for dim in _sizes(subject))
+        windows = tuple(_window(dim, small, witness) for dim in _sizes(subject))
         found = yield from _first_smaller(subject, [Resize(windows)])
         if found is not subject:
             return found
     return subject
 
 
-def _one_class(subject: Subject, dim: int) -> Search:
+def _one_class(subject: Subject, dim: int, witness: Mapping[int, int]) -> Search:
     """1, 2, 3, also jointly with one other class; then the smallest window by bisection."""
     sizes = _sizes(subject)
     if dim not in sizes:
         return subject
     for small in (1, 2, 3):
         if small < dim:
-            alone = Resize(((dim, (0, small)),))
-            pairs = [
-                Resize(((dim, (0, small)), (other, (0, small))))
-                for other in sizes
-                if other not in (dim, small)
-            ]
+            one = _window(dim, small, witness)
+            others = [other for other in sizes if other not in (dim, small)]
+            pairs = [Resize((one, _window(other, small, witness))) for other in others]
+            alone = Resize((one,))
             found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else pairs)
             if found is not subject:
                 return found
@@ -120,13 +126,13 @@ def _smallest_window(subject: Subject, dim: int) -> Search:
     return apply(subject, Resize(((dim, (low, high)),))) or subject
 
 
-def _one_axis(subject: Subject, name: str, axis: int) -> Search:
+def _one_axis(subject: Subject, name: str, axis: int, witness: Mapping[int, int]) -> Search:
     """An axis that only happened to be as long as others."""
     array = subject.array(name)
     if array is None or axis >= array.ndim or array.shape[axis] < 2:
         return subject
     dim = array.shape[axis]
-    shorter = [Resize(((dim, (0, small)),), (name, axis)) for small in (1, 2, 3) if small < dim]
+    shorter = [Resize((_window(dim, small, witness),), (name, axis)) for small in (1, 2, 3) if small < dim]
     return (yield from _first_smaller(subject, shorter))
 
 

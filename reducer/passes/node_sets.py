@@ -12,6 +12,9 @@ from reducer.subject import Subject
 FEW = 4
 """Up to here, asking for each node is cheaper than bisecting."""
 
+NEAR = 4
+"""How many steps up from an essential node the other nodes of its pattern are looked for."""
+
 MANY = 12
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
 
@@ -58,10 +61,10 @@ def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
 
 def _bisection(subject: Subject) -> SetSearch:
     def near(essential: Items) -> Items:
-        """The producers of what the essentials read, two steps up."""
+        """The producers of what the essentials read, a few steps up."""
         found: set[int] = set()
         edge = essential
-        for _ in range(2):
+        for _ in range(NEAR):
             edge = frozenset(
                 subject.producer[name]
                 for index in edge
