@@ -71,6 +71,7 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
             text for attribute in node.attribute for text in (attribute.name, attribute.ref_attr_name)
         )
     for graph in walk_all_graphs(model):
+        yield graph.name
         for value in (*graph.input, *graph.output, *graph.value_info):
             yield value.name
             yield from _dim_names(value.type)
