@@ -49,7 +49,7 @@ def read_external_data(model: Any, folder: str) -> None:
 
     for tensor in external._get_all_tensors(model):
         if external.uses_external_data(tensor):
-            info = external.ExternalDataInfo(tensor)
+            info: Any = external.ExternalDataInfo(tensor)
             with open(os.path.join(folder, info.location), "rb") as file:
                 file.seek(info.offset or 0)
                 tensor.raw_data = file.read(info.length or -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -196,9 +197,12 @@ def test_only_the_outputs_asked_for_come_back(sandbox: Sandbox) -> None:
     assert list(sandbox.run(job)[0].outputs) == ["b"]
 
 
+@pytest.mark.parametrize("can_link", [True, False])
 def test_external_data_is_read_from_the_models_folder(
-    sandbox: Sandbox, reference: Sandbox, tmp_path: Path
+    sandbox: Sandbox, reference: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_link: bool
 ) -> None:
+    if not can_link:
+        monkeypatch.setattr(os, "link", refuse)
     weights = np.arange(300, dtype=np.float32)
     constant = helper.make_tensor("w", TensorProto.FLOAT, [300], weights.tobytes(), raw=True)
     model = onnx.load_model_from_string(
@@ -213,6 +217,10 @@ def test_external_data_is_read_from_the_models_folder(
     for run in sandbox.run(job) + reference.run(job):
         assert run.is_ok, run.trace
         assert np.array_equal(np.asarray(run.outputs["y"]), weights + 1)
+
+
+def refuse(*arguments: object) -> None:
+    raise OSError("links are not possible here")
 
 
 # Phases and logs

@@ -139,3 +139,14 @@ def cpu_after(sandbox: Sandbox, fault: str) -> float:
     before = time.process_time() + sandbox.cpu_seconds()
     assert is_sound(sandbox.run(job(SOUND))[0])
     return time.process_time() + sandbox.cpu_seconds() - before
+
+
+def test_without_a_c_handler_python_tells_of_the_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oracles.processes.crash_handler", lambda: (None, "no C compiler"))
+    with Sandbox(BACKEND, limits=LIMITS) as plain:
+        crash, loop, sound = plain.run(job(broken("sigsegv"), broken("loop"), SOUND))
+
+        assert plain.facts["crash_handler"] == "no C compiler"
+        assert (crash.status, crash.signal, crash.frames) == (Status.CRASH, signal.SIGSEGV, ())
+        assert "Fatal Python error: Segmentation fault" in crash.trace
+        assert (loop.status, sound.status) == (Status.TIMEOUT, Status.OK)
