@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 import onnx
-from corpus.formats.onnx import checker_complaint
 
+from corpus.formats.onnx import checker_complaint
 from oracles.backends import Backend
-from oracles.compare import Difference, Tolerance, distance
+from oracles.compare import Tolerance
 from oracles.names import names_of
 from oracles.run import Run
 from oracles.sandbox import Job
@@ -45,7 +45,7 @@ class Context:
         self._ask_referee = ask_referee
 
     def classify(self, run: Run) -> str:
-        """What the backend knows about its own message: `unsupported`, `out-of-memory`, `invalid-input`, ``."""
+        """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
         return self._backend.classify(run)
 
     @cached_property
@@ -68,17 +68,7 @@ class Context:
     def noise(self) -> Noise:
         return Noise(self.model, self.job, self._rerun)
 
-    def wrong_side(self, baseline: Run, other: Run, difference: Difference) -> tuple[str, tuple[str, ...]]:
-        """Which side the referee contradicts, and a note when it cannot tell; then the optimised is presumed."""
-        name = difference.output
-        values = [run.outputs.get(name) for run in (self.referee, baseline, other)]
-        if not self.referee.is_ok or any(value is None or isinstance(value, list) for value in values):
-            return "optimised", ("wrong side presumed: the reference does not run it",)
-        reference, expected, actual = values
-        if not reference.shape == expected.shape == actual.shape:
-            is_other = reference.shape == actual.shape != expected.shape
-            return ("un-optimised" if is_other else "optimised"), ()
-        differs = distance(expected, actual) > 0
-        to_baseline = distance(reference, expected)[differs]
-        to_other = distance(reference, actual)[differs]
-        return ("un-optimised" if (to_other < 0.1 * to_baseline).mean() > 0.5 else "optimised"), ()
+
+def evidence(runs: tuple[Run, ...], decisive: Run) -> tuple[Run, ...]:
+    """The runs that a verdict rests on: the baseline and the decisive one; all where that is the baseline."""
+    return runs if decisive is runs[0] else (runs[0], decisive)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-from corpus.formats.onnx import parse, repair
-
 from corpus.case import Case
+from corpus.formats.onnx import parse, repair
 from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.compare import Tolerance, compare_outputs
@@ -21,6 +20,9 @@ from oracles.verdict import Outcome, Verdict
 REFEREE_CPU_SECONDS = 5.0
 
 
+_LIMITS = Limits()
+
+
 class Judge:
     """Gives verdicts on cases of one target; owns the sandboxes that they run in, so close it after use."""
 
@@ -28,7 +30,7 @@ class Judge:
         self,
         target: Target,
         *,
-        limits: Limits = Limits(),
+        limits: Limits = _LIMITS,
         rtol: float = 1e-2,
         atol: float = 1e-3,
         accept_invalid: bool = False,
@@ -73,17 +75,21 @@ class Judge:
         a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
         the un-optimised baseline with that one configuration.
         """
+        rounds = self._rounds(only)
         baseline: Run | None = None
         context: Context | None = None
         notes: tuple[str, ...] = ()
-        for others in self._rounds(only):
-            runs = self._first_take(case, baseline, others)
+        while rounds:
+            runs = self._first_take(case, baseline, rounds.pop(0))
             if not self._is_clean(runs):
                 context = context or self._open(case)
                 verdict = self._second_take(case, context, runs, fresh)
                 if verdict.outcome is not Outcome.PASS:
                     return verdict
                 runs, notes = verdict.runs, (*notes, *verdict.notes)
+                if only is None and baseline is None:
+                    # a difference that rounding explains at one level may be plain at a simpler one
+                    rounds = [self.configs[2:]]
             baseline = runs[0]
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=tuple(dict.fromkeys(notes)))
 
@@ -133,7 +139,9 @@ class Judge:
         if not repaired and (changed or self._is_clean(runs)):
             context.notes.append("state-dependent")
         verdict = self._judge(case, runs, context)
-        return replace(verdict, notes=tuple(dict.fromkeys((*context.notes, *verdict.notes))))
+        return replace(
+            verdict, notes=tuple(dict.fromkeys((*context.notes, *context.noise.notes, *verdict.notes)))
+        )
 
     def _judge(self, case: Case, runs: tuple[Run, ...], context: Context) -> Verdict:
         for rule in find_rules():

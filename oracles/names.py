@@ -12,7 +12,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:
-    """Every name of a node or value, except plain words: `input` or `Conv` must not be cut out of a message."""
+    """Every name of a node or value except plain words: `input` must not be cut out of a message."""
     names = {node.name for node in walk_model(model)}
     for node in walk_model(model):
         names.update(node.output)

@@ -1,4 +1,4 @@
-"""A failure's text without what changes from run to run: names, numbers, shapes, paths, versions, addresses."""
+"""A failure's text without what changes from run to run: names, numbers, shapes, paths, addresses."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _MAX_TEMPLATE = 400
-_DTYPES = frozenset(
-    "float16 float32 float64 bfloat16 int4 int8 int16 int32 int64 uint4 uint8 uint16 uint32 uint64 complex64 "
-    "complex128 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float4e2m1 h5 utf8".split()
-)
+_DTYPE_NAMES = """
+    float16 float32 float64 bfloat16 int4 int8 int16 int32 int64 uint4 uint8 uint16 uint32 uint64 complex64
+    complex128 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float4e2m1
+"""
+_DTYPES = frozenset(_DTYPE_NAMES.split())
 _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -54,9 +55,12 @@ def template(text: str, names: Iterable[str] = ()) -> str:
         text = pattern.sub(replacement, text)
     text = strip_brackets(text, "<", ">") if "::" in text else text
     text = re.sub(r"(\.(?:cc|cpp|cu|h|hpp|py|pxi)):\d+", r"\1", text)
+    text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
     text = re.sub(r"[\w$]*\d[\w$]*(?:\.\d[\w$]*)*", _number, text)
+    text = re.sub(r"(?<![\w'(.-])[b-z](?![\w'.-])", "#", text)
     text = re.sub(r"(?<![\w*)\]])[-+](?=#)", "", text)
     text = _NUMBER_LIST.sub(r"\1#\2", text)
+    text = re.sub(r"[#*]+", "*", text)
     return re.sub(r"\s+", " ", text).strip(" .:")[:_MAX_TEMPLATE]
 
 
@@ -113,7 +117,7 @@ def parse_message(message: str) -> Parsed:
 
 
 def split_function(text: str) -> tuple[str, str]:
-    """Split `virtual Status ns::Class::Method(args) const [with T = int] text` into (`Class::Method`, text)."""
+    """`virtual Status ns::Class::Method(args) const [with T = int] text` as (`Class::Method`, text)."""
     end = _end_of_signature(text)
     if end is None:
         word = _FUNCTION_WORD.match(text)
@@ -122,7 +126,7 @@ def split_function(text: str) -> tuple[str, str]:
 
 
 def _end_of_signature(text: str) -> int | None:
-    """Where the parameter list of a leading C++ signature ends; None when the text does not start with one."""
+    """Where the parameter list of a leading C++ signature ends; None when the text starts with none."""
     opening = text.find("(")
     if opening < 0 or not re.fullmatch(r"[\w:<>,&*~ \[\]=().]*", text[:opening]):
         return None
@@ -148,14 +152,12 @@ def _skip_qualifiers(text: str) -> str:
 
 
 def function_name(signature: str) -> str:
-    """`Class::Method` of a demangled C++ signature: no return type, namespaces, template or parameter lists."""
+    """`Class::Method` of a demangled signature: no return type, namespaces, templates, parameters."""
     bare = strip_brackets(strip_brackets(signature, "<", ">"), "(", ")").replace("[abi:cxx11]", "").strip()
     words = [
         word.lstrip("*&") for word in bare.split() if word not in ("const", "virtual", "static", "&", "*")
     ]
     parts = [part for part in (words[-1] if words else "").split("::") if part]
-    while len(parts) > 1 and parts[0].islower() and len(parts) > 2:
-        parts = parts[1:]
-    if len(parts) > 1 and parts[0] in ("onnxruntime", "onnx", "tvm", "std", "at", "c10", "torch"):
+    while len(parts) > 1 and parts[0] == parts[0].lower():
         parts = parts[1:]
     return "::".join(parts)

@@ -8,59 +8,56 @@ then changes did depend on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator
+from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx_graph import subgraphs
-from corpus.values import Value
-from oracles.compare import is_float, widen
+from corpus.values import Tensor
+from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
 
-NOISE_ULPS = 8.0
-EPSILON = {
-    TensorProto.FLOAT: 2.0**-23,
-    TensorProto.DOUBLE: 2.0**-52,
-    TensorProto.FLOAT16: 2.0**-10,
-    TensorProto.BFLOAT16: 2.0**-7,
-}
-HUGE = {
-    TensorProto.FLOAT: 1e30,
-    TensorProto.DOUBLE: 1e300,
-    TensorProto.FLOAT16: 6e4,
-    TensorProto.BFLOAT16: 1e30,
-}
-EXACT = frozenset(
-    "Abs Ceil Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Expand Eye"
-    " EyeLike Flatten Floor Gather GatherElements GatherND Identity If Loop Max MaxPool MaxRoiPool MaxUnpool Min"
-    " Neg NonZero OneHot Optional OptionalGetElement Pad Range ReduceMax ReduceMin Relu Reshape ReverseSequence"
-    " Round Scan ScatterElements ScatterND SequenceAt Sign Size Slice SpaceToDepth Split Squeeze Tile TopK"
-    " GlobalMaxPool Transpose Trilu Unsqueeze Upsample Where Shape Cast CastLike".split()
-)
+HALF = 0.499
+"""What a quantised value moves by, in steps: one that lies on the grid stays there."""
+
+_EXACT = """
+    Abs Ceil Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout
+    Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Identity If Loop Max MaxPool
+    MaxRoiPool MaxUnpool Min Neg NonZero OneHot Optional OptionalGetElement Pad Range ReduceMax ReduceMin Relu
+    Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
+    Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
+"""
+EXACT = frozenset(_EXACT.split())
 """Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
-RANDOM = frozenset(
-    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
-)
+_PREFIX = "crux_noise_"
+QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
+_RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+RANDOM = frozenset(_RANDOM.split())
 
 
 @dataclass
 class Perturbation:
-    """One noisy variant of a model; `seed` chooses the noise, `replaced` names the values to make finite."""
+    """One noisy variant of a model.
+
+    `seed` chooses the noise; an even seed moves quantised values the other way than the odd one before it.
+    `replaced` names the values to make finite. `steps` says whether quantised values move at all.
+    """
 
     types: Types
     seed: int
     replaced: Collection[str] = ()
+    steps: bool = True
+    _count: int = field(default=0, init=False)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """A noisy copy; the model itself stays as it is."""
         noisy = onnx.ModelProto()
         noisy.CopyFrom(model)
         self._count = 0
-        self._scope = "crux_noise"
         self._perturb_graph(noisy.graph)
         return noisy
 
@@ -80,6 +77,8 @@ class Perturbation:
         yield from after
 
     def _before(self, node: NodeProto) -> Iterator[NodeProto]:
+        if not self.steps:
+            return
         if node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
             yield from self._shake_quantised(node, node.input[1])
         elif node.op_type == "DynamicQuantizeLinear":
@@ -88,17 +87,21 @@ class Perturbation:
             yield from self._shake_quantised(node, probe[1])
 
     def _shake_quantised(self, node: NodeProto, scale: str) -> Iterator[NodeProto]:
-        """Move the input by up to half a step."""
+        """Move each element of the input by half a step, up or down; the next seed moves it the other way."""
         step = yield from self._broadcastable(node, scale)
         if step is None:
             return
-        source, noise, shift, moved = node.input[0], self._name(), self._name(), self._name()
-        yield from self._uniform(source, noise, 0.5)
-        yield helper.make_node("Mul", [noise, step], [shift])
+        source, noise, side, shift, moved = node.input[0], *(self._name() for _ in range(4))
+        yield from self._uniform(source, noise, 1.0, (self.seed + 1) // 2)
+        yield helper.make_node("Sign", [noise], [side])
+        half, move = self._name(), self._name()
+        yield scalar(half, HALF if self.seed % 2 else -HALF, self.types[source].elem_type)
+        yield helper.make_node("Mul", [side, half], [move])
+        yield helper.make_node("Mul", [move, step], [shift])
         yield helper.make_node("Add", [source, shift], [moved])
         node.input[0] = moved
 
-    def _broadcastable(self, node: NodeProto, scale: str):
+    def _broadcastable(self, node: NodeProto, scale: str) -> Generator[NodeProto, None, str | None]:
         """The scale shaped so that it broadcasts along its axis; None when its place cannot be told."""
         declared, source = self.types.get(scale), self.types.get(node.input[0])
         dims = static_dims(declared) if declared is not None else ()
@@ -118,7 +121,7 @@ class Perturbation:
         name = node.output[index]
         if not name or not self._is_float(name):
             return
-        rounds = node.op_type not in EXACT
+        rounds = self._rounds(node, name)
         if name in self.replaced:
             raw = node.output[index] = self._name()
             finite = self._name() if rounds else name
@@ -129,22 +132,35 @@ class Perturbation:
             raw = node.output[index] = self._name()
             yield from self._multiply(raw, name, self.types[name].elem_type)
 
+    def _rounds(self, node: NodeProto, name: str) -> bool:
+        if node.op_type not in ("Cast", "CastLike"):
+            return node.op_type not in EXACT
+        source = self.types.get(node.input[0])
+        if source is None or source.elem_type not in EPSILON:
+            return False
+        return EPSILON[source.elem_type] < EPSILON[self.types[name].elem_type]
+
     def _multiply(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
         noise, shift = self._name(), self._name()
-        yield from self._uniform(source, noise, NOISE_ULPS * EPSILON[element], element)
+        yield from self._uniform(source, noise, NOISE_ULPS * EPSILON[element], self.seed, element)
         yield helper.make_node("Mul", [source, noise], [shift])
         yield helper.make_node("Add", [source, shift], [target])
 
     def _uniform(
-        self, like: str, target: str, high: float, element: int | None = None
+        self, like: str, target: str, high: float, seed: int, element: int | None = None
     ) -> Iterator[NodeProto]:
         element = element or self.types[like].elem_type
         wide = element in (TensorProto.FLOAT, TensorProto.DOUBLE)
         drawn = target if wide else self._name()
         made_as = element if wide else TensorProto.FLOAT
-        seed = float(self.seed * 10007 + self._count)
         yield helper.make_node(
-            "RandomUniformLike", [like], [drawn], low=-high, high=high, seed=seed, dtype=made_as
+            "RandomUniformLike",
+            [like],
+            [drawn],
+            dtype=made_as,
+            low=-high,
+            high=high,
+            seed=float(seed * 10007 + self._count),
         )
         if not wide:
             yield helper.make_node("Cast", [drawn], [target], to=element)
@@ -169,51 +185,12 @@ class Perturbation:
 
     def _name(self) -> str:
         self._count += 1
-        return f"{self._scope}_{self._count}"
+        return f"{_PREFIX}{self._count}"
 
 
-def stand_ins(seed: int, element: int) -> tuple[float, float]:
-    """What stands for an infinity and for a NaN under a seed."""
-    huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))
-    return huge, (0.0, huge, -huge, 1.0)[seed % 4]
-
-
-def constant(name: str, value: np.ndarray) -> NodeProto:
+def constant(name: str, value: Tensor) -> NodeProto:
     return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
 
 
 def scalar(name: str, value: float, element: int) -> NodeProto:
     return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))
-
-
-def perturb_inputs(inputs: Mapping[str, Value], seed: int) -> dict[str, Value]:
-    """The inputs with noise of the same size, and finite."""
-    rng = np.random.default_rng(seed)
-    return {name: _perturb_value(value, rng, seed) for name, value in inputs.items()}
-
-
-def _perturb_value(value: Value, rng: np.random.Generator, seed: int) -> Value:
-    if isinstance(value, list):
-        return [_perturb_tensor(item, rng, seed) for item in value]
-    return None if value is None else _perturb_tensor(value, rng, seed)
-
-
-def _perturb_tensor(value, rng, seed):
-    if value.dtype.kind == "c" or not is_float(value):
-        return value
-    element = _ELEMENTS.get(value.dtype)
-    if element is None:
-        return value
-    wide = widen(value).astype(np.float64)
-    huge, standing = stand_ins(seed, element)
-    wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
-    noise = rng.uniform(-1, 1, wide.shape) * NOISE_ULPS * EPSILON[element]
-    return (wide * (1 + noise)).astype(value.dtype)
-
-
-_ELEMENTS = {
-    np.dtype(np.float32): TensorProto.FLOAT,
-    np.dtype(np.float64): TensorProto.DOUBLE,
-    np.dtype(np.float16): TensorProto.FLOAT16,
-    np.dtype(ml_dtypes.bfloat16): TensorProto.BFLOAT16,
-}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import onnx
-from corpus.formats.onnx import parse, repair
 from onnx import numpy_helper
 
 from corpus.case import Case
+from corpus.formats.onnx import parse, repair
 from corpus.onnx_graph import outer_names
 from corpus.onnx_types import memory_bytes
 from corpus.values import Value
@@ -55,11 +55,11 @@ def record_model(
     wanted, skipped = _affordable(model, types, byte_budget)
     prefix = _Prefix(model, job, rerun, wanted)
     count = len(model.graph.node)
-    run = prefix.run(count)
-    if run.is_ok:
-        return Recording({**known, **run.outputs}, None, not skipped)
-    count, run = prefix.longest()
-    values = run.outputs if run is not None else {}
+    whole = prefix.run(count)
+    if whole.is_ok:
+        return Recording({**known, **whole.outputs}, None, not skipped)
+    count, longest = prefix.longest()
+    values = longest.outputs if longest is not None else {}
     return Recording({**known, **values}, _name_of(model.graph.node[count]), not skipped)
 
 

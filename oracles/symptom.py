@@ -32,7 +32,7 @@ def signal_name(number: int) -> str:
 
 
 def telling_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """The frames that say where it broke: without the C library, the loader, the interpreter and the handler."""
+    """The frames that say where it broke: not those of the C library, loader, interpreter, handler."""
     return tuple(frame for frame in frames if not _is_glue(frame))
 
 

@@ -48,7 +48,7 @@ def static_dims(declared: TypeProto.Tensor) -> tuple[int, ...] | None:
 
 
 def type_complaint(model: ModelProto) -> str | None:
-    """The first node whose operator does not allow the type of an input; the checker does not look at that."""
+    """The first node whose operator does not allow an input's type; the checker does not look at that."""
     versions = {opset.domain: opset.version for opset in model.opset_import}
     types = tensor_types(model)
     for node in walk_nodes(model.graph):

@@ -52,7 +52,8 @@ class Verdict:
     """One case's judgement.
 
     `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `runs` are the
-    runs that it rests on, the un-optimised one first. `notes` say what was repaired or set aside on the way.
+    runs that it rests on, the un-optimised one first, then, where another one shows the failure, that one.
+    `notes` say what was repaired or set aside on the way.
     """
 
     outcome: Outcome

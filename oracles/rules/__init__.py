@@ -1,7 +1,7 @@
 """The oracles, one file each; each turns a case's runs into a verdict, or says that it has none.
 
-A module here is a rule when it defines `ORDER`, its place in the row, and `judge(case, runs, context)`. `runs`
-holds the un-optimised run first, then the others. The first rule that returns a verdict decides.
+A module here is a rule when it defines `ORDER`, its place in the row, and `judge(case, runs, context)`.
+`runs` holds the un-optimised run first, then the others. The first rule that returns a verdict decides.
 """
 
 from __future__ import annotations

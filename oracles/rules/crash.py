@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.context import Context, evidence
 from oracles.run import Run, Status
 from oracles.symptom import signal_name, symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -20,4 +20,4 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     symptom = symptom_of_run(Outcome.CRASH, crashed, context.names, side)
     place = f" in {symptom.site}" if symptom.site else ""
     title = f"{signal_name(crashed.signal)}{place} during {crashed.phase} ({crashed.config.label})"
-    return Verdict(Outcome.CRASH, crashed.phase, title, symptom, runs)
+    return Verdict(Outcome.CRASH, crashed.phase, title, symptom, evidence(runs, crashed))

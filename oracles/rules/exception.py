@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.context import Context, evidence
 from oracles.normalise import parse_message
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
@@ -36,7 +36,7 @@ def _without_exception_to_compare(runs: tuple[Run, ...], context: Context) -> Ve
 def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Verdict:
     symptom = symptom_of_run(Outcome.EXCEPTION, run, context.names, side)
     where = f"{run.config.label} only" if side else "every configuration"
-    return Verdict(Outcome.EXCEPTION, run.phase, f"{_summary(run)} ({where})", symptom, runs)
+    return Verdict(Outcome.EXCEPTION, run.phase, f"{_summary(run)} ({where})", symptom, evidence(runs, run))
 
 
 def _summary(run: Run) -> str:

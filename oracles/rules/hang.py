@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.context import Context, evidence
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -19,4 +19,4 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     symptom = symptom_of_run(Outcome.TIMEOUT, hung, context.names, side)
     where = " only" if side else ""
     title = f"no end during {hung.phase} ({hung.config.label}{where})"
-    return Verdict(Outcome.TIMEOUT, hung.phase, title, symptom, runs)
+    return Verdict(Outcome.TIMEOUT, hung.phase, title, symptom, evidence(runs, hung))

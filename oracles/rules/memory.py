@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.context import Context, evidence
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -23,4 +23,4 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     symptom = symptom_of_run(Outcome.OUT_OF_MEMORY, starved, context.names, side)
     where = " only" if side else ""
     title = f"out of memory during {starved.phase} ({starved.config.label}{where})"
-    return Verdict(Outcome.OUT_OF_MEMORY, starved.phase, title, symptom, runs)
+    return Verdict(Outcome.OUT_OF_MEMORY, starved.phase, title, symptom, evidence(runs, starved))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.compare import compare_outputs
-from oracles.context import Context
+from oracles.context import Context, evidence
 from oracles.run import Phase, Run
 from oracles.symptom import symptom_of_difference
 from oracles.verdict import Outcome, Verdict
+from oracles.wrong_side import wrong_side
 
 ORDER = 60
+EXACT_LEVELS = ("basic",)
+"""Levels at which no group of quantised nodes becomes one integer kernel: every quantisation rounds alone."""
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -25,10 +28,13 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    difference = context.noise.beyond_noise(runs[0].outputs, run.outputs, context.tolerance)
+    steps = run.config.get("level") not in EXACT_LEVELS
+    difference = context.noise.beyond_noise(runs[0].outputs, run.outputs, context.tolerance, steps=steps)
     if difference is None:
         return None
-    side, why = context.wrong_side(runs[0], run, difference)
+    side, note = wrong_side(runs[0], run, context.referee, difference.output)
     symptom = symptom_of_difference(difference, side)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
-    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs, why)
+    return Verdict(
+        Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), (note,) if note else ()
+    )
