@@ -128,8 +128,9 @@ class _Session:
         started = time.monotonic()
         verdict = self._first_verdict()
         model, _ = repair(parse(self.case.program))
-        subject = Subject(model, self.case.inputs, external=self.case.external)
-        gate = self._gate(self._predicate(verdict, on_other), model, journal, started)
+        is_sound = checker_complaint(model) is None
+        subject = Subject(model, self.case.inputs, external=self.case.external, is_sound=is_sound)
+        gate = self._gate(self._predicate(verdict, on_other), is_sound, journal, started)
         try:
             if not gate(lambda: subject, exact=True):
                 raise DoesNotFail
@@ -179,9 +180,8 @@ class _Session:
                     return run.config
         return others[0].config if others else None
 
-    def _gate(self, predicate: Predicate, model: Any, journal: Journal, started: float) -> Gate:
+    def _gate(self, predicate: Predicate, is_sound: bool, journal: Journal, started: float) -> Gate:
         options = self.options
-        is_sound = checker_complaint(model) is None
         deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
         most = options.max_checks if options.max_checks is not None else float("inf")
         return Gate(

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import onnx
 
+from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import subgraphs, walk_graphs
+from corpus.onnx_infer import inferred_types
 from corpus.values import Tensor, Value
-from reducer.facts import without_weights
 from reducer.subject import Subject
 from reducer.tensors import element_type, initializer
 
@@ -48,30 +49,25 @@ def change_model(
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     edit(model)
-    if not retype_outputs(model):
+    retype_outputs(model)
+    if subject.is_sound and checker_complaint(model) is not None:
         return None
     return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
 
 
-def retype_outputs(model: onnx.ModelProto) -> bool:
-    """Give the outputs the types that strict inference finds, in place; False where it finds a contradiction.
+def retype_outputs(model: onnx.ModelProto) -> None:
+    """Give the outputs the types that inference finds, in place.
 
     Where inference does not reach (an unknown domain), the element type stays and the dims are left open.
     """
     _open_body_shapes(model)
-    light = without_weights(model)
-    try:
-        inferred = onnx.shape_inference.infer_shapes(light, strict_mode=True, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        return False
-    types = {info.name: info.type for info in inferred.graph.output if info.type.WhichOneof("value")}
     del model.graph.value_info[:]
+    types = inferred_types(model)
     for info in model.graph.output:
         if info.name in types:
             info.type.CopyFrom(types[info.name])
         elif info.type.WhichOneof("value") == "tensor_type":
             info.type.tensor_type.ClearField("shape")
-    return True
 
 
 def _open_body_shapes(model: onnx.ModelProto) -> None:

@@ -26,6 +26,7 @@ def find_essentials(
     near: Callable[[Items], Items] | None = None,
     weigh: Callable[[int], float] | None = None,
     patience: int = PATIENCE,
+    small: int = SMALL,
 ) -> SetSearch:
     """One essential item at a time, each by bisecting for the shortest prefix that suffices.
 
@@ -45,7 +46,7 @@ def find_essentials(
                 rest, nearby = around, False
             if not nearby and (yield frozenset(essential)):
                 return frozenset(essential)
-        if dense >= patience and len(rest) > SMALL:
+        if dense >= patience and len(rest) > small:
             break
         length = yield from _shortest_prefix(essential, rest, weigh)
         dense = dense + 1 if length == len(rest) else 0

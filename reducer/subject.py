@@ -28,12 +28,16 @@ class Facts:
 
 @dataclass(frozen=True)
 class Subject:
-    """The smallest failing model so far: immutable, with its inputs by name and the facts about it."""
+    """The smallest failing model so far: immutable, with its inputs by name and the facts about it.
+
+    `is_sound` says that the checker accepts it, and so must accept every candidate made of it.
+    """
 
     model: onnx.ModelProto
     inputs: Mapping[str, Value]
     facts: Facts = field(default_factory=Facts)
     external: tuple[ExternalFile, ...] = ()
+    is_sound: bool = True
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:

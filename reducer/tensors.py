@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from corpus.case import ExternalFile
+from corpus.onnx_weights import map_weight
 from corpus.values import Tensor, Value
 
 
@@ -43,30 +42,7 @@ def initializer(name: str, array: Tensor) -> onnx.TensorProto:
 
 def read_tensor(tensor: onnx.TensorProto, external: Iterable[ExternalFile]) -> Tensor:
     """The array of an initializer; one kept outside the model is a view of its file, never read whole."""
-    if tensor.data_location != onnx.TensorProto.EXTERNAL:
-        return numpy_helper.to_array(tensor)
-    place = {entry.key: entry.value for entry in tensor.external_data}
-    file = next(file for file in external if file.location == place["location"])
-    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    offset, shape = int(place.get("offset", 0)), tuple(tensor.dims)
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    if tensor.data_type in PACKED:
-        return numpy_helper.to_array(_embedded(tensor, file.path, offset))
-    return np.memmap(file.path, dtype, "r", offset, shape or (1,)).reshape(shape)
-
-
-PACKED = frozenset({onnx.TensorProto.INT4, onnx.TensorProto.UINT4, onnx.TensorProto.FLOAT4E2M1})
-"""Element types of which two share a byte."""
-
-
-def _embedded(tensor: onnx.TensorProto, path: Path, offset: int) -> onnx.TensorProto:
-    """A copy that holds its data itself."""
-    copy = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
-    with path.open("rb") as file:
-        file.seek(offset)
-        copy.raw_data = file.read((math.prod(tensor.dims) + 1) // 2)
-    return copy
+    return map_weight(tensor, {file.location: file for file in external})
 
 
 def shape_key(type_proto: onnx.TypeProto | None) -> tuple[object, ...] | None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.nodesets import keep_nodes
-from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from reducer.search import SMALL, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
 
 FEW = 4
@@ -35,15 +35,22 @@ def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search
         nodes = frozenset(index for group in keep for index in members[group])
         return keep_nodes(subject, nodes, link=link)
 
-    search = find_essentials(range(len(members)), patience=1)
+    search = find_essentials(range(len(members)), patience=1, small=0)
     return (yield from over_sets(subject, search, build))
 
 
 def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     """Prefix bisection over single nodes; gives up early where essentials lie dense."""
-    if len(subject.nodes) <= FEW:
+    if len(subject.nodes) <= (SMALL if link else FEW):
         return subject
     return (yield from _search(subject, _bisection(subject), link))
+
+
+def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """Where the bisections left few nodes, those not needed go before their dims and values are looked at."""
+    if len(subject.nodes) > SMALL:
+        return subject
+    return (yield from drop_single_nodes(subject, hints, link=link))
 
 
 def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
@@ -82,6 +89,7 @@ MOVES = (
     Move("drop operator types by link", 210, partial(drop_operator_types, link=True), reshapes=True),
     Move("bisect nodes by cut", 220, partial(bisect_nodes, link=False)),
     Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
+    Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False)),
     Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False)),
     Move("drop single nodes by link", 610, partial(drop_single_nodes, link=True), reshapes=True),
 )
