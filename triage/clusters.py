@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from corpus.case import Case
 from oracles.signature import Signature
-
+from oracles.verdict import Verdict
 from triage.names import cluster_name
 from triage.store import Row, Store, dump, now
 
@@ -28,6 +29,12 @@ class Cluster:
     @property
     def name(self) -> str:
         return cluster_name(self.id)
+
+
+def by_symptom(case: Case, verdict: Verdict) -> Signature:
+    """What names a failure until it is reduced: its symptom on its backend."""
+    backend = case.target.backend if case.target else ""
+    return Signature.of(("backend", backend), ("symptom before reduction", str(verdict.symptom)))
 
 
 def assign(

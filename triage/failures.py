@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.signature import Signature
-
 from corpus.case import Case
+from oracles.signature import Signature
 from oracles.verdict import Verdict
-from triage.clusters import assign, move
+from triage.clusters import assign, by_symptom, move
 from triage.evidence import verdict_document
 from triage.names import cluster_name, failure_name
 from triage.store import Row, Store, dump, now
@@ -53,9 +52,7 @@ class Failure:
 COLUMNS = "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen"
 
 
-def record_failure(
-    store: Store, case: Case, verdict: Verdict, signature: Signature, *, run: int | None = None
-) -> Failure:
+def record_failure(store: Store, case: Case, verdict: Verdict, *, run: int | None = None) -> Failure:
     """Keep a failing case with its verdict; the same case on the same target is counted, not kept twice."""
     case_id = store.add_case(case)
     target = str(case.target or "")
@@ -66,7 +63,7 @@ def record_failure(
             number = int(known["id"])
             store.write("UPDATE failures SET seen = seen + 1, last_seen = ? WHERE id = ?", (now(), number))
         else:
-            number = _insert(store, case_id, target, verdict, signature, run)
+            number = _insert(store, case, verdict, run)
         store.write("INSERT OR IGNORE INTO origins VALUES (?, ?)", (number, case.origin or case_id))
     return get_failure(store, number)
 
@@ -134,13 +131,12 @@ def reduction_of(store: Store, number: int) -> dict[str, Any]:
     return dict(json.loads(row["document"])) if row else {}
 
 
-def _insert(
-    store: Store, case_id: str, target: str, verdict: Verdict, signature: Signature, run: int | None
-) -> int:
+def _insert(store: Store, case: Case, verdict: Verdict, run: int | None) -> int:
+    signature = by_symptom(case, verdict)
     cluster = assign(store, signature, verdict.title, reduced=False)
     values = {
-        "case_id": case_id,
-        "target": target,
+        "case_id": case.case_id,
+        "target": str(case.target or ""),
         "run": run,
         "outcome": verdict.outcome.value,
         "title": verdict.title,
@@ -153,7 +149,7 @@ def _insert(
         "last_seen": now(),
     }
     number = store.insert("failures", values)
-    store.log("found", failure_name(number), case=case_id, cluster=cluster_name(cluster))
+    store.log("found", failure_name(number), case=case.case_id, cluster=cluster_name(cluster))
     return number
 
 

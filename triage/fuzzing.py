@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from oracles.signature import signature
-
 from corpus.case import Case
 from corpus.target import Target
 from generators.fuzz import Judgement, Tally, Tested, fuzz
@@ -70,8 +68,7 @@ class Fuzzer:
 
     def _keep(self, tested: Tested) -> Failure:
         case = replace(tested.case, target=self.target)
-        found = signature(tested.verdict, None, None)
-        return record_failure(self.store, case, tested.verdict, found, run=self.run)
+        return record_failure(self.store, case, tested.verdict, run=self.run)
 
     def _save(self) -> None:
         tally = self.tally

@@ -126,7 +126,7 @@ class _ByCatch:
                 return
             self._known.add(symptom)
             with Store(self._database) as store:
-                record_failure(store, case, verdict, signature(verdict, None, None))
+                record_failure(store, case, verdict)
 
 
 def _must_be_the_same(case: Case, out: Path, options: Options) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from oracles.signature import signature
-
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Verdict
@@ -39,4 +37,4 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
 def keep(database: Path, case: Case, verdict: Verdict) -> str:
     """Store a failing case; the failure's name."""
     with Store(database) as store:
-        return record_failure(store, case, verdict, signature(verdict, None, None)).name
+        return record_failure(store, case, verdict).name

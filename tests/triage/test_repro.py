@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import base64
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.onnx_types import DTYPES, dtype_name
+from oracles.compare import Tolerance
+from oracles.judge import Judge
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Outcome
+from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from triage.expectation import Expectation, expect, longest_fragment
+from triage.repro import encode
+from triage.repro.model_code import model_code
+from triage.repro.normal_form import normal_form
+from triage.repro.script import Claim, write_script
+
+EXACT = Tolerance()
+
+
+def built(made: onnx.ModelProto) -> onnx.ModelProto:
+    """The model that its code builds."""
+    names = {**vars(encode), "base64": base64, "inf": math.inf, "nan": math.nan}
+    return onnx.ModelProto.FromString(eval(model_code(made), names))
+
+
+def assert_code_builds(made: onnx.ModelProto) -> None:
+    assert normal_form(built(made)) == normal_form(made)
+
+
+def constant_model(array, name="w") -> onnx.ModelProto:
+    code = helper.np_dtype_to_tensor_dtype(array.dtype)
+    out = helper.make_tensor_value_info("y", code, list(array.shape))
+    tensor = onnx.numpy_helper.from_array(array, name)
+    graph = helper.make_graph([helper.make_node("Identity", [name], ["y"])], "g", [], [out], [tensor])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("code", [code for code in DTYPES if code < 25], ids=dtype_name)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)], ids=str)
+def test_the_code_of_a_constant_builds_the_same_bits(code, shape):
+    count = int(np.prod(shape))
+    if DTYPES[code].kind in "US":
+        array = np.array(["a", "", 'ö"\n\\'] * 2, object)[:count].reshape(shape)
+    else:
+        array = np.arange(count).reshape(shape).astype(DTYPES[code])
+    assert_code_builds(constant_model(array))
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-45, 3.4e38, -0.0, math.inf, -math.inf, math.nan, 1 / 3])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_every_float_survives_as_a_number(value, dtype):
+    with np.errstate(over="ignore"):
+        assert_code_builds(constant_model(np.array([value, 1], dtype)))
+
+
+@pytest.mark.parametrize("count", [600, 5000])
+def test_many_values_are_bytes_and_equal_ones_a_product(count):
+    many = np.arange(count, dtype=np.float32)
+    assert_code_builds(constant_model(many))
+    assert "b64decode" in model_code(constant_model(many))
+    assert f"[1.0] * {count}" in model_code(constant_model(np.ones(count, np.float32)))
+
+
+def test_attributes_of_every_kind_survive():
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["z"])], "body", [], [onnx.ValueInfoProto(name="z")]
+    )
+    attributes = {
+        "i": -3, "f": 0.1, "s": 'text "quoted"', "bytes": b"\xff\x00", "ints": [1, -1], "floats": [0.5, 2.0],
+        "strings": ["a", "b"], "t": onnx.numpy_helper.from_array(np.array([1, 2])), "g": body,
+    }  # fmt: skip
+    node = helper.make_node("Odd", ["x", ""], ["y"], name="n/1::2 é", domain="my.domain", **attributes)
+    node.attribute.append(onnx.AttributeProto(name="none", type=onnx.AttributeProto.INTS))
+    graph = helper.make_graph([node], "g", [onnx.ValueInfoProto(name="x")], [onnx.ValueInfoProto(name="y")])
+    assert_code_builds(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+def test_types_of_every_kind_survive():
+    tensor = helper.make_tensor_type_proto
+    types = [
+        tensor(TensorProto.FLOAT, [2, "n", None]),
+        tensor(TensorProto.INT8, None),
+        tensor(TensorProto.BOOL, []),
+        helper.make_sequence_type_proto(tensor(TensorProto.FLOAT, [0])),
+        helper.make_optional_type_proto(helper.make_sequence_type_proto(tensor(TensorProto.FLOAT, None))),
+    ]
+    inputs = [helper.make_value_info(f"x{place}", each) for place, each in enumerate(types)]
+    graph = helper.make_graph([], "g", inputs, [])
+    assert_code_builds(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+def test_functions_survive():
+    node = helper.make_node("Elu", ["a"], ["b"])
+    node.attribute.append(
+        onnx.AttributeProto(name="alpha", ref_attr_name="alpha", type=onnx.AttributeProto.FLOAT)
+    )
+    function = helper.make_function(
+        "my", "F", ["a"], ["b"], [node], [helper.make_opsetid("", 17)], ["alpha"],
+        [helper.make_attribute("beta", 2)],
+    )  # fmt: skip
+    made = model([("Relu", ["x"], ["y"])], {"x": (1, [2])}, {"y": (1, [2])})
+    made.functions.append(function)
+    made.opset_import.append(helper.make_opsetid("my", 1))
+    assert_code_builds(made)
+
+
+def hostile_case() -> Case:
+    names = ['");import os;os._exit(9)#', "'''", '"""\n']
+    x, t, y = names
+    made = model([("Relu", [x], [t]), ("Neg", [t], [y])], {x: (1, [2])}, {y: (1, [2])})
+    return Case("onnx", made.SerializeToString(), {x: np.float32([1, 2])}, ORT)
+
+
+def claim_of(outcome: Outcome, *, kind: str = "", fragment: str = "", title: str = "made up") -> Claim:
+    """A claim on the levels none and all, whatever the case does."""
+    fine, bad = (
+        Run(
+            Config(level, (("level", level), ("providers", ("CPUExecutionProvider",)))),
+            Status.OK,
+            Phase.EXECUTE,
+        )
+        for level in ("none", "all")
+    )
+    expectation = Expectation(outcome, bad, fine, fragment, kind)
+    return Claim(expectation, title, EXACT, seconds=30.0, memory=8 << 30)
+
+
+def run_script(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "repro.py").write_text(script)
+    command = [sys.executable, "-W", "error", "repro.py", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def real_claim(case: Case) -> Claim:
+    with Judge(ORT) as judge:
+        found = judge.verdict(case)
+    if not found.is_bug:
+        pytest.skip("the installed onnxruntime does not show this bug")
+    return Claim(expect(found, EXACT), found.title, EXACT, seconds=30.0, memory=8 << 30)
+
+
+@pytest.mark.parametrize("make", [division_crash, clip_exception])
+@pytest.mark.parametrize("mode", ["code", "bytes", "beside"])
+def test_the_script_of_a_real_bug_exits_with_1(make, mode, tmp_path):
+    case = make()
+    (tmp_path / "model.onnx").write_bytes(case.program)
+    done = run_script(write_script(case, real_claim(case), mode), tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "THE BUG SHOWS" in done.stdout
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH, Outcome.TIMEOUT])
+def test_the_script_of_a_bug_that_is_gone_exits_with_0(outcome, tmp_path):
+    done = run_script(write_script(healthy(), claim_of(outcome, kind="value")), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the bug does not show" in done.stdout
+
+
+def test_another_exception_is_not_the_bug(tmp_path):
+    case = clip_exception()
+    real_claim(case)
+    done = run_script(write_script(case, claim_of(Outcome.EXCEPTION, fragment="something else")), tmp_path)
+    assert done.returncode == 0
+    assert "another exception" in done.stdout
+
+
+def test_without_the_package_the_script_exits_with_2(tmp_path):
+    (tmp_path / "onnxruntime.py").write_text("raise ImportError('not here')")
+    done = run_script(write_script(healthy(), claim_of(Outcome.CRASH)), tmp_path)
+    assert done.returncode == 2
+    assert "cannot be imported" in done.stdout
+
+
+def test_the_script_does_not_need_onnx(tmp_path):
+    for name in ("onnx", "ml_dtypes", "corpus", "triage"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('must not be needed')")
+    done = run_script(write_script(healthy(), claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["code", "bytes"])
+def test_names_and_titles_cannot_run_code(mode, tmp_path):
+    title = 'x\n"""\nimport os; os._exit(9)\n'
+    done = run_script(write_script(hostile_case(), claim_of(Outcome.MISMATCH, title=title), mode), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_script_saves_the_model_that_it_builds(tmp_path):
+    case = division_crash()
+    script = write_script(case, claim_of(Outcome.CRASH))
+    assert run_script(script, tmp_path, "--save", "saved.onnx").returncode == 0
+    saved = parse((tmp_path / "saved.onnx").read_bytes())
+    assert normal_form(saved) == normal_form(parse(case.program))
+
+
+PASSED_THROUGH = [code for code in DTYPES if code not in (14, 15) and code < 25]
+"""Types that onnxruntime's Identity takes: no complex numbers."""
+
+
+def identity_case(code: int) -> Case:
+    if DTYPES[code].kind in "US":
+        array = np.array(["a", "", "ö"])
+    else:
+        array = np.array([0, 1, 1, 0, 1]).astype(DTYPES[code])
+    made = model([("Identity", ["x"], ["y"])], {"x": (code, [None])}, {"y": (code, [None])}, opset=21)
+    made.ir_version = 10
+    return Case("onnx", made.SerializeToString(), {"x": array}, ORT)
+
+
+@pytest.mark.parametrize("code", PASSED_THROUGH, ids=dtype_name)
+def test_inputs_and_outputs_of_every_type_pass_through_a_script(code, tmp_path):
+    case = identity_case(code)
+    with Judge(ORT) as judge:
+        (run,) = judge.runs(case, judge.configs[:1])
+    done = run_script(write_script(case, claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
+    if run.is_ok:
+        assert "give the same" in done.stdout, done.stdout
+    else:
+        assert "exception" in done.stdout, done.stdout
+
+
+def test_small_floats_are_compared_as_numbers():
+    script = write_script(identity_case(TensorProto.FLOAT8E4M3FN), claim_of(Outcome.MISMATCH, kind="value"))
+    assert "VALUES_OF_BITS.update" in script
+    assert str(float(ml_dtypes.finfo(ml_dtypes.float8_e4m3fn).max)) in script
+
+
+def test_a_fragment_holds_no_names_and_no_numbers():
+    message = "[E] Node (conv_17) Op (Conv) [ShapeInferenceError] Mismatch of the last dimension at index 4"
+    fragment = longest_fragment(message, frozenset({"conv_17"}))
+    assert fragment in message
+    assert "conv_17" not in fragment
+    assert not any(char.isdigit() for char in fragment)
+
+
+def test_the_same_case_gives_the_same_script():
+    assert write_script(healthy(), claim_of(Outcome.CRASH)) == write_script(
+        healthy(), claim_of(Outcome.CRASH)
+    )

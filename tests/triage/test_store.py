@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.load import open_case
+from tests.triage.failing import ORT, division_crash, healthy, verdict
+from triage.failures import get_failure, list_failures, origins, record_failure
+from triage.health import examine
+from triage.names import find_case
+from triage.store import Store, open_existing
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "crux.db") as opened:
+        yield opened
+
+
+def test_a_case_comes_back_as_it_was(store):
+    case = division_crash()
+    assert store.load_case(store.add_case(case)) == case
+
+
+def test_weights_beside_the_model_are_kept_and_come_back(store, tmp_path):
+    typed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="weights.bin")
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        "g",
+        [typed],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        [weight],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    (folder / "weights.bin").write_bytes(np.array([3, 4], np.float32).tobytes())
+    case = open_case(folder / "model.onnx")
+    case_id = store.add_case(case)
+    for path in folder.iterdir():
+        path.unlink()
+    (file,) = store.load_case(case_id).external
+    assert file.path.read_bytes() == np.array([3, 4], np.float32).tobytes()
+
+
+def test_failures_clusters_and_unique_prefixes_name_a_case(store):
+    case = division_crash()
+    failure = record_failure(store, case, verdict())
+    for name in (
+        failure.name,
+        failure.cluster_name,
+        case.case_id,
+        case.case_id[:8],
+        case.case_id[:8].upper(),
+    ):
+        assert find_case(store, name) == case.case_id
+
+
+@pytest.mark.parametrize("name", ["F00099", "C0099", "abcdef012345", "no such thing"])
+def test_an_unknown_name_is_the_users_mistake(store, name):
+    with pytest.raises(UserError, match=name):
+        find_case(store, name)
+
+
+def test_the_same_failure_again_is_counted_and_its_origins_are_gathered(store):
+    first = record_failure(store, healthy(1), verdict())
+    other = Case(**{**vars(healthy(1)), "origin": "seed:99"})
+    again = record_failure(store, other, verdict())
+    assert (again.id, again.seen) == (first.id, 2)
+    assert origins(store, first.id) == ["seed:1", "seed:99"]
+
+
+def test_the_same_case_on_another_target_is_another_failure(store):
+    case = healthy()
+    other = Case(**{**vars(case), "target": ORT.with_setting("threads", "2")})
+    assert record_failure(store, case, verdict()).id != record_failure(store, other, verdict()).id
+
+
+def test_a_damaged_blob_is_told(store):
+    store.add_case(healthy())
+    assert examine(store)["sound"]
+    digest = next(iter(store.blobs.digests()))
+    store.blobs.path(digest).write_bytes(b"damaged")
+    found = examine(store)
+    assert not found["sound"]
+    assert digest[:12] in found["problems"][0]
+
+
+def test_a_file_that_is_no_database_is_the_users_mistake(tmp_path):
+    path = tmp_path / "crux.db"
+    path.write_text("this is not a database, it is far too long a text for that, and it has no header")
+    with pytest.raises(UserError, match="not a database"):
+        Store(path)
+    with pytest.raises(UserError, match="no such database"):
+        open_existing(tmp_path / "missing.db")
+
+
+def _fail_halfway(store: Store) -> None:
+    with store.transaction():
+        store.log("started", "x")
+        raise RuntimeError
+
+
+def test_nothing_of_a_failed_transaction_stays(store):
+    with pytest.raises(RuntimeError):
+        _fail_halfway(store)
+    assert store.rows("SELECT * FROM events") == []
+
+
+def test_the_write_ahead_log_is_in_use(store):
+    assert store.row("PRAGMA journal_mode") == {"journal_mode": "wal"}
+
+
+def _write_failures(path: Path, first: int, count: int) -> None:
+    with Store(path) as opened:
+        for number in range(first, first + count):
+            failure = record_failure(opened, healthy(number), verdict(f"number {number % 3}"))
+            with (path.parent / f"done-{first}").open("a") as file:
+                file.write(f"{failure.id} {number}\n")
+                file.flush()
+
+
+def test_four_writers_one_of_them_killed_lose_nothing(tmp_path):
+    path = tmp_path / "crux.db"
+    writers = [FORK.Process(target=_write_failures, args=(path, first, 25)) for first in (0, 100, 200, 300)]
+    for writer in writers:
+        writer.start()
+    victim, log = writers[0], tmp_path / "done-0"
+    while victim.is_alive() and (not log.exists() or len(log.read_text().splitlines()) < 5):
+        time.sleep(0.005)
+    os.kill(victim.pid, signal.SIGKILL)
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers[1:]] == [0, 0, 0]
+    with Store(path) as store:
+        told = [line.split() for each in tmp_path.glob("done-*") for line in each.read_text().splitlines()]
+        assert len(told) >= 80
+        for failure, number in told:
+            assert get_failure(store, int(failure)).case_id == healthy(int(number)).case_id
+        found = examine(store)
+        assert found["sound"], found["problems"]
+        assert found["clusters"] == 3
+
+
+def test_processes_that_make_a_database_together_make_one(tmp_path):
+    path = tmp_path / "crux.db"
+    makers = [FORK.Process(target=lambda: Store(path).close()) for _ in range(8)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert [maker.exitcode for maker in makers] == [0] * 8
+
+
+def test_with_100000_failures_the_usual_questions_use_an_index(store):
+    store.add_case(healthy())
+    failure = record_failure(store, healthy(), verdict())
+    with store.transaction():
+        store.write(
+            """WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100000)
+               INSERT INTO failures (case_id, target, outcome, title, symptom, verdict, signature, cluster,
+                                     status, first_seen, last_seen)
+               SELECT case_id, 'ort@n=' || n, outcome, title, symptom, verdict, signature, cluster,
+                      'duplicate', first_seen, last_seen FROM failures, numbers"""
+        )
+    start = time.perf_counter()
+    record_failure(store, healthy(), verdict())
+    find_case(store, failure.name)
+    assert len(list_failures(store, status="new")) == 1
+    assert time.perf_counter() - start < 0.5
+    for question in ("case_id = 'a' AND target = 'b'", "status = 'new'", "cluster = 1", "signature = 'a'"):
+        (row, *_) = store.rows(f"EXPLAIN QUERY PLAN SELECT * FROM failures WHERE {question}")
+        assert "USING INDEX" in row["detail"], question
+
+
+def test_a_reader_is_not_kept_out_by_a_writer(store, tmp_path):
+    with store.transaction():
+        store.log("writing", "x")
+        reader = sqlite3.connect(store.path, timeout=0.1)
+        assert reader.execute("SELECT count(*) FROM events").fetchone() == (0,)
+        reader.close()
