@@ -1,0 +1,145 @@
+"""Models from text, subjects with recorded values, and a move driven by a predicate in Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+from onnx import parser, printer
+
+from corpus.case import Case
+from corpus.formats.onnx import checker_complaint, make_inputs, parse
+from corpus.onnx_graph import walk_nodes
+from corpus.target import Target
+from corpus.values import Value
+from oracles.judge import Judge
+from oracles.record import record
+from reducer.engine import Engine
+from reducer.facts import learn
+from reducer.gate import Gate
+from reducer.journal import Answer, Journal
+from reducer.move import Hints, Move, Proposal, all_moves
+from reducer.subject import Subject
+
+ORT = Target("ort")
+OPSETS = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+IsInteresting = Callable[[onnx.ModelProto], bool]
+
+
+def model_of(text: str, header: str = OPSETS) -> onnx.ModelProto:
+    return parser.parse_model(f"{header} {text}")
+
+
+def graph_text(model: onnx.ModelProto) -> str:
+    """The graph in text form, with its name left out and its blanks joined."""
+    graph = onnx.GraphProto()
+    graph.CopyFrom(model.graph)
+    graph.name = "g"
+    return " ".join(printer.to_text(graph).split())
+
+
+def case_of(model: onnx.ModelProto, inputs: Mapping[str, Value] | None = None) -> Case:
+    program = model.SerializeToString(deterministic=True)
+    return Case("onnx", program, make_inputs(model, 0) if inputs is None else inputs, ORT)
+
+
+def subject_of(judge: Judge, case: Case) -> Subject:
+    """What a reduction starts from: the model with the types and values of all that flows in it."""
+    bare = Subject(parse(case.program), case.inputs, external=case.external)
+    return learn_with(judge, case)(bare)
+
+
+def learn_with(judge: Judge, like: Case) -> Callable[[Subject], Subject]:
+    return lambda subject: learn(subject, lambda case: record(judge, case), like)[0]
+
+
+def find_move(name: str) -> Move:
+    return next(move for move in all_moves() if move.name == name)
+
+
+@dataclass
+class Driven:
+    """Where a move ended, every candidate that it built on the way, and how often it asked."""
+
+    subject: Subject
+    candidates: list[Subject] = field(default_factory=list)
+    asked: int = 0
+
+
+def drive(move: Move, subject: Subject, is_interesting: IsInteresting, hints: Hints | None = None) -> Driven:
+    """Run one move's search to its end; candidates that the checker rejects are not asked."""
+    driven = Driven(subject)
+    search = move.search(subject, hints or Hints())
+
+    def answer(proposal: Proposal) -> bool:
+        candidate = proposal()
+        if candidate is None:
+            return False
+        driven.candidates.append(candidate)
+        if checker_complaint(candidate.model) is not None:
+            return False
+        driven.asked += 1
+        return is_interesting(candidate.model)
+
+    try:
+        proposal = next(search)
+        while True:
+            proposal = search.send(answer(proposal))
+    except StopIteration as end:
+        driven.subject = end.value
+    return driven
+
+
+def is_accepted(case: Case) -> bool:
+    return checker_complaint(parse(case.program)) is None
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    """The operators of the main graph and its bodies, sorted."""
+    return sorted(node.op_type for node in walk_nodes(model.graph))
+
+
+def has(*wanted: str) -> IsInteresting:
+    """A predicate: all these operators occur."""
+    return lambda model: set(wanted) <= set(operators(model))
+
+
+def always(model: onnx.ModelProto) -> bool:
+    return True
+
+
+@dataclass
+class Counting:
+    """A predicate on cases, from one on models; remembers what it was asked."""
+
+    is_interesting: IsInteresting
+    asked: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, case: Case) -> Answer:
+        with self._lock:
+            self.asked.append(case.case_id)
+        return Answer(self.is_interesting(parse(case.program)))
+
+
+@contextmanager
+def engine_for(
+    judge: Judge, case: Case, predicate: Callable[[Case], Answer], jobs: int = 1
+) -> Iterator[Engine]:
+    """The engine as a reduction sets it up, with a journal in memory."""
+    journal = Journal(Path("unused"), {})
+    gate = Gate(predicate, case, is_accepted, journal, jobs=jobs)
+    try:
+        yield Engine(gate, all_moves(), Hints(), learn_with(judge, case))
+    finally:
+        gate.close()
+
+
+def run_to_end(engine: Engine, subject: Subject) -> Subject:
+    for better in engine.run(subject):
+        subject = better
+    return subject

@@ -1,0 +1,195 @@
+"""Searches over sets: what they return, how small it is, how often they ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reducer.search import Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+
+IsInteresting = Callable[[Items], bool]
+SEARCHES = {
+    "find_essentials": find_essentials,
+    "find_essentials, patient": partial(find_essentials, patience=10**6),
+    "find_essentials, neighbours first": partial(
+        find_essentials, near=lambda found: frozenset(at + step for at in found for step in (-2, -1, 1, 2))
+    ),
+    "find_essentials, weighted": partial(find_essentials, weigh=lambda item: item % 7 + 0.5),
+    "counter_dd": counter_dd,
+    "drop_one_at_a_time": drop_one_at_a_time,
+}
+BISECTIONS = {name: search for name, search in SEARCHES.items() if name.startswith("find_essentials")}
+
+
+@dataclass
+class Found:
+    items: Items
+    asked: list[Items] = field(default_factory=list)
+    accepted: list[Items] = field(default_factory=list)
+
+
+def drive(search: SetSearch, start: Items, is_interesting: IsInteresting) -> Found:
+    found = Found(start)
+    try:
+        keep = next(search)
+        while True:
+            found.asked.append(keep)
+            answer = is_interesting(keep)
+            if answer:
+                found.accepted.append(keep)
+            keep = search.send(answer)
+    except StopIteration as end:
+        found.items = end.value
+    return found
+
+
+@st.composite
+def needles(draw: st.DrawFn, most: int = 6) -> tuple[int, Items]:
+    """A number of items, and which of them are essential."""
+    count = draw(st.integers(1, 200))
+    return count, draw(st.frozensets(st.integers(0, count - 1), min_size=1, max_size=most))
+
+
+def checks_at_most(essentials: int, items: int) -> int:
+    return essentials * (math.ceil(math.log2(items)) + 1) + essentials + 2
+
+
+@given(needles())
+def test_bisection_finds_exactly_the_essentials_within_the_bound(case: tuple[int, Items]) -> None:
+    count, essentials = case
+    search = find_essentials(range(count), patience=count)
+    found = drive(search, frozenset(range(count)), essentials.issubset)
+    assert found.items == essentials
+    assert len(found.asked) <= checks_at_most(len(essentials), count)
+
+
+@given(needles())
+def test_an_impatient_bisection_keeps_the_essentials_and_asks_no_more(case: tuple[int, Items]) -> None:
+    count, essentials = case
+    found = drive(find_essentials(range(count)), frozenset(range(count)), essentials.issubset)
+    assert essentials <= found.items
+    assert len(found.asked) <= checks_at_most(len(essentials), count)
+
+
+@pytest.mark.parametrize("weight", [lambda item: 1.0, lambda item: 1000.0 if item == 3 else 0.001])
+@given(case=needles())
+def test_weights_change_the_order_of_questions_not_the_answer(
+    weight: Callable[[int], float], case: tuple[int, Items]
+) -> None:
+    count, essentials = case
+    search = find_essentials(range(count), weigh=weight, patience=count)
+    assert drive(search, frozenset(range(count)), essentials.issubset).items == essentials
+
+
+@given(needles(), st.data())
+def test_neighbours_tried_first_never_lose_an_essential(case: tuple[int, Items], data: st.DataObject) -> None:
+    count, essentials = case
+    around = data.draw(st.frozensets(st.integers(0, count - 1)))
+    search = find_essentials(range(count), lambda found: around - found, patience=count)
+    assert drive(search, frozenset(range(count)), essentials.issubset).items == essentials
+
+
+def test_a_near_neighbour_saves_the_second_bisection() -> None:
+    essentials = frozenset({500, 498})
+    near = drive(
+        find_essentials(range(1000), lambda found: frozenset(range(min(found) - 4, max(found) + 5)) - found),
+        frozenset(range(1000)),
+        essentials.issubset,
+    )
+    far = drive(find_essentials(range(1000)), frozenset(range(1000)), essentials.issubset)
+    assert near.items == far.items == essentials
+    assert len(near.asked) <= len(far.asked) - 5
+
+
+@pytest.mark.parametrize("search", [counter_dd, drop_one_at_a_time])
+@given(case=needles(most=40))
+def test_what_delta_debugging_returns_is_exactly_the_essentials(
+    search: Callable[[range], SetSearch], case: tuple[int, Items]
+) -> None:
+    count, essentials = case
+    assert drive(search(range(count)), frozenset(range(count)), essentials.issubset).items == essentials
+
+
+@st.composite
+def alternatives(draw: st.DrawFn) -> tuple[int, tuple[Items, ...]]:
+    """A monotone predicate with several minimal sets: interesting where any of them is contained."""
+    count = draw(st.integers(1, 40))
+    subsets = st.frozensets(st.integers(0, count - 1), min_size=1, max_size=6)
+    return count, tuple(draw(st.lists(subsets, min_size=1, max_size=4)))
+
+
+@pytest.mark.parametrize("search", [counter_dd, drop_one_at_a_time])
+@given(case=alternatives())
+def test_from_what_delta_debugging_returns_no_single_item_can_go(
+    search: Callable[[range], SetSearch], case: tuple[int, tuple[Items, ...]]
+) -> None:
+    count, minimal_sets = case
+
+    def is_interesting(keep: Items) -> bool:
+        return any(wanted <= keep for wanted in minimal_sets)
+
+    items = drive(search(range(count)), frozenset(range(count)), is_interesting).items
+    assert is_interesting(items)
+    assert not any(is_interesting(items - {item}) for item in items)
+
+
+@pytest.mark.parametrize("name", BISECTIONS)
+@given(case=alternatives())
+def test_a_bisection_ends_with_one_of_several_minimal_sets_or_gives_up_above_one(
+    name: str, case: tuple[int, tuple[Items, ...]]
+) -> None:
+    count, minimal_sets = case
+    found = drive(
+        BISECTIONS[name](range(count)),
+        frozenset(range(count)),
+        lambda keep: any(wanted <= keep for wanted in minimal_sets),
+    )
+    assert any(wanted <= found.items for wanted in minimal_sets)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@settings(max_examples=60)
+@given(count=st.integers(1, 60), seed=st.randoms(use_true_random=False))
+def test_under_any_predicate_what_is_returned_was_accepted_and_nothing_grows(
+    name: str, count: int, seed: object
+) -> None:
+    answers: dict[Items, bool] = {}
+    start = frozenset(range(count))
+
+    def is_interesting(keep: Items) -> bool:
+        return answers.setdefault(keep, seed.random() < 0.4)  # type: ignore[attr-defined]
+
+    found = drive(SEARCHES[name](range(count)), start, is_interesting)
+    assert found.items == (found.accepted[-1] if found.accepted else start)
+    assert all(keep <= start for keep in found.asked)
+    assert all(
+        later < earlier for earlier, later in zip([start, *found.accepted], found.accepted, strict=False)
+    )
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_asks_the_same_questions_again(name: str) -> None:
+    essentials = frozenset({3, 17, 30})
+    first, second = (
+        drive(SEARCHES[name](range(40)), frozenset(range(40)), essentials.issubset).asked for _ in range(2)
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_no_search_proposes_to_keep_nothing(name: str) -> None:
+    found = drive(SEARCHES[name](range(9)), frozenset(range(9)), lambda keep: True)
+    assert frozenset() not in found.asked
+    assert len(found.items) == 1
+
+
+def test_what_must_always_stay_is_in_every_question() -> None:
+    found = drive(counter_dd(range(20), frozenset({99})), frozenset(range(20)) | {99}, lambda keep: True)
+    assert found.items == {99}
+    assert all(99 in keep for keep in found.asked)
