@@ -8,20 +8,25 @@ from functools import cached_property
 import onnx
 
 from corpus.formats.onnx import checker_complaint
+from corpus.onnx_graph import walk_model
 from oracles.backends import Backend
 from oracles.compare import Tolerance
 from oracles.names import names_of
+from oracles.perturb import RANDOM
 from oracles.run import Run
 from oracles.sandbox import Job
 from oracles.sensitivity import Noise
 from oracles.value_types import type_complaint
+
+REPEATS = 4
 
 
 class Context:
     """One case on its way through the rules.
 
     `rerun` runs other programs in the backend's un-optimised configuration; `ask_referee` runs the case
-    itself in an independent implementation. Both cost time, so only a suspicious case gets so far.
+    itself in an independent implementation. Both cost time, so only a suspicious case gets so far. `earlier`
+    holds un-optimised runs of the same program made before those under judgement.
     """
 
     def __init__(
@@ -39,6 +44,7 @@ class Context:
         self.job = job
         self.tolerance = tolerance
         self.notes: list[str] = []
+        self.earlier: tuple[Run, ...] = ()
         self._backend = backend
         self._accept_invalid = accept_invalid
         self._rerun = rerun
@@ -65,8 +71,23 @@ class Context:
         return self._ask_referee(self.job)
 
     @cached_property
+    def is_random(self) -> bool:
+        """Whether the model draws random numbers, so that two runs may differ."""
+        return any(node.op_type in RANDOM or _is_training(node) for node in walk_model(self.model))
+
+    @cached_property
+    def repeats(self) -> tuple[Run, ...]:
+        """More un-optimised runs on the same inputs, in one process: memory is dirty from the second on."""
+        return (*self.earlier, *(run for _ in range(REPEATS) for run in self._rerun(self.job)))
+
+    @cached_property
     def noise(self) -> Noise:
         return Noise(self.model, self.job, self._rerun)
+
+
+def _is_training(node: onnx.NodeProto) -> bool:
+    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
+    return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])
 
 
 def evidence(runs: tuple[Run, ...], decisive: Run) -> tuple[Run, ...]:

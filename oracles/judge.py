@@ -17,6 +17,9 @@ from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox import Job, Sandbox
 from oracles.verdict import Outcome, Verdict
 
+STATE_DEPENDENT = "state-dependent"
+"""The note of a verdict whose case did another thing in the first run than in a new process."""
+
 REFEREE_CPU_SECONDS = 5.0
 
 
@@ -132,16 +135,16 @@ class Judge:
     def _second_take(self, case: Case, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
         runs = first
         repaired = context.job.program is not case.program
+        context.earlier = () if repaired else first[:1]
         if fresh or repaired:
             configs = tuple(run.config for run in first)
             runs = self._sandbox.run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]
         if not repaired and (changed or self._is_clean(runs)):
-            context.notes.append("state-dependent")
+            context.notes.append(STATE_DEPENDENT)
         verdict = self._judge(case, runs, context)
-        return replace(
-            verdict, notes=tuple(dict.fromkeys((*context.notes, *context.noise.notes, *verdict.notes)))
-        )
+        set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()
+        return replace(verdict, notes=tuple(dict.fromkeys((*context.notes, *set_aside, *verdict.notes))))
 
     def _judge(self, case: Case, runs: tuple[Run, ...], context: Context) -> Verdict:
         for rule in find_rules():

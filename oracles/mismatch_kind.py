@@ -17,13 +17,10 @@ def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], to
         if difference is None:
             continue
         other = actual.get(name)
-        if (
-            difference.kind != "value"
-            or not isinstance(value, np.ndarray)
-            or not isinstance(other, np.ndarray)
-        ):
-            return difference.kind
-        return kind_of_values(value, other, differing(value, other, tolerance))
+        is_values = difference.kind == "value"
+        if is_values and isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+            return kind_of_values(value, other, differing(value, other, tolerance))
+        return difference.kind
     return ""
 
 

@@ -101,7 +101,7 @@ _OPS = (
     re.compile(r"Error converting operator (\w+)"),
 )
 _SITE = re.compile(r"(?:^|(?<=[\s:]))(?:\S*/)?([\w.+-]+\.(?:cc|h|cpp|hpp|cu|cuh)):\d+ ")
-_FUNCTION_WORD = re.compile(r"[A-Za-z_~]\w*(?=\s|$)")
+_FUNCTION_WORD = re.compile(r"(?:operator\(\)|[A-Za-z_~]\w*)(?=\s|$)")
 
 
 def parse_message(message: str) -> Parsed:

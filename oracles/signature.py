@@ -72,7 +72,11 @@ def signature(
         case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
             return Signature.of(*head, ("ops", _multiset(measure)))
     message = run.message if run is not None else ""
-    return Signature.of(*head, ("side", symptom.side), *_exception(symptom.kind, "", message, _names(case)))
+    components = dict(_exception(symptom.kind, "", message, _names(case)))
+    if not (components["site"] or components["op"]):
+        # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
+        components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
+    return Signature.of(*head, ("side", symptom.side), *components.items())
 
 
 def _names(case: Case | None) -> frozenset[str]:
@@ -129,7 +133,7 @@ def _without_condition(text: str) -> str:
 
 def _is_generic(site: str) -> bool:
     """Whether many operators fail at this site, for different reasons."""
-    return site.split(" ")[-1] in ("Compute", "operator", "ComputeInternal", "Run")
+    return site.split(" ")[-1] in ("Compute", "operator()", "ComputeInternal", "Run")
 
 
 def _mismatch(
@@ -141,11 +145,11 @@ def _mismatch(
 
 
 def _kind(verdict: Verdict) -> str:
-    if len(verdict.runs) > 1:
-        found = mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance())
-        if found:
-            return found
-    return verdict.symptom.kind if verdict.symptom is not None else ""
+    """The symptom's kind, or a finer word for plain values."""
+    kind = verdict.symptom.kind if verdict.symptom is not None else ""
+    if kind != "value" or len(verdict.runs) < 2:
+        return kind
+    return mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance()) or kind
 
 
 def _pattern(model: ModelProto) -> str:

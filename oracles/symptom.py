@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Sequence
 
-from oracles.compare import Difference
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom
@@ -65,5 +64,6 @@ def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Sy
     return Symptom(outcome, run.phase, kind, site, message, side)
 
 
-def symptom_of_difference(difference: Difference, wrong_side: str) -> Symptom:
-    return Symptom(Outcome.MISMATCH, Phase.COMPARE, difference.kind, wrong_side)
+def symptom_of_difference(kind: str, wrong_side: str) -> Symptom:
+    """The symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side."""
+    return Symptom(Outcome.MISMATCH, Phase.COMPARE, kind, wrong_side)

@@ -33,7 +33,7 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     if difference is None:
         return None
     side, note = wrong_side(runs[0], run, context.referee, difference.output)
-    symptom = symptom_of_difference(difference, side)
+    symptom = symptom_of_difference(difference.kind, side)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
     return Verdict(
         Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), (note,) if note else ()

@@ -1,0 +1,29 @@
+"""Nondeterminism: the un-optimised program, run again on the same inputs, gives another result.
+
+Memory that a kernel never wrote shows like this. Asked only where the runs do not agree anyway: it takes
+several more of them.
+"""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from oracles.compare import compare_outputs
+from oracles.context import Context
+from oracles.run import Phase, Run
+from oracles.symptom import symptom_of_difference
+from oracles.verdict import Outcome, Verdict
+
+ORDER = 55
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    baseline = runs[0]
+    if not all(run.is_ok for run in runs) or context.is_random:
+        return None
+    for again in context.repeats:
+        difference = compare_outputs(baseline.outputs, again.outputs, context.tolerance)
+        if again.is_ok and difference is not None:
+            symptom = symptom_of_difference("nondeterministic", "un-optimised")
+            title = f"another result on every run: {difference} ({baseline.config.label})"
+            return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, (baseline, again))
+    return None
