@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from oracles import worker
 from oracles.native_frames import frames_of, parse_evidence
 from oracles.processes import End, Worker
-from oracles.run import Config, Phase, Run, Status
+from oracles.run import Config, Frame, Phase, Run, Status
 
 CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
@@ -53,15 +53,16 @@ def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, ga
     number = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
     status = status_of(number, remains.stderr, waited=waited, garbled=bool(garbled))
     evidence = parse_evidence(remains.evidence)
-    message = "\n".join(part for part in (headline(end, number, garbled), remains.stderr.strip()) if part)
+    frames = frames_of(evidence) if evidence else ()
+    message = joined(headline(end, number, garbled), remains.stderr)
     return Run(
         config=config,
         status=status,
         phase=remains.phase,
         message=message,
-        trace="\n".join(part for part in (message, remains.trace.strip()) if part),
+        trace=joined(message, *map(str_of_frame, frames), remains.trace),
         signal=0 if garbled or status is Status.TIMEOUT else number,
-        frames=frames_of(evidence) if evidence else (),
+        frames=frames,
         cpu_seconds=max(0.0, end.cpu_seconds - remains.cpu_before),
     )
 
@@ -82,3 +83,11 @@ def headline(end: End, number: int, garbled: str) -> str:
     if garbled:
         return f"the process wrote what is no reply: {garbled}"
     return "" if number else f"the process exited with code {os.WEXITSTATUS(end.status)}"
+
+
+def joined(*parts: str) -> str:
+    return "\n".join(part.strip() for part in parts if part.strip())
+
+
+def str_of_frame(frame: Frame) -> str:
+    return f"at {frame.library}+0x{frame.offset:x} {frame.function}"

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from oracles.run import Frame
 
+HANDLER = re.compile(r"crash_handler-")
 GLUE = re.compile(
-    r"""crash_handler-.*\.so
-    | ld-linux.*|libc(-[\d.]+)?\.so.*|libpthread.*|libstdc\+\+.*|libgcc_s.*|libc\+\+.*|\[vdso\]
+    r"""ld-linux.*|libc(-[\d.]+)?\.so.*|libpthread.*|libstdc\+\+.*|libgcc_s.*|libc\+\+.*|\[vdso\]
     | (lib)?python\d.*|_multiarray_umath.*|_ctypes.*|libffi.*""",
     re.VERBOSE,
 )
@@ -79,11 +79,11 @@ def parse_maps(text: str) -> Iterator[Mapping]:
 
 
 def frames_of(evidence: Evidence) -> tuple[Frame, ...]:
-    """The frames from the fault outwards without glue, recursion shown once."""
-    addresses = fault_first(evidence)
-    found = (resolve(address, evidence.mappings) for address in addresses)
-    kept = [frame for frame in found if frame and not GLUE.fullmatch(frame.library)]
-    return tuple(collapse(kept))[:LONGEST]
+    """The frames from the fault outwards without glue (if there are others), recursion shown once."""
+    resolved = (resolve(address, evidence.mappings) for address in fault_first(evidence))
+    found = [frame for frame in resolved if frame and not HANDLER.match(frame.library)]
+    kept = [frame for frame in found if not GLUE.fullmatch(frame.library)]
+    return tuple(collapse(kept or found))[:LONGEST]
 
 
 def fault_first(evidence: Evidence) -> list[int]:

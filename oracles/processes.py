@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import socket
@@ -157,11 +156,17 @@ def start(
         raise UserError(f"{command[0]}: this Python cannot be started: {error.strerror}") from error
 
 
+MISSING = ("ModuleNotFoundError", "ImportError")
+
+
 def start_error(python: str, text: str) -> Exception:
-    """What a zygote that did not come up amounts to: a missing package is the user's to mend."""
-    lines = text.strip().splitlines() or ["it said nothing"]
-    with contextlib.suppress(ValueError):
-        kind, message = lines[-1].split(":", 1)
-        if kind in ("ModuleNotFoundError", "ImportError"):
-            return UserError(f"{python}: the framework cannot be imported there:{message}; install it")
-    return SandboxError(f"the worker under {python} does not start: {text.strip()[-4000:]}")
+    """What a zygote that did not come up amounts to: the wrong Python is the user's to mend."""
+    text = text.strip()
+    kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
+    if kind in MISSING:
+        return UserError(f"{python}: the framework cannot be imported there: {message}; install it")
+    if "Traceback" not in text:
+        return UserError(
+            f"{python}: this is no Python from 3.8 on: {text.splitlines()[-1] if text else 'no answer'}"
+        )
+    return SandboxError(f"the worker under {python} does not start: {text[-4000:]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -62,8 +63,10 @@ class Sandbox:
         renew_after: int = 300,
         contained: bool = True,
     ) -> None:
-        self.backend_file = backend if backend.endswith(".py") else find_backend(backend).__file__
-        self.python = python or sys.executable
+        self.backend_file = os.path.abspath(
+            backend if backend.endswith(".py") else find_backend(backend).__file__
+        )
+        self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
         self.limits = limits
         self.renew_after = renew_after
         self.contained = contained
@@ -229,6 +232,14 @@ class Sandbox:
             self._scratch = Scratch()
 
 
+def describe_isolation(facts: Mapping[str, Any]) -> dict[str, str]:
+    """By name what keeps a worker in, `in force` or why not, from a sandbox's `facts`; for `crux doctor`."""
+    found = {f"{name} namespace": reason for name, reason in facts["containment"].items()}
+    found["privileges given up"] = found.pop("privileges namespace", "not asked for")
+    found["native crash handler"] = facts["crash_handler"]
+    return {name: reason or "in force" for name, reason in found.items()}
+
+
 def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
     """A run from its reply; outputs equal to the first good run's are that run's very objects."""
     decoder = worker.Decoder(body)
@@ -259,4 +270,4 @@ def from_wire(value: Any) -> Any:
     return value.astype(str) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
-__all__ = ["Job", "Sandbox", "SandboxError"]
+__all__ = ["Job", "Sandbox", "SandboxError", "describe_isolation"]

@@ -24,8 +24,9 @@ class Scratch:
     def __init__(self) -> None:
         sweep(Path(tempfile.gettempdir()))
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self.lock = os.open(self.folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        self.lock = os.open(self.folder / "new", os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.rename(self.folder / "new", self.folder / LOCK)
         self.work = self.folder / "work"
         self.work.mkdir()
         self._laid_out: tuple[ExternalFile, ...] = ()

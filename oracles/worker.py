@@ -215,20 +215,21 @@ def contain(work: str) -> dict[str, str]:
 def unshare_all() -> dict[str, str]:
     """User, network and mount namespaces; a privileged process needs no user namespace for the others."""
     user, group = os.getuid(), os.getgid()
-    complaint = _complaint(_call, "unshare", CLONE_NEWNET | CLONE_NEWNS)
-    if not complaint:
+    if not _complaint(_call, "unshare", CLONE_NEWNET | CLONE_NEWNS):
         return {"user": "not needed: privileged", "network": "", "mount": ""}
     complaint = _complaint(_call, "unshare", CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)
-    if complaint:
-        return {"user": complaint, "network": complaint, "mount": complaint}
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
+    facts = dict.fromkeys(("user", "network", "mount"), complaint)
+    if not complaint:
+        facts["user"] = _complaint(map_user, user, group)
+    return facts
+
+
+def map_user(user: int, group: int) -> None:
+    """Be the same user within the new user namespace as outside."""
+    maps = (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"))
+    for name, text in maps:
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
-    return {"user": "", "network": "", "mount": ""}
 
 
 def protect_files(work: str) -> None:
@@ -510,12 +511,21 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     backend = load_backend(options.backend)
     facts["version"] = backend.load()
     facts["crash_handler"] = watch_signals(options.handler)
-    threads = len(os.listdir("/proc/self/task"))
-    if threads != 1:
-        raise RuntimeError(f"the framework has started threads: {threads} of them")
+    must_be_forkable()
     gc.collect()
     gc.freeze()
     return backend, facts
+
+
+def must_be_forkable() -> None:
+    """Neither threads nor an open GPU survive a fork; raises `RuntimeError`."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"the framework has started threads: {threads} of them")
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink("/proc/self/fd/" + descriptor).startswith("/dev/nvidia"):
+                raise RuntimeError("the framework has opened the GPU")
 
 
 def watch_signals(handler: str) -> str:

@@ -23,7 +23,7 @@ from corpus.errors import UserError
 from corpus.values import Value
 from oracles import scratch
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox import Job, Sandbox, SandboxError
+from oracles.sandbox import Job, Sandbox, SandboxError, describe_isolation
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
@@ -295,6 +295,22 @@ def test_a_python_that_is_not_there_is_the_users_to_mend() -> None:
         do(own, "echo")
 
 
+@pytest.mark.parametrize("source", ["exit 0", "echo Python 2.7 >&2; exit 1"])
+def test_a_program_that_is_no_python_is_the_users_to_mend(tmp_path: Path, source: str) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{source}\n")
+    program.chmod(0o755)
+    with Sandbox(ODD, python=str(program)) as own, pytest.raises(UserError, match="no Python"):
+        do(own, "echo")
+
+
+def test_a_python_may_be_given_by_a_relative_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Path(sys.executable)
+    monkeypatch.chdir(python.parent.parent)
+    with Sandbox(ODD, python=f"{python.parent.name}/{python.name}", limits=LIMITS) as own:
+        assert do(own, "echo").is_ok
+
+
 def test_a_framework_that_is_not_there_is_the_users_to_mend(tmp_path: Path) -> None:
     backend = tmp_path / "absent.py"
     backend.write_text("def load():\n    import a_framework_that_is_absent\n")
@@ -445,6 +461,13 @@ def test_a_directory_whose_owners_are_all_dead_is_swept(
 # Containment
 
 
+def test_what_keeps_a_worker_in_can_be_told(sandbox: Sandbox) -> None:
+    told = describe_isolation(sandbox.facts)
+
+    assert {"network namespace", "mount namespace", "user namespace", "native crash handler"} < told.keys()
+    assert all(told.values())
+
+
 def test_a_worker_reaches_no_network_where_the_system_can_prevent_it(sandbox: Sandbox) -> None:
     if sandbox.facts["containment"]["network"]:
         pytest.skip(sandbox.facts["containment"]["network"])
@@ -457,6 +480,36 @@ def test_a_worker_writes_to_its_own_directory_only(sandbox: Sandbox, tmp_path: P
     if sandbox.facts["containment"]["mount"]:
         pytest.skip(sandbox.facts["containment"]["mount"])
     assert not sandbox.ask("can_write", str(tmp_path))
+
+
+UNPRIVILEGED = """
+import ctypes, subprocess, sys
+PR_CAPBSET_DROP, CAP_SYS_ADMIN = 24, 21
+libc = ctypes.CDLL(None)
+libc.prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0)
+sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
+"""
+REPORT = """
+import sys
+sys.path.insert(0, {root!r})
+from oracles.run import Config
+from oracles.sandbox import Job, Sandbox, describe_isolation
+with Sandbox({backend!r}) as own:
+    (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))
+    print(run.status, own.ask("can_write", "/tmp"), describe_isolation(own.facts))
+"""
+
+
+def test_without_privileges_a_user_namespace_gives_the_others() -> None:
+    report = REPORT.format(root=str(HERE.parents[1]), backend=ODD)
+    command = [sys.executable, "-c", UNPRIVILEGED, report]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.startswith("ok ")
+    if "'user namespace': 'in force'" in done.stdout:
+        assert done.stdout.startswith("ok False ")
+        assert "'mount namespace': 'in force'" in done.stdout
+        assert "'network namespace': 'in force'" in done.stdout
 
 
 FORBIDDEN = """
