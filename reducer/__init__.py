@@ -1,1 +1,1 @@
-"""Type-directed delta debugging: the gate, the search, the total order, the moves (`reducer.api` is the door)."""
+"""Type-directed delta debugging: gate, search, total order, moves. `reducer.api` is the door."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,7 +14,7 @@ from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, measure, parse, repair
 from corpus.target import Target
 from oracles.compare import compare_outputs
-from oracles.judge import Judge
+from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.record import record
 from oracles.run import Config, Limits
 from oracles.signature import signature
@@ -31,6 +32,10 @@ from reducer.result import Reduction, finished
 from reducer.subject import Subject
 
 __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
+
+
+FLAKY_RUNS = 10
+"""How often a failure that does not show every time is run to learn its rate."""
 
 
 class DoesNotFail(Exception):
@@ -114,6 +119,13 @@ def reduce_case(
         pool.close()
 
 
+def runs_needed(rate: float) -> int:
+    """How many runs miss a failure of this rate less than once in fifty, at most twelve."""
+    if rate >= 1:
+        return 1
+    return min(12, math.ceil(math.log(0.02) / math.log(1 - rate)))
+
+
 @dataclass
 class _Session:
     """One reduction in a folder, from the first check to the written result."""
@@ -132,22 +144,47 @@ class _Session:
         subject = Subject(model, self.case.inputs, external=self.case.external, is_sound=is_sound)
         gate = self._gate(self._predicate(verdict, on_other), is_sound, journal, started)
         try:
-            if not gate(lambda: subject, exact=True):
-                raise DoesNotFail
-            self.best = subject
+            self._show(gate, subject, verdict)
             engine = self._engine(gate, subject, verdict)
             try:
                 with suppress(BudgetSpent):
-                    for better in engine.run(self.subject):
-                        self.best = better
+                    self._shrink(gate, engine)
             finally:
                 result = self._result(gate, engine, verdict, time.monotonic() - started)
                 result.save(self.out)
         finally:
             gate.close()
         if engine.is_minimal:
-            journal.finish(gate.committed)
+            journal.finish(gate.used)
         return result
+
+    def _show(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> None:
+        """The failure shows; where it does not every time, decisions will take several runs."""
+        self.best, self.rate = subject, 1.0
+        is_suspect = verdict is not None and STATE_DEPENDENT in verdict.notes
+        if not gate(lambda: subject, exact=True) or is_suspect:
+            if verdict is None:
+                raise DoesNotFail
+            self._measure_rate(gate, subject)
+
+    def _measure_rate(self, gate: Gate, subject: Subject) -> None:
+        self.rate = gate.measure(subject, FLAKY_RUNS)
+        if self.rate == 0:
+            raise DoesNotFail
+        gate.distrust(runs_needed(self.rate))
+
+    def _shrink(self, gate: Gate, engine: Engine) -> None:
+        """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
+        self._run_engine(engine)
+        if gate.repeats == 1 and gate.measure(self.best, 1) < 1:
+            self.best = self.subject
+            self._measure_rate(gate, self.subject)
+            engine.steps.clear()
+            self._run_engine(engine)
+
+    def _run_engine(self, engine: Engine) -> None:
+        for better in engine.run(self.subject):
+            self.best = better
 
     def _first_verdict(self) -> Verdict | None:
         """What the target shows; None where a command decides."""
@@ -191,7 +228,7 @@ class _Session:
             journal,
             Budget(deadline, most),
             options.jobs,
-            self._on_check,
+            on_check=self._on_check,
         )
 
     def _engine(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> Engine:
@@ -227,6 +264,8 @@ class _Session:
             sweep_checks=gate.checks - gate.last_accepted,
             cached=gate.cached,
             seconds=seconds,
+            rate=self.rate,
+            runs_per_decision=gate.repeats,
             is_minimal=engine.is_minimal,
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),

@@ -36,9 +36,10 @@ class Gate:
     """Says of a proposal whether it still fails, asking the predicate as seldom as can be.
 
     `like` lends a candidate its target and settings, `is_valid` refuses models that the checker rejects at
-    no cost. Answers are committed in the order in which the search asks, whatever `ahead` ran early.
-    `checks` counts committed evaluations of the predicate, those replayed from the journal included, and
-    `cached` the questions that were answered from memory.
+    no cost. `repeats` is how often a candidate is asked before it counts as not interesting. Answers are
+    committed in the order in which the search asks, whatever `ahead` ran early. `checks` counts committed
+    evaluations of the predicate, those replayed from the journal included, and `cached` the questions that
+    were answered from memory.
     """
 
     predicate: Predicate
@@ -47,6 +48,7 @@ class Gate:
     journal: Journal
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
+    repeats: int = 1
     on_check: Callable[[Gate, Subject, Answer], None] = lambda gate, subject, answer: None
     checks: int = 0
     cached: int = 0
@@ -54,6 +56,7 @@ class Gate:
     last_accepted: int = 0
     witness: Witness = ()
     committed: dict[str, bool] = field(default_factory=dict)
+    used: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
@@ -76,15 +79,29 @@ class Gate:
             return self.committed[key]
         if not self._passes_cheap_checks(case, key):
             return False
-        self.budget.spend(self.checks)
-        answer = self._answer(case, key, ahead)
-        self.checks += 1
+        answer = self._decide(case, key, ahead)
         self.committed[key] = answer.interesting
         if answer.interesting:
             self.last_accepted = self.checks
             self.witness = answer.witness
         self.on_check(self, subject, answer)
         return answer.interesting
+
+    def measure(self, subject: Subject, times: int) -> float:
+        """The share of so many more evaluations in which the subject fails; each counts as a check."""
+        case = subject.case(self.like)
+        key = case.case_id
+        shown = 0
+        for number in range(times):
+            self.budget.spend(self.checks)
+            shown += self._answer(case, f"{key}#{number + 1}", ()).interesting
+            self.checks += 1
+        return shown / times
+
+    def distrust(self, repeats: int) -> None:
+        """From here on a candidate is dropped only when so many evaluations show nothing."""
+        self.repeats = repeats
+        self.committed = {key: answer for key, answer in self.committed.items() if answer}
 
     def close(self) -> None:
         if self._pool is not None:
@@ -96,7 +113,19 @@ class Gate:
             self.refused += 1
         return key not in self._refused
 
+    def _decide(self, case: Case, key: str, ahead: Iterable[Proposal]) -> Answer:
+        """One evaluation, or for a flaky failure as many as it takes until one shows it."""
+        answer = Answer(False)
+        for number in range(self.repeats):
+            self.budget.spend(self.checks)
+            answer = self._answer(case, f"{key}#{number}" if number else key, () if number else ahead)
+            self.checks += 1
+            if answer.interesting:
+                break
+        return answer
+
     def _answer(self, case: Case, key: str, ahead: Iterable[Proposal]) -> Answer:
+        self.used.append(key)
         known = self.journal.answers.get(key)
         if known is not None:
             return known

@@ -67,9 +67,9 @@ class Journal:
                 self._file.write(_line(case_id, answer))
                 self._file.flush()
 
-    def finish(self, committed: Iterable[str]) -> None:
+    def finish(self, used: Iterable[str]) -> None:
         """Leave only the answers that the search used, in its order: the same bytes for any run."""
-        self._rewrite((case_id, self.answers[case_id]) for case_id in committed)
+        self._rewrite((key, self.answers[key]) for key in used)
 
     def close(self) -> None:
         if self._file is not None:

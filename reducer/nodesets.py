@@ -21,7 +21,7 @@ from reducer.tensors import initializer, type_of
 
 
 def keep_nodes(subject: Subject, keep: Items, *, link: bool = False) -> Subject | None:
-    """The model of the nodes `keep` (indices in the main graph); None where a cut tensor's type is unknown."""
+    """The model of the nodes `keep` (by index); None where the type of a cut tensor is unknown."""
     instead = _links(subject, keep) if link else {}
     kept = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
     return assemble(subject, kept)
@@ -119,6 +119,9 @@ def _model(
     subject: Subject, nodes: list[onnx.NodeProto], edges: _Edges, outputs: list[onnx.ValueInfoProto]
 ) -> Subject:
     old = subject.model
+    if old.ir_version < 4:  # there an initializer is an input as well
+        for name in [name for name in edges.tensors if name not in edges.inputs]:
+            edges.inputs[name] = declaration(edges.tensors[name])
     model = onnx.ModelProto(
         ir_version=old.ir_version,
         producer_name=old.producer_name,
@@ -139,6 +142,11 @@ def _model(
     graph.value_info.extend(_kept_value_info(old.graph, nodes, outputs))
     inputs = {info.name: edges.values[info.name] for info in graph.input if info.name in edges.values}
     return replace(subject, model=model, inputs=inputs)
+
+
+def declaration(tensor: onnx.TensorProto) -> onnx.ValueInfoProto:
+    """The input that an initializer gives its default value."""
+    return onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
 
 
 def _in_order(

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +39,16 @@ class SameSymptom:
             verdict = judge.verdict(case, only=self.only)
             witness = _witness(verdict, judge)
         interesting = verdict.symptom == self.symptom
-        if not interesting and verdict.is_bug:
+        if not interesting and _is_a_find(verdict):
             self.on_other(case, verdict)
         return Answer(interesting, str(verdict.symptom or ""), witness)
+
+
+def _is_a_find(verdict: Verdict) -> bool:
+    """Whether another symptom is worth keeping; what every configuration refuses may be our own doing."""
+    if verdict.outcome is Outcome.EXCEPTION:
+        return any(run.is_ok for run in verdict.runs)
+    return verdict.outcome in (Outcome.CRASH, Outcome.MISMATCH)
 
 
 def _witness(verdict: Verdict, judge: Judge) -> Witness:
@@ -137,10 +144,8 @@ def _exit_code(line: str, timeout: float) -> int | None:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 

@@ -23,7 +23,8 @@ class Reduction:
 
     `checks` counts every evaluation of the predicate on any candidate, the first included and cache hits
     not; `sweep_checks` those after the last accepted change. `is_minimal` is only set when a full round of
-    all `moves` changed nothing.
+    all `moves` changed nothing. `rate` is the share of runs in which the failure shows; below 1 each decision
+    took up to `runs_per_decision` runs.
     """
 
     case: Case
@@ -35,6 +36,8 @@ class Reduction:
     sweep_checks: int
     cached: int
     seconds: float
+    rate: float
+    runs_per_decision: int
     is_minimal: bool
     moves: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -63,6 +66,8 @@ class Reduction:
             "symptom": str(self.verdict.symptom) if self.verdict else "",
             "signature": self.signature.digest if self.signature else "",
             "minimal": self.is_minimal,
+            "failure_rate": self.rate,
+            "runs_per_decision": self.runs_per_decision,
             "moves": list(self.moves),
             "ops": list(self.after.ops),
             "passes": [],

@@ -1,4 +1,4 @@
-"""A subject with other tensors or attributes, and its outputs typed again; what does not type is no candidate."""
+"""A subject with other tensors or attributes, its outputs typed again; what does not type is none."""
 
 from __future__ import annotations
 

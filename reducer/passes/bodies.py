@@ -105,7 +105,7 @@ class _Body:
         return found
 
     def keep(self, keep: Items) -> Subject | None:
-        """The subject with only these nodes in the body; None where nothing can stand in for a removed one."""
+        """The subject with only these nodes in the body; None where nothing can stand in for another."""
         instead = self._instead(keep)
         kept = [rename_reads(self.nodes[index], instead) for index in sorted(keep)]
         made = {name for node in kept for name in node.output if name}
@@ -142,7 +142,7 @@ class _Body:
     def _with_outputs(
         self, kept: list[NodeProto], made: set[str], instead: Mapping[str, str], removed: set[str]
     ) -> list[NodeProto] | None:
-        """Give each output of the body a node that makes it: the one that stands in for it, or an Identity."""
+        """Give each output of the body a node that makes it: its stand-in, or an Identity."""
         nodes = list(kept)
         outputs = [info.name for info in self.graph.output]
         for output in outputs:

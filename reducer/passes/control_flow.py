@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from corpus.onnx_graph import defined_names, free_names, rename
 from reducer.move import Hints, Move, Proposal, Search
 from reducer.nodesets import assemble
 from reducer.order import size
+from reducer.retype import change_model
 from reducer.subject import Subject
 from reducer.tensors import initializer
 
@@ -52,7 +53,9 @@ def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
     return ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
 
 
-def _unfolded(subject: Subject, index: int, unfold_node) -> Subject | None:  # type: ignore[no-untyped-def]
+def _unfolded(
+    subject: Subject, index: int, unfold_node: Callable[[GraphProto], _Made | None]
+) -> Subject | None:
     """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped."""
     made = unfold_node(subject.model.graph)
     if made is None:
@@ -65,7 +68,9 @@ def _unfolded(subject: Subject, index: int, unfold_node) -> Subject | None:  # t
     model.graph.node.extend(live)
     model.graph.initializer.extend(made.tensors)
     whole = replace(subject, model=model)
-    return assemble(whole, list(whole.nodes))
+    found = assemble(whole, list(whole.nodes))
+    # one trip gives other dims than three
+    return found and (change_model(found, lambda model: None) or found)
 
 
 def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: int) -> list[NodeProto]:

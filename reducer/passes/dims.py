@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import TypeAlias
 
 import onnx
@@ -33,7 +32,8 @@ SHAPE_OPERANDS = {
 """By operator, the operands whose elements are dims."""
 
 SHAPE_ATTRIBUTES = frozenset(
-    "kernel_shape group output_shape shape split hidden_size num_heads q_num_heads kv_num_heads".split()
+    ("kernel_shape", "group", "output_shape", "shape", "split", "hidden_size")
+    + ("num_heads", "q_num_heads", "kv_num_heads")
 )
 """Attributes whose integers are dims or count them."""
 
@@ -184,14 +184,14 @@ def _shape_tensors(subject: Subject) -> Mapping[str, None]:
     return found
 
 
-AXES_OPERANDS = frozenset(
-    "Squeeze Pad Tile Upsample ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 "
-    "ReduceLogSum ReduceLogSumExp ReduceSumSquare".split()
-)
+AXES_OPERANDS = frozenset({"Squeeze", "Pad", "Tile", "Upsample"}) | {
+    f"Reduce{name}"
+    for name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+}
 
 
 def apply(subject: Subject, choice: Resize) -> Subject | None:
-    """The subject with its axes cut to their windows, and the sizes carried along; None where it does not fit."""
+    """The subject with its axes cut to their windows, sizes carried along; None where that does not fit."""
     changed = _cut_tensors(subject, choice)
     if choice.only is None:
         for carry in ((True, True), (True, False), (False, True), (False, False)):

@@ -26,7 +26,7 @@ def canonical_names(subject: Subject, hints: Hints) -> Search:
 def _renamed(subject: Subject) -> Subject:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
-    names = dict(_new_names(model.graph))
+    names = _new_names(model.graph)
     graph = model.graph
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         info.name = names[info.name]
@@ -35,11 +35,11 @@ def _renamed(subject: Subject) -> Subject:
     for node in graph.node:
         rename(node, lambda name: names[name])
     for node in walk_nodes(graph):
-        node.name = ""
+        node.ClearField("name")
     for number, inner in enumerate(walk_graphs(graph)):
         inner.name = f"graph{number}" if number else "graph"
-    model.producer_name = model.producer_version = model.domain = ""
-    model.model_version = 0
+    for field in ("producer_name", "producer_version", "domain", "model_version"):
+        model.ClearField(field)
     inputs = {names[name]: value for name, value in subject.inputs.items()}
     facts = replace(
         subject.facts,
@@ -49,36 +49,29 @@ def _renamed(subject: Subject) -> Subject:
     return replace(subject, model=model, inputs=inputs, facts=facts)
 
 
-def _new_names(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+def _new_names(graph: onnx.GraphProto) -> dict[str, str]:
     """Inputs x0…, weights w0…, results y0… if they are outputs and t0… if not, in the order they appear."""
-    seen: set[str] = set()
     outputs = {info.name for info in graph.output}
     counts: dict[str, int] = {}
-
-    def new(name: str, letter: str) -> Iterator[tuple[str, str]]:
-        if name and name not in seen:
-            seen.add(name)
+    names: dict[str, str] = {}
+    for name, letter in _appearances(graph):
+        if name and name not in names:
             letter = "y" if name in outputs and letter == "t" else letter
             counts[letter] = counts.get(letter, -1) + 1
-            yield name, f"{letter}{counts[letter]}"
+            names[name] = f"{letter}{counts[letter]}"
+    return names
 
-    for info in graph.input:
-        yield from new(info.name, "x")
-    for tensor in graph.initializer:
-        yield from new(tensor.name, "w")
-    for sparse in graph.sparse_initializer:
-        yield from new(sparse.values.name, "w")
-    for node in graph.node:
-        for outer in subgraphs(node):
-            for body in walk_graphs(outer):
-                for item in (*body.input, *body.initializer):
-                    yield from new(item.name, "b")
-    for node in walk_nodes(graph):
-        for name in (*node.input, *node.output):
-            yield from new(name, "t")
+
+def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    """Every name with the letter for what it is, in reading order."""
+    yield from ((info.name, "x") for info in graph.input)
+    yield from ((tensor.name, "w") for tensor in graph.initializer)
+    yield from ((sparse.values.name, "w") for sparse in graph.sparse_initializer)
+    bodies = [body for node in graph.node for outer in subgraphs(node) for body in walk_graphs(outer)]
+    yield from ((item.name, "b") for body in bodies for item in (*body.input, *body.initializer))
+    yield from ((name, "t") for node in walk_nodes(graph) for name in (*node.input, *node.output))
     for inner in walk_graphs(graph):
-        for info in (*inner.output, *inner.value_info):
-            yield from new(info.name, "t")
+        yield from ((info.name, "t") for info in (*inner.output, *inner.value_info))
 
 
 MOVES = (Move("canonical names", 900, canonical_names, renames=True),)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
 import onnx
+from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from corpus.onnx_graph import walk_graphs
 from reducer.move import Hints, Move, Search
+from reducer.nodesets import declaration
 from reducer.order import size
 from reducer.subject import Subject
 
@@ -31,7 +33,7 @@ def strip(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _apply(subject: Subject, changes) -> Subject:  # type: ignore[no-untyped-def]
+def _apply(subject: Subject, changes: Iterable[Callable[[onnx.ModelProto], None]]) -> Subject:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     for change in changes:
@@ -61,16 +63,21 @@ def _without_documentation(model: onnx.ModelProto) -> None:
             _clear(node)
 
 
-def _clear(item) -> None:  # type: ignore[no-untyped-def]
+def _clear(item: Message) -> None:
     item.ClearField("doc_string")
     if "metadata_props" in item.DESCRIPTOR.fields_by_name:
         item.ClearField("metadata_props")
 
 
 def _constants_lifted(model: onnx.ModelProto) -> None:
-    """Constant nodes become initializers of their graph."""
-    for graph in walk_graphs(model.graph):
-        _lift(graph)
+    """Constant nodes become initializers; before IR 4 those are inputs, which bodies cannot have."""
+    if model.ir_version >= 4:
+        for graph in walk_graphs(model.graph):
+            _lift(graph)
+        return
+    before = len(model.graph.initializer)
+    _lift(model.graph)
+    model.graph.input.extend(declaration(tensor) for tensor in model.graph.initializer[before:])
 
 
 def _lift(graph: GraphProto) -> None:
@@ -116,9 +123,10 @@ def _tensors(attribute: AttributeProto, name: str) -> Iterator[TensorProto]:
     elif attribute.name == "value_ints":
         yield make(name, TensorProto.INT64, (len(attribute.ints),), attribute.ints)
     elif attribute.name == "value_string":
-        yield make(name, TensorProto.STRING, (), [attribute.s])
+        yield TensorProto(name=name, data_type=TensorProto.STRING, string_data=[attribute.s])
     elif attribute.name == "value_strings":
-        yield make(name, TensorProto.STRING, (len(attribute.strings),), attribute.strings)
+        dims = (len(attribute.strings),)
+        yield TensorProto(name=name, data_type=TensorProto.STRING, dims=dims, string_data=attribute.strings)
 
 
 MOVES = (Move("strip annotations, documentation and Constant nodes", 100, strip),)
