@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from generators.types import BOOL, DType, Range, extent, is_float
+from generators.types import ANYTHING, BOOL, DType, Range, extent, is_float
 
 
 def hull(ranges: Iterable[Range]) -> Range:
@@ -39,8 +39,10 @@ def mul(a: Range, b: Range) -> Range:
 
 
 def div(a: Range, b: Range) -> Range:
-    """Needs a divisor that is known to be away from zero."""
+    """Anything, where the divisor is not known to be away from zero."""
     floor = b.magnitude_floor
+    if not floor:
+        return ANYTHING
     if b.low > 0 or b.high < 0:
         corners = (a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high)
         return Range(min(corners), max(corners))

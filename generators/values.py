@@ -21,8 +21,17 @@ _FLOAT_RANGES = (
     Range(-10, 10),
 )
 _FLOAT_STEPS = (0.0, 0.0, 0.25, 1.0)
-_SIGNED_RANGES = (Range(-4, 4), Range(-10, 10), Range(1, 5), Range(-1, 1), Range(-120, 120))
-_UNSIGNED_RANGES = (Range(0, 4), Range(0, 10), Range(1, 5), Range(0, 250))
+_SIGNED_RANGES = (
+    Range(-4, 4),
+    Range(-10, 10),
+    Range(1, 5),
+    Range(1, 100),
+    Range(-9, -1),
+    Range(-1, 1),
+    Range(-120, 120),
+)
+_UNSIGNED_RANGES = (Range(0, 4), Range(0, 10), Range(1, 5), Range(1, 100), Range(0, 250))
+_SPLAT_RATE = 0.25
 _SPLATS = (0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, 6.0)
 
 
@@ -57,7 +66,7 @@ def draw(
         fitting = [value for value in hazards(dtype) if Range(value, value, abs(value)).is_within(bounds)]
         if fitting:
             return _draw_among(draws, dtype, shape, fitting)
-    if draws.chance(0.15):
+    if draws.chance(_SPLAT_RATE):
         fitting = [value for value in _SPLATS if _fits(dtype, value, bounds)]
         if fitting:
             return _draw_among(draws, dtype, shape, [draws.pick(fitting)])
