@@ -24,6 +24,7 @@ from oracles.scratch import Scratch
 
 LIMITS = Limits()
 WAIT_STEPS = ((0, 2.0),)
+MALFORMED = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
 HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
 
 
@@ -96,8 +97,13 @@ class Sandbox:
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one."""
         runs: list[Run] = []
-        while len(runs) < len(job.configs):
-            runs += self._run_some(job, len(runs), fresh=fresh)
+        try:
+            while len(runs) < len(job.configs):
+                runs += self._run_some(job, len(runs), fresh=fresh)
+        except BaseException:
+            # An interruption in mid-conversation: what the processes would say next is of this job.
+            self._forget_zygote()
+            raise
         return tuple(runs)
 
     def ask(self, question: str, *arguments: Any) -> Any:
@@ -146,14 +152,14 @@ class Sandbox:
         waited = False
         try:
             self._send(target, job, start)
-            for config in job.configs[start:]:
-                runs.append(self._receive(target, config, runs))
+            for index in range(start, len(job.configs)):
+                runs.append(self._receive(target, job.configs[index], index, runs))
         except TimeoutError:
             waited = True
         except (EOFError, ConnectionError):
             pass
-        except (worker.Garbled, KeyError, ValueError, TypeError, IndexError) as error:
-            garbled = f"{type(error).__name__}: {error}"
+        except worker.Garbled as error:
+            garbled = str(error)
         if start + len(runs) < len(job.configs):
             runs.append(self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled))
         else:
@@ -177,10 +183,15 @@ class Sandbox:
         target.channel.settimeout(self.limits.wall_seconds)
         worker.send(target.channel, header, buffers)
 
-    def _receive(self, target: Worker, config: Config, earlier: Sequence[Run]) -> Run:
+    def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
-        target.cpu_seconds = header["total"]
-        return decode_run(config, header, body, earlier)
+        if (header.get("test"), header.get("config")) != (target.tests, index):
+            raise worker.Garbled("it answers another request")
+        try:
+            target.cpu_seconds = float(header["total"])
+            return decode_run(config, header, body, earlier)
+        except MALFORMED as error:
+            raise worker.Garbled(f"{type(error).__name__}: {error}") from error
 
     def _bury(self, target: Worker, config: Config, *, waited: bool, garbled: str) -> Run:
         """End the worker, whatever state it is in, and read what it left."""

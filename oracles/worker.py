@@ -100,7 +100,7 @@ def receive(channel: socket.socket, limit: int = 1 << 62) -> tuple[dict[str, Any
         raise Garbled("not a message of the worker protocol")
     try:
         header = json.loads(bytes(_exactly(channel, length)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Garbled(str(error)) from error
     if not isinstance(header, dict):
         raise Garbled("the header is not an object")
@@ -334,7 +334,11 @@ def run_configs(
         buffers: list[Any] = []
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
         header.update(
-            config=index, phase=PHASES[marker.phase], cpu=marker.cpu_seconds(), total=time.process_time()
+            test=request["test"],
+            config=index,
+            phase=PHASES[marker.phase],
+            cpu=marker.cpu_seconds(),
+            total=time.process_time(),
         )
         if request["log"]:
             header["log"] = contents(2)

@@ -176,6 +176,44 @@ def test_a_worker_that_writes_garbage_has_crashed(sandbox: Sandbox) -> None:
     assert do(sandbox, "echo").is_ok
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "[]",
+        "{}",
+        '{"test":7,"config":0,"total":0,"outputs":[],"status":"ok","phase":"execute","cpu":0}',
+        "[" * 100_000,
+        '{"test":1,"config":0,"total":"x"}',
+        '{"test":1,"config":0,"total":0,"outputs":[],"status":"fine","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[["y",["object",[1],8]]],"status":"ok","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[["y",["int8",[99],0]]],"status":"ok","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[["y",["int8",[1],-1]]],"status":"ok","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[["y","="]],"status":"ok","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[["y",["int8",[1e999],0]]],"status":"ok","phase":"execute","cpu":0}',
+        '{"test":1,"config":0,"total":0,"outputs":[],"status":"ok","phase":"execute","cpu":0,"log":7}',
+    ],
+)
+def test_a_reply_that_cannot_be_understood_is_a_crash(sandbox: Sandbox, header: str) -> None:
+    run = do(sandbox, f"reply {header}", fresh=True)
+
+    assert run.status is Status.CRASH
+    assert "no reply" in run.message
+
+
+def test_after_an_interruption_the_next_job_gets_its_own_answer(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "_receive", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            do(sandbox, "echo", np.zeros(3))
+
+    assert np.asarray(echo(sandbox, np.ones(2))).tolist() == [1, 1]
+
+
 def test_a_sleeper_meets_the_wall_limit(sandbox: Sandbox) -> None:
     started = time.monotonic()
 

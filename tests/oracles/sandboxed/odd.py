@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -61,6 +62,16 @@ def garble(argument: str, inputs: Any) -> None:
             continue
 
 
+def reply(argument: str, inputs: Any) -> None:
+    """Send a well-framed message of another content."""
+    for descriptor in range(3, 100):
+        try:
+            channel = socket.socket(fileno=os.dup(descriptor))
+        except OSError:
+            continue
+        channel.sendall(struct.pack("<4sIQ", b"CRX1", len(argument), 0) + argument.encode())
+
+
 def allocate(argument: str, inputs: Any) -> int:
     return len(bytearray(int(argument)))
 
@@ -95,6 +106,7 @@ def read(argument: str, inputs: Any) -> Any:
 ACTIONS = {
     "echo": lambda argument, inputs: inputs.get("x"),
     "garble": garble,
+    "reply": reply,
     "allocate": allocate,
     "talk": talk,
     "throw": throw,
