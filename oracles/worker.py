@@ -423,11 +423,8 @@ def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Na
         os.dup2(descriptors[source], place)
     for descriptor in (*descriptors[1:], options.held):
         os.close(descriptor)
-    memory = options.memory + data_size()
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (options.data, options.data))
     resource.setrlimit(resource.RLIMIT_FSIZE, (options.memory, options.memory))
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")
     serve(channel, backend, options.work, options.cpu)
 
 
@@ -516,6 +513,9 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     facts["version"] = backend.load()
     facts["crash_handler"] = watch_signals(options.handler)
     must_be_forkable()
+    options.data = options.memory + data_size()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")
     gc.collect()
     gc.freeze()
     return backend, facts
