@@ -205,8 +205,8 @@ def test_the_script_saves_the_model_that_it_builds(tmp_path):
     assert normal_form(saved) == normal_form(parse(case.program))
 
 
-PASSED_THROUGH = [code for code in DTYPES if code not in (14, 15) and code < 25]
-"""Types that onnxruntime's Identity takes: no complex numbers."""
+PASSED_THROUGH = [code for code in DTYPES if code not in (14, 15) and code < 23]
+"""Types that onnxruntime passes through: no complex numbers, no float4."""
 
 
 def identity_case(code: int) -> Case:
@@ -214,7 +214,12 @@ def identity_case(code: int) -> Case:
         array = np.array(["a", "", "ö"])
     else:
         array = np.array([0, 1, 1, 0, 1]).astype(DTYPES[code])
-    made = model([("Identity", ["x"], ["y"])], {"x": (code, [None])}, {"y": (code, [None])}, opset=21)
+    nodes = [("Identity", ["x"], ["y"])]
+    constants = {}
+    if code in (TensorProto.INT4, TensorProto.UINT4):
+        nodes = [("DequantizeLinear", ["x", "one"], ["f"]), ("QuantizeLinear", ["f", "one", "zero"], ["y"])]
+        constants = {"one": np.float32(1), "zero": np.array(0, DTYPES[code])}
+    made = model(nodes, {"x": (code, [None])}, {"y": (code, [None])}, constants, opset=21)
     made.ir_version = 10
     return Case("onnx", made.SerializeToString(), {"x": array}, ORT)
 
@@ -222,13 +227,8 @@ def identity_case(code: int) -> Case:
 @pytest.mark.parametrize("code", PASSED_THROUGH, ids=dtype_name)
 def test_inputs_and_outputs_of_every_type_pass_through_a_script(code, tmp_path):
     case = identity_case(code)
-    with Judge(ORT) as judge:
-        (run,) = judge.runs(case, judge.configs[:1])
     done = run_script(write_script(case, claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
-    if run.is_ok:
-        assert "give the same" in done.stdout, done.stdout
-    else:
-        assert "exception" in done.stdout, done.stdout
+    assert "give the same" in done.stdout, done.stdout
 
 
 def test_small_floats_are_compared_as_numbers():

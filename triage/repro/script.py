@@ -153,7 +153,7 @@ def _configs(expectation: Expectation) -> dict[str, Any]:
         "levels": {config.label: LEVELS[str(config.get("level"))] for config in expectation.configs},
         "providers": list(first.get("providers") or ("CPUExecutionProvider",)),  # type: ignore[arg-type]
         "threads": first.get("threads") or 1,
-        "disabled": list(first.get("disabled") or ()),  # type: ignore[arg-type]
+        "disabled": list(first.get("disabled_optimizers") or ()),  # type: ignore[arg-type]
     }
 
 

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oracles.judge import Judge
+from tests.triage.failing import ORT, clip_exception, division_crash
+from tests.triage.test_cli import command, crux, environment
+from triage.failures import NEW, REDUCED, list_failures, record_failure
+from triage.health import examine
+from triage.selection import MOST_PRESUMED, Selection
+from triage.store import Store
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge(ORT) as made:
+        if not made.verdict(division_crash()).is_bug:
+            pytest.skip("the installed onnxruntime does not show the bug")
+        yield made
+
+
+def plant(folder: Path, judge: Judge, extras=range(1, 6)) -> None:
+    """A database with failures that wait for reduction: one bug often, another once."""
+    with Store(folder / "crux.db") as store:
+        for extra in extras:
+            case = division_crash(extra_nodes=extra)
+            record_failure(store, case, judge.verdict(case))
+        record_failure(store, clip_exception(), judge.verdict(clip_exception()))
+
+
+def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(judge, tmp_path):
+    plant(tmp_path, judge)
+    with Store(tmp_path / "crux.db") as store:
+        assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
+
+
+def test_failures_of_another_target_are_not_chosen(judge, tmp_path):
+    plant(tmp_path, judge)
+    with Store(tmp_path / "crux.db") as store:
+        assert Selection(store, "ort@threads=2").next() is None
+
+
+@pytest.mark.slow
+def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path):
+    plant(tmp_path, judge)
+    done = crux(tmp_path, "hunt", "--minutes", "0.6", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {"tests", "valid", "failures", "clusters", "seconds", "tests_per_second", "bugs"} == set(document)
+    assert document["seconds"] < 60
+    crash = next(bug for bug in document["bugs"] if bug["title"].startswith("Div: SIGFPE"))
+    assert (crash["nodes_after"], crash["ready"]) == (1, True)
+    script = subprocess.run(
+        [sys.executable, f"{crash['folder']}/repro.py"], cwd=tmp_path, capture_output=True
+    )
+    assert script.returncode == 1
+    with Store(tmp_path / "crux.db") as store:
+        crashes = [
+            each for each in list_failures(store) if each.outcome == "crash" and "Div" not in each.title
+        ]
+        reduced = [each for each in crashes if each.status == REDUCED]
+        assert 1 <= len(reduced) <= 2 * MOST_PRESUMED
+        assert any(each.status == NEW for each in crashes)
+
+
+@pytest.mark.slow
+def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(judge, tmp_path):
+    plant(tmp_path, judge)
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            command("hunt", "--minutes", "5"), cwd=tmp_path, env=environment(tmp_path), stderr=stderr
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and b"reducing" not in log.read_bytes():
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    with Store(tmp_path / "crux.db") as store:
+        assert examine(store)["sound"]
+        assert len(list_failures(store)) >= 6
+    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    assert any(bug["title"].startswith("Div: SIGFPE") for bug in json.loads(done.stdout)["bugs"])
+
+
+@pytest.mark.slow
+def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_path):
+    plant(tmp_path, judge, extras=[1])
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            command("hunt", "--minutes", "5", "--json"),
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and b"repro.py shows the bug" not in log.read_bytes():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert len(json.loads(text)["bugs"]) >= 1

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import socket
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats.onnx import parse
+from oracles.compare import Tolerance
+from oracles.judge import Judge
+from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.verdict import Outcome, Symptom, Verdict
+from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from triage import issue
+from triage.expectation import expect
+from triage.history import History
+from triage.listing import describe_value, list_model, mermaid
+from triage.privacy import private_words_in, scrub
+from triage.rendering import as_cell, as_code, as_comment, as_fence
+from triage.report import write_report
+
+FILES = [
+    "SHA256SUMS",
+    "env.json",
+    "inputs.npz",
+    "issue.md",
+    "model.onnx",
+    "repro.py",
+    "signature.json",
+    "trace.txt",
+]
+REDUCED = History(
+    reduction={"nodes_before": 40, "nodes_after": 1, "checks": 12, "minimal": True}, cluster="C0001"
+)
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge(ORT) as made:
+        if not made.verdict(division_crash()).is_bug:
+            pytest.skip("the installed onnxruntime does not show the bug")
+        yield made
+
+
+def with_remarks(case: Case) -> Case:
+    """The case as an exporter would leave it: paths, names and times in all free text."""
+    made = parse(case.program)
+    remark = f"{Path.home()}/secret.py, {getpass.getuser()}@{socket.gethostname()}"
+    made.doc_string = made.graph.doc_string = made.graph.node[0].doc_string = remark
+    made.producer_name = "an exporter"
+    made.graph.node[0].metadata_props.add(key="stack", value=remark)
+    return replace(case, program=made.SerializeToString(), origin=remark)
+
+
+@pytest.fixture(scope="module")
+def crash_report(judge, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports") / "C0001"
+    return write_report(with_remarks(division_crash()), judge, folder, REDUCED)
+
+
+def test_a_report_is_ready_when_its_script_showed_the_bug_every_time(crash_report):
+    assert crash_report.ready
+    assert crash_report.checks[0].text == "`repro.py` showed the bug in 3 of 3 fresh processes"
+
+
+def test_a_report_has_its_files_and_their_sums(crash_report):
+    assert sorted(path.name for path in crash_report.folder.iterdir()) == FILES
+    for line in (crash_report.folder / "SHA256SUMS").read_text().splitlines():
+        digest, name = line.split("  ")
+        assert hashlib.sha256((crash_report.folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_zip_holds_the_folder(crash_report):
+    with zipfile.ZipFile(crash_report.archive) as archive:
+        for name in FILES:
+            assert archive.read(f"C0001/{name}") == (crash_report.folder / name).read_bytes()
+
+
+def test_the_same_report_again_is_the_same_bytes(crash_report, judge, tmp_path):
+    again = write_report(with_remarks(division_crash()), judge, tmp_path / "C0001", REDUCED)
+    assert again.archive.read_bytes() == crash_report.archive.read_bytes()
+
+
+def test_no_file_names_a_person_or_a_machine(crash_report):
+    secrets = [str(Path.home()), socket.gethostname(), "secret.py", "an exporter"]
+    for path in crash_report.folder.iterdir():
+        content = path.read_bytes()
+        assert private_words_in(content) == []
+        assert [word for word in secrets if word.encode() in content] == []
+
+
+def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
+    text = (crash_report.folder / "issue.md").read_text()
+    for heading in ("Describe the issue", "To reproduce", "Environment", "How it was found"):
+        assert f"### {heading}" in text
+    assert text.startswith("# Div: SIGFPE")
+    assert "y: int64[4] = Div(a, b)" in text.replace("t0", "y")
+    assert "[[" not in text.splitlines()[0]
+    assert "- [x] no reduction step makes the model smaller (1-minimal)" in text
+    assert "40 nodes and was reduced to 1 in 12 checks" in text
+    assert all(f"| `{level}` |" in text for level in ("none", "basic", "extended", "all"))
+    assert "oracles/worker.py" not in text
+
+
+def test_the_signature_and_the_environment_are_data(crash_report):
+    environment = json.loads((crash_report.folder / "env.json").read_text())
+    assert environment["packages"]["onnxruntime"]
+    named = json.loads((crash_report.folder / "signature.json").read_text())
+    assert named["digest"] == crash_report.signature
+
+
+def test_a_case_without_a_bug_is_not_reported(judge, tmp_path):
+    with pytest.raises(UserError, match="shows no bug"):
+        write_report(healthy(), judge, tmp_path / "it", History())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_report_is_not_replaced(judge, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="not a report"):
+        write_report(division_crash(), judge, tmp_path / "mine", History())
+
+
+def test_a_target_without_scripts_is_the_users_mistake(tmp_path):
+    with Judge(replace(ORT, backend="reference")) as judge, pytest.raises(UserError, match="repro"):
+        write_report(healthy(), judge, tmp_path / "it", History())
+
+
+NONE, ALL = Config("none", (("level", "none"),)), Config("all", (("level", "all"),))
+
+
+def mismatch() -> Verdict:
+    fine = Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([1, 2, 3])})
+    wrong = Run(ALL, Status.OK, Phase.EXECUTE, {"y": np.float32([1, 9, 3])})
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "value", "optimised")
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, "wrong value of y", symptom, (fine, wrong))
+
+
+def test_wrong_values_are_shown_side_by_side():
+    expectation = expect(mismatch(), Tolerance())
+    (row,) = issue.value_rows(expectation, Tolerance())
+    assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
+    assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
+
+
+def test_the_reference_is_only_named_when_it_was_asked():
+    assert "reference evaluator agrees" in issue.expected(
+        expect(mismatch(), Tolerance()), mismatch(), Tolerance()
+    )
+    presumed = replace(mismatch(), notes=("wrong side presumed: the reference does not run it",))
+    assert "reference" not in issue.expected(expect(presumed, Tolerance()), presumed, Tolerance())
+
+
+def test_native_frames_stand_in_the_trace():
+    frames = (Frame("lib.so", 0x1234, "Kernel::Compute"), Frame("lib.so", 0x99))
+    crashed = Run(
+        ALL, Status.CRASH, Phase.EXECUTE, signal=11, frames=frames, trace="Fatal Python error: x\n\n"
+    )
+    verdict = Verdict(
+        Outcome.CRASH, Phase.EXECUTE, "crash", None, (Run(NONE, Status.OK, Phase.EXECUTE), crashed)
+    )
+    text = issue.trace_text(expect(verdict, Tolerance()), [])
+    assert "#0  lib.so+0x1234 Kernel::Compute" in text
+    assert "Fatal Python error" not in text
+    assert "SIGSEGV" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"{Path.home()}/models/a.onnx", "~/models/a.onnx"),
+        ("/home/somebody/x.py", "~/x.py"),
+        ("at 0x7f00deadbeef now", "at 0x… now"),
+        ("2026-11-20 21:16:06.123 [E:onnxruntime]", "<time> [E:onnxruntime]"),
+        ("node 17 of root", "node 17 of root"),
+    ],
+)
+def test_what_is_private_or_changes_each_time_is_taken_out(text, kept):
+    assert scrub(text) == kept
+
+
+def test_foreign_text_cannot_leave_its_place():
+    assert as_fence("```\n# heading\n```") == "````\n```\n# heading\n```\n````"
+    assert as_code("a`b``c") == "```a`b``c```"
+    assert as_cell("a|b\n<script>`") == "a\\|b &lt;script>'"
+    assert as_comment("a\nimport os\r\x0b\u2028b") == "a import os   b"
+
+
+def test_a_picture_quotes_its_labels():
+    made = model([("Relu", ['x"];click'], ["y"])], {'x"];click': (1, [2])}, {"y": (1, [2])})
+    assert "x#quot;];click" in mermaid(made)
+    assert "i0 --> n0" in mermaid(made)
+
+
+def test_a_listing_has_the_types_that_were_not_declared():
+    made = model([("Relu", ["x"], ["t"]), ("Neg", ["t"], ["y"])], {"x": (1, [2])}, {"y": (1, [2])})
+    assert "t: float32[2] = Relu(x)" in list_model(made)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float32([[0.1, 2]]), "float32[1,2] = [[0.1, 2.0]]"),
+        (np.array(["a"]), "string[1] = ['a']"),
+        (np.zeros(100, np.int8), "int8[100] = all 0"),
+        (np.zeros((0, 3)), "float64[0,3] = []"),
+        (np.array(3), "int64[] = 3"),
+        ([np.float32([1])], "sequence of 1: float32[1] = [1.0]"),
+        (None, "absent"),
+    ],
+)
+def test_values_are_described_in_a_line(value, text):
+    assert describe_value(value) == text
+
+
+def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(judge, tmp_path):
+    if not judge.verdict(clip_exception()).is_bug:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    report = write_report(clip_exception(), judge, tmp_path / "it", History())
+    text = (report.folder / "issue.md").read_text()
+    assert "at optimisation level `none` the same model runs" in text
+    assert "- [ ] the model is as small as it can be (it was not reduced)" in text
