@@ -11,7 +11,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from corpus.onnx_server import CHECK, INFER, OK, STRICT
+from corpus.onnx_server import CHECK, DIED, INFER, OK, STRICT
 
 _SERVER = Path(__file__).with_name("onnx_server.py")
 _SECONDS = 20.0
@@ -35,13 +35,16 @@ class _Client:
             try:
                 connection.sendall(what + len(model).to_bytes(8, "little") + model)
                 head = _receive(connection, 9)
-                return head[:1] == OK, _receive(connection, int.from_bytes(head[1:], "little"))
+                body = _receive(connection, int.from_bytes(head[1:], "little"))
             except OSError as error:
                 self.close()
                 raise OnnxDied(f"onnx's own checker or inference died: {error}") from error
             except BaseException:
                 self.close()  # interrupted: an answer left in the socket would be taken for the next one
                 raise
+        if head[:1] == DIED:
+            raise OnnxDied("onnx's own checker or inference crashed")
+        return head[:1] == OK, body
 
     def close(self) -> None:
         server, self._server = self._server, None

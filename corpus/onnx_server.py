@@ -2,24 +2,43 @@
 
 Started as a script with a socket as its standard input. A request is a byte for what to do, eight for the
 length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
-It ends with its input. A capital letter asks for inference without data propagation.
+It ends with its input. A capital letter asks for inference without data propagation. The requests are
+served by a fork of the process that has imported onnx: when onnx dies, `DIED` is the answer and the next
+fork serves, some milliseconds later.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 
 INFER, CHECK, STRICT = b"i", b"c", b"s"
-OK, FAILED = b"+", b"-"
+OK, FAILED, DIED = b"+", b"-", b"!"
 _MEMORY = 1 << 30
 
 
 def main() -> None:
     """Serve until the other end closes."""
+    import onnx.checker
+    import onnx.shape_inference
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
-    with socket.socket(fileno=0) as connection, connection.makefile("rwb") as stream:
+    with socket.socket(fileno=0) as connection:
+        while True:
+            child = os.fork()
+            if not child:
+                serve(connection)
+                os._exit(0)
+            if os.waitpid(child, 0)[1] == 0:
+                return
+            connection.sendall(DIED + bytes(8))
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer until the other end closes, or until onnx dies."""
+    with connection.makefile("rwb") as stream:
         while what := stream.read(1):
             kind, body = answer(what, stream.read(int.from_bytes(stream.read(8), "little")))
             stream.write(kind + len(body).to_bytes(8, "little") + body)

@@ -50,9 +50,15 @@ def change_model(
     model.CopyFrom(subject.model)
     edit(model)
     retype_outputs(model)
-    if subject.is_sound and checker_complaint(model) is not None:
+    if _has_negative_dims(model) or (subject.is_sound and checker_complaint(model) is not None):
         return None
     return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
+
+
+def _has_negative_dims(model: onnx.ModelProto) -> bool:
+    """Inference gives an output such dims where a window is larger than what it slides over."""
+    shapes = (info.type.tensor_type.shape for info in model.graph.output)
+    return any(dim.dim_value < 0 for shape in shapes for dim in shape.dim)
 
 
 def retype_outputs(model: onnx.ModelProto) -> None:

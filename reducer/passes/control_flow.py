@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, NodeProto, helper, inliner
 
 from corpus.onnx_graph import defined_names, free_names, rename
+from corpus.values import Value
 from reducer.move import Hints, Move, Proposal, Search
 from reducer.nodesets import assemble
 from reducer.order import size
@@ -43,7 +44,8 @@ def _unfoldings(subject: Subject, index: int) -> Iterator[Proposal]:
     elif node.op_type == "Loop" and "body" in graphs:
         yield partial(_unfolded, subject, index, _Trip(node, graphs["body"]).loop)
     elif node.op_type == "Scan" and "body" in graphs:
-        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"]).scan)
+        values = {**subject.facts.values, **subject.inputs}
+        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"], values).scan)
 
 
 def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
@@ -67,10 +69,12 @@ def _unfolded(
     del model.graph.node[:]
     model.graph.node.extend(live)
     model.graph.initializer.extend(made.tensors)
-    whole = replace(subject, model=model)
-    found = assemble(whole, list(whole.nodes))
-    # one trip gives other dims than three
-    return found and (change_model(found, lambda model: None) or found)
+    facts = replace(subject.facts, values={**subject.facts.values, **made.slices})
+    whole = replace(subject, model=model, facts=facts)
+    found = assemble(whole, [node for node in live if made.slices.keys().isdisjoint(node.output)])
+    if found is None or not made.is_stacked:
+        return found
+    return change_model(found, lambda model: None) or found  # one trip stacks fewer slices
 
 
 def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: int) -> list[NodeProto]:
@@ -89,8 +93,12 @@ def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: 
 
 @dataclass
 class _Made:
+    """The nodes and tensors of one run of a body; `slices` are results whose nodes can be cut."""
+
     nodes: list[NodeProto] = field(default_factory=list)
     tensors: list[onnx.TensorProto] = field(default_factory=list)
+    slices: dict[str, Value] = field(default_factory=dict)
+    is_stacked: bool = False
 
 
 @dataclass
@@ -99,6 +107,7 @@ class _Trip:
 
     node: NodeProto
     body: GraphProto
+    values: Mapping[str, Value] = field(default_factory=dict)
 
     def branch(self, outer: GraphProto) -> _Made | None:
         return self._write_out(outer, {}, _Made(), list(self.node.output))
@@ -134,6 +143,9 @@ class _Trip:
         wiring = dict(zip(names[:states], self.node.input[:states], strict=True))
         for name, source, axis in zip(names[states:], self.node.input[states:], axes, strict=True):
             wiring[name] = self._fresh(outer, name)
+            value = self.values.get(source)
+            if isinstance(value, np.ndarray) and value.shape[axis]:
+                made.slices[wiring[name]] = value.take(0, axis)
             made.nodes.append(helper.make_node("Gather", [source, zero], [wiring[name]], axis=axis))
         out_axes = list(attributes.get("scan_output_axes", [0] * (len(self.body.output) - states)))
         stacked = dict(zip(range(states, len(self.body.output)), out_axes, strict=True))
@@ -182,6 +194,7 @@ class _Trip:
             if not result or inner == result:
                 continue
             if position in stacked:
+                made.is_stacked = True
                 axes = self._fresh(outer, f"axes{position}")
                 made.tensors.append(initializer(axes, np.array([stacked[position]], np.int64)))
                 made.nodes.append(helper.make_node("Unsqueeze", [inner, axes], [result]))

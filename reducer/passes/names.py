@@ -9,16 +9,14 @@ import onnx
 
 from corpus.onnx_graph import rename, subgraphs, walk_graphs, walk_nodes
 from reducer.move import Hints, Move, Search
+from reducer.order import size
 from reducer.subject import Subject
 
 
 def canonical_names(subject: Subject, hints: Hints) -> Search:
     """All at once: a name that matters is rare, and then the author's names stay."""
     renamed = _renamed(subject)
-    same = renamed.model.SerializeToString(deterministic=True) == subject.model.SerializeToString(
-        deterministic=True
-    )
-    if not same and (yield lambda: renamed):
+    if size(renamed) < size(subject) and (yield lambda: renamed):
         return renamed
     return subject
 
