@@ -32,7 +32,9 @@ class Scratch:
         self._laid_out: tuple[ExternalFile, ...] = ()
 
     def close(self) -> None:
-        os.close(self.lock)
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def clear_work(self) -> None:

@@ -293,6 +293,10 @@ def test_the_thread_counts_are_set_before_anything_is_imported(sandbox: Sandbox)
     assert [found[name] for name in (*names, "TORCHINDUCTOR_COMPILE_THREADS")] == ["1"] * 5
 
 
+def test_a_worker_has_one_thread_and_leaves_no_core_file(sandbox: Sandbox) -> None:
+    assert (sandbox.ask("threads"), sandbox.ask("core_limit")) == (1, 0)
+
+
 def test_sandboxes_work_side_by_side_in_threads() -> None:
     found: dict[int, bool] = {}
 
@@ -438,6 +442,7 @@ def test_closing_is_quick_and_leaves_nothing() -> None:
     folder = Path(own.ask("environment")["TMPDIR"]).parent
     assert folder.is_dir()
     started = time.monotonic()
+    own.close()
     own.close()
 
     assert time.monotonic() - started < 1

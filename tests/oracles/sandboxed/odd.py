@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import socket
 import struct
 import sys
-import threading
 import time
 from typing import Any
 
@@ -21,7 +21,11 @@ def pid() -> int:
 
 
 def threads() -> int:
-    return threading.active_count()
+    return len(os.listdir("/proc/self/task"))
+
+
+def core_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_CORE)[1]
 
 
 def environment() -> dict[str, str]:
