@@ -142,13 +142,15 @@ class Noise:
 
     @cached_property
     def _types(self) -> dict[str, onnx.TypeProto.Tensor]:
-        """Types of all values: inferred, and for the main graph those that were seen."""
+        """Types of all values: inferred, and where that falls short, those that were seen."""
         types = tensor_types(self._model, self._job.inputs)
+        made = {name for node in self._model.graph.node for name in node.output if name}
+        if made <= types.keys():
+            return types
         for name, value in self._recorded.items():
-            if name not in types and isinstance(value, np.ndarray) and value.dtype.kind != "O":
-                types[name] = onnx.helper.make_tensor_type_proto(
-                    element_type(value.dtype), value.shape
-                ).tensor_type
+            if name not in types and isinstance(value, np.ndarray):
+                seen = onnx.helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
+                types[name] = seen.tensor_type
         return types
 
     @cached_property

@@ -1,0 +1,214 @@
+"""Verdicts on small models in the real onnxruntime: what is called a bug, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.run import Phase
+from oracles.verdict import Outcome
+
+F = np.float32
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Target("ort")) as judge:
+        yield judge
+
+
+def case(graph: str, *, opset: int = 17, microsoft: bool = False, **inputs: Any) -> Case:
+    domains = f'"" : {opset}' + (', "com.microsoft" : 1' if microsoft else "")
+    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]> {graph}")
+    return Case("onnx", model.SerializeToString(), inputs)
+
+
+def without_output_types(original: Case) -> Case:
+    model = onnx.load_model_from_string(original.program)
+    names = [value.name for value in model.graph.output]
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    return Case("onnx", model.SerializeToString(), original.inputs)
+
+
+RELU_CLIP = case(
+    "g (double[3] x) => (double[3] y) <double low = {0.0}, double high = {6.0}>"
+    " { r = Relu(x) y = Clip(r, low, high) }",
+    x=np.array([-1.0, 2.0, 9.0]),
+)
+DIV_MUL = case(
+    "g (int32[3] x, int32[3] z) => (int32[3] y) <int32 one = {1}> { q = Div(one, x) y = Mul(q, z) }",
+    x=np.array([2, 3, 4], np.int32),
+    z=np.array([10, 20, 30], np.int32),
+)
+DIV_MIN = case(
+    "g (int64[1] x, int64[1] z) => (int64[1] y) { y = Div(x, z) }",
+    x=np.array([np.iinfo(np.int64).min]),
+    z=np.array([-1]),
+)
+PAD_POOL = case(
+    "g (float[1,1,4,4] x) => (float[1,1,5,5] y) <int64[8] pads = {0,0,1,1,0,0,1,1}>"
+    " { p = Pad(x, pads) y = MaxPool<kernel_shape = [2, 2]>(p) }",
+    x=np.full((1, 1, 4, 4), -1, F),
+)
+
+
+def test_a_clean_case_passes_with_all_its_runs(judge: Judge) -> None:
+    verdict = judge.verdict(case("g (float[2] x) => (float[2] y) { y = Exp(x) }", x=np.ones(2, F)))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.symptom is None
+    assert verdict.notes == ()
+    assert [run.is_ok for run in verdict.runs] == [True] * len(verdict.runs)
+
+
+def test_a_crash_is_a_crash_of_the_baseline(judge: Judge) -> None:
+    verdict = judge.verdict(DIV_MIN)
+    assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
+    assert verdict.symptom is not None
+    assert verdict.symptom.kind == "SIGFPE"
+
+
+def test_an_optimiser_that_throws_is_an_exception_with_its_site(judge: Judge) -> None:
+    verdict = judge.verdict(RELU_CLIP)
+    assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.OPTIMISE)
+    assert verdict.symptom is not None
+    assert verdict.symptom.site == "relu_clip_fusion.cc FuseReluClip::Apply"
+    assert verdict.symptom.side == "optimised"
+    assert [run.is_ok for run in verdict.runs] == [True, False]
+
+
+@pytest.mark.parametrize("wrong", [DIV_MUL, PAD_POOL], ids=["integers", "floats"])
+def test_a_rewrite_that_changes_values_is_a_mismatch_of_the_optimised(judge: Judge, wrong: Case) -> None:
+    verdict = judge.verdict(wrong)
+    assert verdict.outcome is Outcome.MISMATCH
+    assert verdict.symptom is not None
+    assert (verdict.symptom.kind, verdict.symptom.site) == ("value", "optimised")
+
+
+def test_one_level_alone_can_be_asked_for(judge: Judge) -> None:
+    basic = next(config for config in judge.configs if config.label == "basic")
+    verdict = judge.verdict(DIV_MUL, only=basic)
+    assert [run.config for run in verdict.runs] == [judge.configs[0], basic]
+
+
+def test_missing_output_types_are_mended_and_change_no_symptom(judge: Judge) -> None:
+    typed, untyped = judge.verdict(RELU_CLIP), judge.verdict(without_output_types(RELU_CLIP))
+    assert untyped.symptom == typed.symptom
+    assert any("typed by inference" in note for note in untyped.notes)
+
+
+def test_names_shapes_and_numbers_change_no_symptom(judge: Judge) -> None:
+    other = case(
+        "other (double[2,5] in_7) => (double[2,5] out_9) <double a_1 = {1.0}, double b_2 = {2.0}>"
+        " { mid_3 = Abs(in_7) r_4 = Relu(mid_3) c_5 = Clip(r_4, a_1, b_2) out_9 = Neg(c_5) }",
+        in_7=np.ones((2, 5)),
+    )
+    assert judge.verdict(other).symptom == judge.verdict(RELU_CLIP).symptom
+
+
+def test_different_bugs_have_different_symptoms(judge: Judge) -> None:
+    symptoms = [judge.verdict(wrong).symptom for wrong in (RELU_CLIP, DIV_MUL, DIV_MIN)]
+    assert len(set(symptoms)) == 3
+
+
+@pytest.mark.parametrize(
+    ("refused", "outcome"),
+    [
+        (
+            case(
+                "g (int64[1] x, int64[1] z) => (int64[1] y) { y = Div(x, z) }",
+                x=np.ones(1, int),
+                z=np.zeros(1, int),
+            ),
+            Outcome.INVALID,
+        ),
+        (
+            case(
+                "g (float[2] x, int64[1] i) => (float[1] y) { y = Gather(x, i) }",
+                x=np.ones(2, F),
+                i=np.array([7]),
+            ),
+            Outcome.INVALID,
+        ),
+        (
+            case(
+                "g (float[2,3] x, float[4,5] z) => (float[2,5] y) { y = MatMul(x, z) }",
+                x=np.ones((2, 3), F),
+                z=np.ones((4, 5), F),
+            ),
+            Outcome.INVALID,
+        ),
+        (case("g (int8[2] x) => (int8[2] y) { y = Sin(x) }", x=np.ones(2, np.int8)), Outcome.INVALID),
+        (
+            case("g (float[2] x) => (float[2] y) { y = Relu(z) z = Relu(y) }", x=np.ones(2, F)),
+            Outcome.INVALID,
+        ),
+        (case("g (double[2] x) => (double[2] y) { y = Atan(x) }", x=np.ones(2)), Outcome.UNSUPPORTED),
+    ],
+    ids=["division by zero", "index", "shapes", "type", "cycle", "no kernel"],
+)
+def test_a_rightful_refusal_is_no_bug(judge: Judge, refused: Case, outcome: Outcome) -> None:
+    verdict = judge.verdict(refused)
+    assert verdict.outcome is outcome
+    assert not verdict.is_bug
+    assert verdict.symptom is not None
+
+
+def test_accept_invalid_goes_on() -> None:
+    model = case("g (int8[2] x) => (int8[2] y) { y = Sin(x) }", x=np.ones(2, np.int8))
+    with Judge(Target("ort"), accept_invalid=True) as judge:
+        assert "checker" not in judge.verdict(model).title
+
+
+def test_one_step_of_quantisation_is_no_bug(judge: Judge) -> None:
+    """The product lies exactly between two steps: the integer kernel rounds it the other way."""
+    halves = case(
+        "g (uint8[4,1] a, uint8[1,4] b) => (uint8[4,4] y)"
+        " <float s = {0.1}, float t = {0.05}, uint8 zero = {0}>"
+        " { p = DequantizeLinear(a, s, zero) q = DequantizeLinear(b, t, zero) m = MatMul(p, q)"
+        "   y = QuantizeLinear(m, s, zero) }",
+        a=np.array([[1], [2], [6], [10]], np.uint8),
+        b=np.array([[10, 30, 50, 70]], np.uint8),
+    )
+    all_optimised, baseline = judge.configs[1], judge.configs[0]
+    runs = judge.runs(halves, (baseline, all_optimised))
+    assert np.abs(runs[0].outputs["y"].astype(int) - runs[1].outputs["y"].astype(int)).max() == 1
+    verdict = judge.verdict(halves)
+    assert verdict.outcome is Outcome.PASS
+    assert "rounding" in verdict.notes
+
+
+def test_values_that_are_not_finite_are_no_bug(judge: Judge) -> None:
+    """A convolution in another layout adds its infinities in another order."""
+    data = np.ones((1, 16, 6, 6), F)
+    data[0, 3, 2, 2], data[0, 5, 2, 2] = np.inf, np.nan
+    pool = case(
+        "g (float[1,16,6,6] x, float[16,16,1,1] w) => (float[1,16,1,1] y)"
+        " { c = Conv(x, w) y = GlobalMaxPool(c) }",
+        x=data,
+        w=np.ones((16, 16, 1, 1), F),
+    )
+    assert not judge.verdict(pool).is_bug
+
+
+def test_the_reference_evaluator_can_be_the_target() -> None:
+    """GatherElements with fewer indices than much data: onnxruntime runs it, the evaluator does not."""
+    gather = case(
+        "g (float[2,200] x, int64[2,3] i) => (float[2,3] y) { y = GatherElements<axis = 1>(x, i) }",
+        x=np.arange(400, dtype=F).reshape(2, 200),
+        i=np.array([[0, 1, 2], [2, 1, 0]]),
+    )
+    with Judge(Target("reference")) as judge:
+        verdict = judge.verdict(gather)
+        clean = judge.verdict(case("g (float[2] x) => (float[2] y) { y = Exp(x) }", x=np.ones(2, F)))
+    assert verdict.outcome is Outcome.EXCEPTION
+    assert verdict.symptom is not None
+    assert "reshape array of size" in verdict.symptom.message
+    assert clean.outcome is Outcome.PASS

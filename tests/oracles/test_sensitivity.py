@@ -1,0 +1,153 @@
+"""Noise: what rounding explains is no difference, what it does not explain is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.target import Target
+from oracles.compare import Tolerance
+from oracles.judge import Judge
+from oracles.perturb import Perturbation
+from oracles.perturb_inputs import perturb_inputs
+from oracles.sandbox import Job
+from oracles.sensitivity import Noise
+from oracles.value_types import tensor_types
+
+F = np.float32
+LOOSE = Tolerance()
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Target("ort")) as judge:
+        yield judge
+
+
+def model_of(graph: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+
+
+def weigh(judge: Judge, graph: str, change: Any, steps: bool = True, **inputs: Any) -> str:
+    """The kind of difference left when the first output is changed; empty when noise explains it."""
+    model = model_of(graph)
+    job = Job(model.SerializeToString(), inputs, judge.configs[:1])
+    baseline = judge.rerun(job)[0]
+    name, value = next(iter(baseline.outputs.items()))
+    noise = Noise(model, job, judge.rerun)
+    left = noise.beyond_noise(baseline.outputs, {name: change(value)}, LOOSE, steps=steps)
+    return left.kind if left is not None else ""
+
+
+CANCEL = (
+    "g (float[4] x) => (float[4] y) <float big = {1000000.0}> { e = Exp(x) a = Add(e, big) y = Sub(a, big) }"
+)
+QUANTISE = (
+    "g (float[64] x) => (float[64] y) <float s = {0.1}, uint8 z = {128}>"
+    " { e = Sin(x) q = QuantizeLinear(e, s, z) y = DequantizeLinear(q, s, z) }"
+)
+ARGMAX = "g (float[1,8] x) => (int64[1] y) { e = Exp(x) y = ArgMax<axis = 1, keepdims = 0>(e) }"
+LINE = np.linspace(0.1, 1.3, 64, dtype=F)
+
+
+@pytest.mark.parametrize(
+    ("graph", "change", "inputs", "left"),
+    [
+        (CANCEL, lambda y: y + F(0.1), {"x": np.full(4, 0.3, F)}, ""),
+        (CANCEL, lambda y: y + F(100), {"x": np.full(4, 0.3, F)}, "value"),
+        (QUANTISE, lambda y: y + F(0.1), {"x": LINE}, ""),
+        (QUANTISE, lambda y: y + F(1.0), {"x": LINE}, "value"),
+        (ARGMAX, lambda y: y + 1, {"x": np.array([[0.1] * 7 + [0.9]], F)}, "value"),
+        (ARGMAX, lambda y: y + 1, {"x": np.full((1, 8), 0.3, F)}, ""),
+    ],
+    ids=["cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"],
+)
+def test_rounding_explains_what_it_can_do(
+    judge: Judge, graph: str, change: Any, inputs: dict[str, Any], left: str
+) -> None:
+    assert weigh(judge, graph, change, **inputs) == left
+
+
+def test_where_every_quantisation_rounds_alone_a_step_counts(judge: Judge) -> None:
+    on_the_grid = (np.arange(64) % 7 / 10).astype(F)
+    assert weigh(judge, QUANTISE, lambda y: y + F(0.1), steps=False, x=np.arcsin(on_the_grid)) == "value"
+
+
+def test_integers_have_no_noise_and_need_no_run() -> None:
+    model = model_of("g (int32[3] x) => (int32[3] y) { y = Mul(x, x) }")
+    value = np.array([1, 2, 3], np.int32)
+
+    def refuse(job: Job) -> Any:
+        raise AssertionError("nothing to run")
+
+    noise = Noise(model, Job(model.SerializeToString(), {"x": value}, ()), refuse)
+    left = noise.beyond_noise({"y": value}, {"y": value + 1}, LOOSE)
+    assert left is not None
+
+
+NAN = np.array([1.0, np.nan, 2.0, 3.0], F)
+
+
+@pytest.mark.parametrize(
+    ("graph", "left"),
+    [
+        ("g (float[4] x) => (float[1] y) { y = ReduceMax<keepdims = 0>(x) z = Neg(y) }", ""),
+        ("g (float[4] x) => (float[4] y) { y = Relu(x) }", "value"),
+        ("g (float[4] x) => (float[4] y) { y = Exp(x) }", "value"),
+    ],
+    ids=["hangs on a NaN", "defined", "another element"],
+)
+def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(
+    judge: Judge, graph: str, left: str
+) -> None:
+    def change(y: np.ndarray) -> np.ndarray:
+        changed = np.nan_to_num(y, nan=0.0).reshape(-1)
+        changed[0] += 7
+        return changed.reshape(y.shape).astype(F)
+
+    assert weigh(judge, graph, change, x=NAN) == left
+
+
+def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
+    """Bodies, half floats, per-axis scales and dynamic quantisation included."""
+    model = model_of(
+        "g (float[2,3] x, bool c) => (float[2,3] y, float[2,3] d, float16[2,3] h)"
+        " <float[3] s = {0.1, 0.2, 0.3}, uint8[3] z = {1, 2, 3}> {"
+        " i = If(c) <then_branch = t () => (float[2,3] u) { u = Exp(x) },"
+        " else_branch = e () => (float[2,3] v) { v = Sin(x) }>"
+        " q = QuantizeLinear<axis = 1>(i, s, z) y = DequantizeLinear<axis = 1>(q, s, z)"
+        " dq, ds, dz = DynamicQuantizeLinear(i) d = DequantizeLinear(dq, ds, dz)"
+        " hx = Cast<to = 10>(x) h = Mul(hx, hx) }"
+    )
+    inputs = {"x": np.arange(6, dtype=F).reshape(2, 3) / 7, "c": np.array(True)}
+    job = Job(model.SerializeToString(), inputs, judge.configs[:1])
+    expected = judge.rerun(job)[0].outputs
+    moved = set()
+    for seed in (1, 2):
+        noisy = Perturbation(tensor_types(model, inputs), seed).apply(model)
+        onnx.checker.check_model(noisy)
+        run = judge.rerun(Job(noisy.SerializeToString(), perturb_inputs(inputs, seed), ()))[0]
+        assert run.is_ok, run.message
+        for name, value in expected.items():
+            np.testing.assert_allclose(run.outputs[name], value, atol=0.35, rtol=0.05)  # type: ignore[arg-type]
+            moved |= {name} if not np.array_equal(run.outputs[name], value) else set()  # type: ignore[arg-type]
+    assert moved == {"y", "d", "h"}
+
+
+def test_a_perturbation_is_decided_by_its_seed() -> None:
+    model = model_of(CANCEL)
+    types = tensor_types(model)
+    programs = [Perturbation(types, seed).apply(model).SerializeToString() for seed in (1, 1, 2)]
+    assert programs[0] == programs[1] != programs[2]
+
+
+def test_whole_numbers_in_the_inputs_stay() -> None:
+    moved = perturb_inputs({"x": np.array([1.0, 0.3, np.nan], F), "i": np.array([3])}, 1)
+    assert moved["x"][0] == 1.0  # type: ignore[index]
+    assert moved["x"][1] != F(0.3)  # type: ignore[index]
+    assert np.isfinite(moved["x"]).all()  # type: ignore[arg-type]
+    assert moved["i"][0] == 3  # type: ignore[index]

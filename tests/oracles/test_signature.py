@@ -1,0 +1,155 @@
+"""Signatures: one bug has one, two bugs have two; texts alone can be signed too."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.formats.onnx import measure, parse
+from corpus.target import Target
+from oracles.mismatch_kind import kind_of_values
+from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.signature import Signature, signature, signature_of_text
+from oracles.symptom import symptom_of_difference, symptom_of_run
+from oracles.verdict import Outcome, Verdict
+
+F = np.float32
+FUSE = (
+    "[ONNXRuntimeError] : {code} : Exception during initialization: "
+    "{root}/core/optimizer/relu_clip_fusion.cc:{line} "
+    "virtual onnxruntime::common::Status onnxruntime::FuseReluClip::Apply(onnxruntime::Graph&) const "
+    "Unexpected data type for Clip 'min' input of {kind}"
+)
+OLD = FUSE.format(code="6 : RUNTIME_EXCEPTION", root="/build/onnxruntime", line=77, kind=11)
+NEW = FUSE.format(code="1 : FAIL", root="/onnxruntime_src/onnxruntime", line=83, kind=6)
+
+
+def case(graph: str) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    return Case("onnx", model.SerializeToString(), {}, Target("ort"))
+
+
+CLIP = case("g (double[3] x) => (double[3] y) { r = Relu(x) y = Clip(r) }")
+OTHER_CLIP = case("g (double[1,7] a) => (double[1,7] b) { c = Relu(a) b = Clip(c) }")
+POOL = case("g (float[1,1,4,4] x) => (float y) { y = MaxPool<kernel_shape = [2, 2]>(x) }")
+
+
+def thrown(message: str, error: str = "Fail") -> Verdict:
+    run = Run(Config("all"), Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message)
+    symptom = symptom_of_run(Outcome.EXCEPTION, run, side="optimised")
+    return Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "", symptom, (run, run))
+
+
+def died(function: str, number: int = 8) -> Verdict:
+    frames = (Frame("onnxruntime.so", 1, function),)
+    run = Run(Config("none"), Status.CRASH, Phase.EXECUTE, signal=number, frames=frames)
+    return Verdict(Outcome.CRASH, Phase.EXECUTE, "", symptom_of_run(Outcome.CRASH, run), (run,))
+
+
+def differed(expected: np.ndarray, actual: np.ndarray) -> Verdict:
+    runs = tuple(Run(Config("c"), Status.OK, Phase.EXECUTE, {"y": value}) for value in (expected, actual))
+    symptom = symptom_of_difference("value", "optimised")
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, "", symptom, runs)
+
+
+def sign(verdict: Verdict, on: Case, passes: tuple[str, ...] = ()) -> Signature:
+    return signature(verdict, measure(parse(on.program)), on, passes)
+
+
+def test_an_exception_is_signed_alike_in_every_release() -> None:
+    assert sign(thrown(OLD, "RuntimeException"), CLIP) == sign(thrown(NEW, "Fail"), OTHER_CLIP)
+    assert ("site", "relu_clip_fusion.cc FuseReluClip::Apply") in sign(thrown(NEW), CLIP).components
+
+
+def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten() -> None:
+    message = (
+        "Invalid model. Node input 'v4' is not a graph input, initializer, or output of a previous node."
+    )
+    assert sign(thrown(message), CLIP) != sign(thrown(message), POOL)
+    assert sign(thrown(message), CLIP, ("A",)) == sign(thrown(message), POOL, ("A",))
+
+
+def test_a_crash_in_a_stripped_library_is_known_by_its_operators() -> None:
+    assert sign(died("+0x1200"), CLIP) == sign(died("+0x7700"), CLIP)
+    assert sign(died("+0x1200"), CLIP) != sign(died("+0x1200"), POOL)
+    assert sign(died("mod_kernel"), CLIP) != sign(died("div_kernel"), CLIP)
+    assert sign(died("+0x1200", 8), CLIP) != sign(died("+0x1200", 11), CLIP)
+
+
+def test_a_wrong_result_is_known_by_passes_pattern_and_kind() -> None:
+    one, two = np.array([1, 2, 3], F), np.array([5, 6, 9], F)
+    signed = sign(differed(one, two), CLIP, ("B", "A"))
+    assert signed == sign(differed(two, one + 9), OTHER_CLIP, ("A", "B"))
+    assert ("passes", "A B") in signed.components
+    assert ("ops", "Relu:float64 Clip:float64") in signed.components
+    assert signed != sign(differed(one, one * 0), CLIP, ("A", "B"))
+
+
+def test_a_pass_has_no_signature() -> None:
+    with pytest.raises(ValueError, match="passes"):
+        signature(Verdict(Outcome.PASS, Phase.COMPARE, ""), None, None)
+
+
+def test_a_signature_is_short_and_printable() -> None:
+    signed = sign(thrown(NEW), CLIP)
+    assert len(signed.digest) == 12
+    assert str(signed).startswith("backend: ort | outcome: exception | phase: optimise | side: optimised")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "kind"),
+    [
+        (np.array([1, 2]), np.array([2, 1]), "off by one"),
+        (np.array([5, 7], np.int8), np.array([127, -128], np.int8), "saturation"),
+        (np.array([5, 7]), np.array([0, 0]), "zeros"),
+        (np.array([5.0, 7.0], F), np.array([0.0, 0.0], F), "zeros"),
+        (np.array([5.0, 7.0], F), np.array([-5.0, -7.0], F), "sign"),
+        (np.array([5.0, 7.0], F), np.array([5.0, np.inf], F), "inf"),
+        (np.array([5.0, 7.0], F), np.array([6.0, 9.0], F), "value"),
+        (np.array([True]), np.array([False]), "value"),
+        (np.array(["a"]), np.array(["b"]), "value"),
+    ],
+)
+def test_values_differ_in_kinds(expected: np.ndarray, actual: np.ndarray, kind: str) -> None:
+    assert kind_of_values(expected, actual, np.asarray(expected != actual)) == kind
+
+
+TRACE = """Traceback (most recent call last):
+  File "/home/{user}/run.py", line {line}, in <module>
+    session.run(None, feeds)
+  File "/opt/{user}/site-packages/onnxruntime/capi/collection.py", line 220, in run
+    return self._sess.run(output_names, input_feed, run_options)
+onnxruntime.capi.onnxruntime_pybind11_state.{error}
+[exit 1]
+"""
+
+
+def trace(error: str, user: str = "a", line: int = 3) -> str:
+    return TRACE.format(error=error, user=user, line=line)
+
+
+def test_texts_of_one_failure_are_signed_alike() -> None:
+    one = signature_of_text(trace(f"RuntimeException: {OLD}"))
+    other = signature_of_text(trace(f"Fail: {NEW}", "bob", 99))
+    assert one == other
+    assert ("package", "onnxruntime") in one.components
+
+
+def test_texts_of_two_failures_are_not() -> None:
+    texts = [
+        trace(f"Fail: {NEW}"),
+        trace("InvalidArgument: Got invalid dimensions for input: x"),
+        "Fatal Python error: Floating point exception\n\nCurrent thread 0x7f (most recent call first):\n",
+        "\n[exit 139]\n",
+        "[exit 124]\n",
+        'Traceback (most recent call last):\n  File "/p/src/op.cc", line 1, in tvm::relax::InferX(int)\n'
+        "ValueError: bad\n",
+    ]
+    assert len({signature_of_text(text).digest for text in texts}) == len(texts)
+
+
+def test_an_exit_code_stands_for_its_signal() -> None:
+    assert ("signal", "SIGSEGV") in signature_of_text("[exit 139]").components
+    assert ("outcome", "timeout") in signature_of_text("[exit 124]").components
