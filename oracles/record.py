@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse, repair
-from corpus.onnx_graph import outer_names
+from corpus.onnx_graph import outer_names, topological
 from corpus.onnx_types import memory_bytes
 from corpus.values import Value
 from oracles.run import Run
@@ -50,6 +50,7 @@ def record_model(
     model: onnx.ModelProto, job: Job, rerun: Rerun, *, byte_budget: int = BYTE_BUDGET
 ) -> Recording:
     """As `record`, for a model at hand; `rerun` runs a job in the un-optimised configuration."""
+    model = _ordered(model)
     types = tensor_types(model, job.inputs)
     known = {**_initializers(model), **job.inputs}
     wanted, skipped = _affordable(model, types, byte_budget)
@@ -61,6 +62,18 @@ def record_model(
     count, longest = prefix.longest()
     values = longest.outputs if longest is not None else {}
     return Recording({**known, **values}, _name_of(model.graph.node[count]), not skipped)
+
+
+def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its nodes in topological order, which a prefix of them needs; as it is for a cycle."""
+    nodes = topological(model.graph.node, outer_names(model.graph))
+    if nodes is None or all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
+        return model
+    ordered = onnx.ModelProto()
+    ordered.CopyFrom(model)
+    del ordered.graph.node[:]
+    ordered.graph.node.extend(nodes)
+    return ordered
 
 
 def _initializers(model: onnx.ModelProto) -> dict[str, Value]:

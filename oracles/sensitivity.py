@@ -131,10 +131,14 @@ class Noise:
                 yield outputs
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
         inputs = perturb_inputs(self._job.inputs, seed)
         noisy = Perturbation(self._types, seed, self._replaced, steps).apply(self._model)
-        run = self._rerun(replace(self._job, program=noisy.SerializeToString(), inputs=inputs))[0]
-        return run.outputs if run.is_ok else None
+        for program in (noisy.SerializeToString(), self._job.program):
+            run = self._rerun(replace(self._job, program=program, inputs=inputs))[0]
+            if run.is_ok:
+                return run.outputs
+        return None
 
     @cached_property
     def _quantises(self) -> bool:

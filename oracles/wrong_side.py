@@ -27,9 +27,9 @@ def wrong_side(baseline: Run, other: Run, referee: Run, output: str) -> tuple[st
         and isinstance(actual, np.ndarray)
     ):
         return "optimised", PRESUMED
-    if not expected.shape == actual.shape == reference.shape:
-        sides_with_other = reference.shape == actual.shape
-        return ("un-optimised" if sides_with_other else "optimised"), ""
+    types = [(value.shape, value.dtype.kind) for value in (reference, expected, actual)]
+    if len(set(types)) > 1:
+        return ("un-optimised" if types[0] == types[2] else "optimised"), ""
     differs = distance(expected, actual) > 0
     to_baseline, to_other = distance(reference, expected)[differs], distance(reference, actual)[differs]
     return ("un-optimised" if (to_other < CLOSER * to_baseline).mean() > 0.5 else "optimised"), ""

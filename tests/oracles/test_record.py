@@ -94,3 +94,18 @@ def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
     assert not recording.complete
     assert "y" in recording.values
     assert "big" not in recording.values
+
+
+def test_nodes_in_any_order_are_recorded(judge: Judge) -> None:
+    chain = case(
+        "g (int64[1] x, int64[1] z) => (int64[1] y) { a = Neg(x) c = Div(a, z) y = Abs(c) }",
+        x=np.array([1]),
+        z=np.array([0]),
+    )
+    model = onnx.load_model_from_string(chain.program)
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    recording = record(judge, Case("onnx", model.SerializeToString(), chain.inputs))
+    assert recording.crashed_at == "c"
+    assert set(recording.values) == {"x", "z", "a"}
