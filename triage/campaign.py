@@ -27,8 +27,8 @@ from triage.reporting import note_report
 from triage.selection import Selection
 from triage.store import Store
 
-FUZZING_SHARE = 0.75
-"""The part of the time after which nothing new is looked for."""
+RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
+"""The last part of the time, and the most seconds, in which nothing new is looked for."""
 REPORT_SECONDS = 8.0
 """What a report takes, roughly; reducing stops when so much is not left."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
@@ -80,7 +80,7 @@ class Hunt:
 
     def run(self) -> None:
         self._reduce_waiting()
-        while self.left > self.seconds * (1 - FUZZING_SHARE):
+        while self.left > self._reserved:
             self._fuzz()
             self._reduce_waiting()
         self._report_all()
@@ -110,12 +110,16 @@ class Hunt:
         return found
 
     @property
+    def _reserved(self) -> float:
+        return min(self.seconds * RESERVED_SHARE, MOST_RESERVED)
+
+    @property
     def _target(self) -> str:
         return str(self.fuzzer.target)
 
     def _fuzz(self) -> None:
-        end = self.seconds * (1 - FUZZING_SHARE)
-        stretch = min(max(self.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH, max(self.left - end, 1.0))
+        room = max(self.left - self._reserved, 1.0)
+        stretch = min(max(self.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH, room)
         before = time.monotonic()
         for step in self.fuzzer.stretch(seconds=stretch):
             spent = self.fuzzed + time.monotonic() - before

@@ -17,9 +17,8 @@ from triage.store import Row, Store, dump, now
 
 NEW = "new"
 REDUCED = "reduced"
-DUPLICATE = "duplicate"
 UNREDUCIBLE = "unreducible"
-"""A failure's status: waits for reduction, reduced, one too many of its kind, or did not show again."""
+"""A failure's status: waits for reduction, reduced, or did not show again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from triage.privacy import scrub
 MOST_ROWS = 8
 MOST_LINES = 60
 MOST_TITLE = 110
+WRAPPING = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : (?:Exception during initialization: )?")
 
 
 @dataclass(frozen=True)
@@ -61,22 +62,27 @@ def _only_with(expectation: Expectation) -> str:
 def _essence(message: str) -> str:
     """The C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(message)
-    rest = " ".join(scrub(f"{parsed.site}: {parsed.rest}" if parsed.site else message).split())
+    text = f"{parsed.site}: {parsed.rest}" if parsed.site else WRAPPING.sub("", message)
+    rest = " ".join(scrub(text).split())
     return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
 
 
 def happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
-    level = run.config.label
-    if expectation.outcome is Outcome.CRASH:
-        return f"{package} dies of {signal_text(run)} {_while(run)} at optimisation level `{level}`."
-    if expectation.outcome is Outcome.EXCEPTION:
-        return f"{package} raises an exception {_while(run)} at optimisation level `{level}`."
     if expectation.outcome is Outcome.MISMATCH:
-        return f"The result at optimisation level `{level}` is not the one at `{_other(expectation)}`."
-    if expectation.outcome is Outcome.TIMEOUT:
-        return f"{package} does not end {_while(run)} at optimisation level `{level}`."
-    return f"{package} runs out of memory {_while(run)} at optimisation level `{level}`."
+        return f"With {package} the results at `{run.config.label}` and at `{_other(expectation)}` differ."
+    what = {
+        Outcome.CRASH: f"dies of {signal_text(run)}",
+        Outcome.EXCEPTION: "raises an exception",
+        Outcome.TIMEOUT: "does not end",
+        Outcome.OUT_OF_MEMORY: "runs out of memory",
+    }[expectation.outcome]
+    level = (
+        f"at optimisation level `{run.config.label}`"
+        if expectation.passing
+        else "at every optimisation level"
+    )
+    return f"{package} {what} {_while(run)}, {level}."
 
 
 def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
@@ -86,7 +92,9 @@ def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -
     what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
     if expectation.passing:
         return f"{what}: at optimisation level `{_other(expectation)}` the same model runs."
-    return f"{what}: the model is valid for ONNX's checker with strict shape inference."
+    if expectation.outcome is Outcome.EXCEPTION:
+        return f"{what}: ONNX's reference evaluator runs the model."
+    return f"{what}: whatever the model is, the process should go on."
 
 
 def _expected_values(verdict: Verdict, tolerance: Tolerance) -> str:
@@ -99,9 +107,13 @@ def _expected_values(verdict: Verdict, tolerance: Tolerance) -> str:
 
 
 def level_rows(runs: Sequence[Run], tolerance: Tolerance) -> list[tuple[str, str]]:
-    """What each optimisation level does; a result is compared with the first level's."""
-    baseline = runs[0]
-    return [(run.config.label, _level_text(run, baseline, tolerance)) for run in runs]
+    """What each optimisation level does, in their order; a result is compared with the un-optimised one.
+
+    The runs come as a backend orders its configurations: none, all, and those between.
+    """
+    baseline, *others = runs
+    ordered = [baseline, *others[1:], *others[:1]]
+    return [(run.config.label, _level_text(run, baseline, tolerance)) for run in ordered]
 
 
 def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:

@@ -1,9 +1,15 @@
-"""Running a `repro.py` in fresh processes before anybody is told that it shows a bug."""
+"""Running a `repro.py` in fresh processes before anybody is told that it shows a bug.
+
+The script runs the model outside of the worker, but confined like one: limits, no network, and nothing to
+write to but its own folder.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,9 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from oracles import worker
+
 TIMES = 3
 SHOWS = 1
 GRACE_SECONDS = 30.0
+QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
 
 
 @dataclass(frozen=True)
@@ -64,20 +73,32 @@ def _saved_model(folder: Path, python: str, seconds: float, memory: int) -> byte
 def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> tuple[int, str]:
     """The script's exit code and text; -1 when it did not end in time."""
 
-    def limit() -> None:
+    def confine() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        worker.contain(str(folder))
+        worker.libc.prctl(worker.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
-    quiet = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+    process = subprocess.Popen(
+        [python or sys.executable, "repro.py", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **QUIET, "TMPDIR": str(folder)},
+        start_new_session=True,
+        preexec_fn=confine,
+    )
     try:
-        done = subprocess.run(
-            [python or sys.executable, "repro.py", *arguments],
-            cwd=folder,
-            capture_output=True,
-            timeout=3 * seconds + GRACE_SECONDS,
-            env={**os.environ, **quiet},
-            preexec_fn=limit,
-        )
+        text, _ = process.communicate(timeout=3 * seconds + GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         return -1, "repro.py did not end in time"
-    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+    finally:
+        _kill_all(process)
+    return process.returncode, text.decode(errors="replace")
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> None:
+    """End whatever is left of the script's process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

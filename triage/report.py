@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from oracles.signature import Signature, signature
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -19,6 +18,7 @@ from corpus.formats.onnx import checker_complaint, measure, parse
 from corpus.values import write_inputs
 from oracles.judge import Judge
 from oracles.names import names_of
+from oracles.signature import Signature, signature
 from oracles.verdict import Verdict
 from triage import issue
 from triage.bundle import write_bundle
@@ -33,6 +33,7 @@ from triage.repro.normal_form import messages, normal_form
 from triage.repro.script import PACKAGES, RUNNERS, Claim, write_script
 
 MOST_INLINE_SCRIPT = 20_000
+SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
 MODES = ("code", "bytes")
 REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
 
@@ -232,7 +233,7 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     yield "package", package_line(found, draft.package) + " (Python API)"
     yield "system", f"{found['system']}, {found['libc']}"
     yield "architecture", f"{found['architecture']}, {found['processor']['model']}"
-    yield "instruction sets", " ".join(found["processor"]["flags"])
+    yield "instruction sets", " ".join(flag for flag in found["processor"]["flags"] if flag in SHOWN_FLAGS)
     yield "Python", ", ".join([found["python"], *others])
     providers = draft.judge.configs[0].get("providers")
     yield "execution provider", ", ".join(providers) if isinstance(providers, tuple) else found["device"]

@@ -7,7 +7,14 @@ import pytest
 from oracles.signature import Signature
 from tests.triage.failing import healthy, verdict
 from triage.clusters import clusters, signatures_of
-from triage.failures import DUPLICATE, get_failure, list_failures, record_failure, record_reduction, set_aside
+from triage.failures import (
+    UNREDUCIBLE,
+    get_failure,
+    list_failures,
+    record_failure,
+    record_reduction,
+    set_aside,
+)
 from triage.store import Store
 
 ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
@@ -92,6 +99,6 @@ def test_an_alias_says_how_and_why(store):
 
 def test_a_failure_that_is_set_aside_stays_in_its_cluster_and_says_why(store):
     failure = found(store, 1)
-    set_aside(store, failure, DUPLICATE, {"why": "the tenth of its kind"})
-    assert get_failure(store, failure.id).status == DUPLICATE
+    set_aside(store, failure, UNREDUCIBLE, {"why": "it does not show"})
+    assert get_failure(store, failure.id).status == UNREDUCIBLE
     assert list_failures(store, cluster=failure.cluster, status="new") == []

@@ -17,6 +17,7 @@ from corpus.formats.onnx import parse
 from oracles.compare import Tolerance
 from oracles.judge import Judge
 from oracles.run import Config, Frame, Phase, Run, Status
+from oracles.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage import issue
@@ -24,6 +25,7 @@ from triage.expectation import expect
 from triage.history import History
 from triage.listing import describe_value, list_model, mermaid
 from triage.privacy import private_words_in, scrub
+from triage.proving import prove
 from triage.rendering import as_cell, as_code, as_comment, as_fence
 from triage.report import write_report
 
@@ -229,3 +231,23 @@ def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(j
     text = (report.folder / "issue.md").read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
+
+
+def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
+    target = tmp_path / "written"
+    script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit(1)\n"
+    proof = prove(script, {}, "", seconds=5.0, memory=1 << 30)
+    facts = Sandbox("ort")
+    with facts:
+        confined = not facts.facts["containment"]["mount"]
+    assert proof.holds == confined
+    assert target.exists() != confined
+
+
+def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, monkeypatch):
+    monkeypatch.setattr("triage.proving.GRACE_SECONDS", 0.5)
+    script = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(987)'])"
+    proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
+    assert (proof.shown, proof.holds) == (0, False)
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not any(b"time.sleep(987)" in line for line in lines)
