@@ -70,7 +70,12 @@ class Driven:
     asked: int = 0
 
 
-def drive(move: Move, subject: Subject, is_interesting: IsInteresting, hints: Hints | None = None) -> Driven:
+def drive(
+    move: Move,
+    subject: Subject,
+    is_interesting: Callable[[onnx.ModelProto, Mapping[str, Value]], bool],
+    hints: Hints | None = None,
+) -> Driven:
     """Run one move's search to its end; candidates that the checker rejects are not asked."""
     driven = Driven(subject)
     search = move.search(subject, hints or Hints())
@@ -83,7 +88,7 @@ def drive(move: Move, subject: Subject, is_interesting: IsInteresting, hints: Hi
         if checker_complaint(candidate.model) is not None:
             return False
         driven.asked += 1
-        return is_interesting(candidate.model)
+        return is_interesting(candidate.model, candidate.inputs)
 
     try:
         proposal = next(search)

@@ -1,0 +1,741 @@
+"""What each move makes of a model: tables of before, what must stay, after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.formats.onnx import checker_complaint
+from corpus.onnx_graph import walk_nodes
+from corpus.values import Value
+from oracles.judge import Judge
+from reducer.move import Hints, all_moves
+from reducer.order import size
+from tests.reducer.driving import (
+    OPSETS,
+    ORT,
+    Driven,
+    IsInteresting,
+    always,
+    case_of,
+    drive,
+    find_move,
+    graph_text,
+    has,
+    model_of,
+    subject_of,
+)
+
+OLD = '<ir_version: 3, opset_import: ["" : 17]>'
+STRIP = "strip annotations, documentation and Constant nodes"
+NAMED = "keep the nodes that the evidence names"
+CUT, LINK = "drop single nodes by cut", "drop single nodes by link"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`after` is None where the move must leave the model as it is."""
+
+    move: str
+    before: str
+    keeps: IsInteresting
+    after: str | None
+    header: str = OPSETS
+    hints: Hints = field(default_factory=Hints)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(ORT) as made:
+        yield made
+
+
+def check(judge: Judge, row: Row) -> None:
+    model = model_of(row.before, row.header)
+    driven = _drive(judge, row, model)
+    after = model if row.after is None else model_of(row.after, row.header)
+    assert graph_text(driven.subject.model) == graph_text(after)
+    if row.after is not None:
+        assert size(driven.subject) < size(subject_of(judge, case_of(model)))
+
+
+def _drive(judge: Judge, row: Row, model: onnx.ModelProto) -> Driven:
+    """As a target would have it: what does not run un-optimised is not interesting."""
+    assert checker_complaint(model) is None
+
+    def is_interesting(candidate: onnx.ModelProto, inputs: Mapping[str, Value]) -> bool:
+        runs = judge.runs(case_of(candidate, inputs), judge.configs[:1])
+        return runs[0].is_ok and row.keeps(candidate)
+
+    subject = subject_of(judge, case_of(model))
+    assert is_interesting(model, subject.inputs)
+    driven = drive(find_move(row.move), subject, is_interesting, row.hints)
+    assert [checker_complaint(each.model) for each in driven.candidates] == [None] * len(driven.candidates)
+    return driven
+
+
+def table(rows: dict[str, Row]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("row", rows.values(), ids=rows.keys())
+
+
+def flows(above: str, below: str) -> IsInteresting:
+    """A predicate: what an operator makes comes to another, through others or not."""
+
+    def is_interesting(model: onnx.ModelProto) -> bool:
+        reached: set[str] = set()
+        for node in model.graph.node:
+            if node.op_type == below and reached & set(node.input):
+                return True
+            if node.op_type == above or reached & set(node.input):
+                reached.update(node.output)
+        return False
+
+    return is_interesting
+
+
+def attribute(operator: str, name: str) -> IsInteresting:
+    """A predicate: an operator that has an attribute."""
+    return lambda model: any(
+        node.op_type == operator and name in [item.name for item in node.attribute]
+        for node in walk_nodes(model.graph)
+    )
+
+
+def dim_of(position: int, axis: int, at_least: int) -> IsInteresting:
+    """A predicate: a dim of a graph input is that large or larger."""
+    return lambda model: model.graph.input[position].type.tensor_type.shape.dim[axis].dim_value >= at_least
+
+
+def reads_an_output(model: onnx.ModelProto) -> bool:
+    read = {name for node in model.graph.node for name in node.input}
+    return any(info.name in read for info in model.graph.output)
+
+
+@table(
+    {
+        "constants become initializers": Row(
+            STRIP,
+            "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> ()"
+            " d = Constant <value = float[1] {3.0}> () e = Add (x, c) y = Mul (e, d) }",
+            has("Mul"),
+            "g (float[2] x) => (float[2] y) <float[2] c = {1,2}, float[1] d = {3}> {"
+            " e = Add (x, c) y = Mul (e, d) }",
+        ),
+        "before IR 4 the initializer is an input as well": Row(
+            STRIP,
+            "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> () y = Add (x, c) }",
+            has("Add"),
+            "g (float[2] x, float[2] c) => (float[2] y) <float[2] c = {1,2}> { y = Add (x, c) }",
+            OLD,
+        ),
+        "a constant that is an output": Row(
+            STRIP,
+            "g (float[2] x) => (float[2] y, int64 c) { c = Constant <value_int = 7> () y = Neg (x) }",
+            has("Neg"),
+            "g (float[2] x) => (float[2] y, int64 c) <int64 c = {7}> { y = Neg (x) }",
+        ),
+        "constants in bodies stay in their body": Row(
+            STRIP,
+            "g (bool b) => (float[1] y) { y = If (b) <"
+            "then_branch = t () => (float[1] p) { p = Constant <value_floats = [1.0]> () },"
+            "else_branch = e () => (float[1] q) { q = Constant <value_floats = [2.0]> () }> }",
+            has("If"),
+            "g (bool b) => (float[1] y) { y = If (b) <"
+            "then_branch = t () => (float[1] p) <float[1] p = {1}> { },"
+            "else_branch = e () => (float[1] q) <float[1] q = {2}> { }> }",
+        ),
+        "a bug in the Constant node itself": Row(
+            STRIP,
+            "g (float[2] x) => (float[2] y) { c = Constant <value_floats = [1.0, 2.0]> () y = Add (x, c) }",
+            has("Constant"),
+            None,
+        ),
+    }
+)
+def test_strip(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+def test_strip_takes_all_documentation_and_stale_types(judge: Judge) -> None:
+    model = model_of("g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }")
+    model.doc_string = model.graph.doc_string = model.graph.node[0].doc_string = "by /home/someone"
+    model.metadata_props.add(key="author", value="someone")
+    model.graph.node[1].metadata_props.add(key="trace", value="/home/someone/train.py")
+    model.graph.input[0].doc_string = "someone's input"
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [2]))
+    row = Row(STRIP, "", always, None)
+    bare = _drive(judge, row, model).subject.model
+    assert b"some" not in bare.SerializeToString()
+    assert not bare.graph.value_info
+
+
+CHAIN = "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Exp (b) y = Neg (c) }"
+LONG = (
+    "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Relu (b) d = Exp (c)"
+    " e = Relu (d) y = Relu (e) }"
+)
+
+
+@table(
+    {
+        "an operator that the message names": Row(
+            NAMED,
+            CHAIN,
+            has("Erf"),
+            "g (float[2] a) => (float[2] b) { b = Erf (a) }",
+            hints=Hints(operators=("Erf", "Tensor")),
+        ),
+        "a node, by its output": Row(
+            NAMED,
+            CHAIN,
+            has("Exp"),
+            "g (float[2] b) => (float[2] c) { c = Exp (b) }",
+            hints=Hints(nodes=("c",)),
+        ),
+        "what stands around the node": Row(
+            NAMED,
+            LONG,
+            has("Erf", "Exp"),
+            "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
+            hints=Hints(operators=("Exp",)),
+        ),
+        "wrong evidence": Row(NAMED, CHAIN, has("Neg"), None, hints=Hints(operators=("Relu",))),
+        "evidence that names nothing here": Row(NAMED, CHAIN, has("Neg"), None, hints=Hints(("MatMul",))),
+    }
+)
+def test_named_nodes(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
+    text = LONG.replace("y = Relu (e)", "f = Cos (e) y = Tanh (f)")
+    row = Row(NAMED, text, has("Tanh"), None, hints=Hints(operators=("Erf",)))
+    assert _drive(judge, row, model_of(text)).asked == 2
+
+
+@table(
+    {
+        "whole operator types by cut": Row(
+            "drop operator types by cut",
+            LONG,
+            has("Erf", "Exp"),
+            "g (float[2] a, float[2] c) => (float[2] b, float[2] d) { b = Erf (a) d = Exp (c) }",
+        ),
+        "whole operator types by link": Row(
+            "drop operator types by link",
+            LONG,
+            flows("Erf", "Exp"),
+            "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
+        ),
+        "bisection by cut": Row(
+            "bisect nodes by cut",
+            LONG,
+            has("Exp"),
+            "g (float[2] c) => (float[2] d) { d = Exp (c) }",
+        ),
+        "bisection by link": Row(
+            "bisect nodes by link",
+            LONG.replace("y = Relu (e)", "f = Cos (e) h = Cos (f) i = Cos (h) y = Cos (i)"),
+            flows("Erf", "Exp"),
+            "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
+        ),
+        "single nodes by cut": Row(CUT, CHAIN, has("Erf"), "g (float[2] a) => (float[2] b) { b = Erf (a) }"),
+        "single nodes by link": Row(
+            LINK,
+            CHAIN,
+            flows("Relu", "Neg"),
+            "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }",
+        ),
+        "by cut alone data no longer flows": Row(CUT, CHAIN, flows("Relu", "Neg"), None),
+    }
+)
+def test_node_sets(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+SEQUENCE = (
+    "g (float[2] x, int64 i) => (float[] y) { s = SequenceConstruct (x, x) a = SequenceInsert (s, x)"
+    " b = SequenceAt (a, i) y = Neg (b) }"
+)
+
+
+@table(
+    {
+        "a value computed from constants is cut to an initializer": Row(
+            CUT,
+            "g (float[2] x) => (float[2] y) <float[2] w = {1,2}> { a = Neg (w) b = Neg (a) y = Add (x, b) }",
+            has("Add"),
+            "g (float[2] x) => (float[2] y) <float[2] b = {1,2}> { y = Add (x, b) }",
+        ),
+        "which before IR 4 is an input with a default": Row(
+            CUT,
+            "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> {"
+            " a = Neg (w) b = Neg (a) y = Add (x, b) }",
+            has("Add"),
+            "g (float[2] x, float[2] b) => (float[2] y) <float[2] b = {1,2}> { y = Add (x, b) }",
+            OLD,
+        ),
+        "an initializer that is an input leaves with its reader": Row(
+            CUT,
+            "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { a = Add (x, w) y = Neg (a) }",
+            has("Neg"),
+            "g (float[2] a) => (float[2] y) { y = Neg (a) }",
+            OLD,
+        ),
+        "an initializer that is an input stays with its reader": Row(
+            CUT,
+            "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1,2}> { a = Add (x, w) y = Neg (a) }",
+            has("Add"),
+            "g (float[2] x, float[2] w) => (float[2] a) <float[2] w = {1,2}> { a = Add (x, w) }",
+            OLD,
+        ),
+        "symbolic dims are kept where they were": Row(
+            CUT,
+            "g (float[N, 3] x) => (float[N, 3] y) { a = Relu (x) b = Erf (a) y = Exp (b) }",
+            has("Erf"),
+            "g (float[N, 3] a) => (float[N, 3] b) { b = Erf (a) }",
+        ),
+        "a sequence is cut to an input": Row(
+            CUT,
+            SEQUENCE,
+            has("SequenceAt"),
+            "g (int64 i, seq(float[2]) a) => (float[2] b) { b = SequenceAt (a, i) }",
+        ),
+        "a sequence flows in and out": Row(
+            CUT,
+            SEQUENCE,
+            has("SequenceInsert"),
+            "g (float[2] x, seq(float[2]) s) => (seq(float[2]) a) { a = SequenceInsert (s, x) }",
+        ),
+        "an omitted optional operand stays omitted": Row(
+            CUT,
+            "g (float[2] x, float m) => (float[2] y) { a = Relu (x) b = Clip (a, , m) y = Neg (b) }",
+            has("Clip"),
+            "g (float m, float[2] a) => (float[2] b) { b = Clip (a, , m) }",
+        ),
+        "an output that is read inside stays both": Row(
+            CUT,
+            "g (float[2] x) => (float[2] a, float[2] y) { a = Erf (x) b = Neg (a) y = Exp (b) }",
+            reads_an_output,
+            "g (float[2] x) => (float[2] a, float[2] b) { a = Erf (x) b = Neg (a) }",
+        ),
+        "an output that is read inside, cut": Row(
+            CUT,
+            "g (float[2] x) => (float[2] a, float[2] y) { a = Erf (x) y = Exp (a) }",
+            has("Exp"),
+            "g (float[2] a) => (float[2] y) { y = Exp (a) }",
+        ),
+        "of several results those once read remain outputs": Row(
+            CUT,
+            "g (float[4] x) => (float[2] y) { a, b = Split (x) c = Neg (b) y = Exp (c) }",
+            has("Split"),
+            "g (float[4] x) => (float[2] b) { a, b = Split (x) }",
+        ),
+        "a node with a result that nobody reads": Row(
+            CUT,
+            "g (float[4] x, int64[1] k) => (float[2] y, int64[2] z) {"
+            " r = Relu (x) v, i = TopK (r, k) y = Neg (v) z = Neg (i) }",
+            has("TopK"),
+            "g (int64[1] k, float[4] r) => (float[unk__0] v, int64[unk__1] i) { v, i = TopK (r, k) }",
+        ),
+        "names with blanks, slashes and colons": Row(
+            CUT,
+            'g (float[2] "a/b c") => (float[2] "out::put 1") {'
+            ' "m/x y" = Relu ("a/b c") "n::z" = Erf ("m/x y") "out::put 1" = Exp ("n::z") }',
+            has("Erf"),
+            'g (float[2] "m/x y") => (float[2] "n::z") { "n::z" = Erf ("m/x y") }',
+        ),
+        "an operator that onnx does not know": Row(
+            CUT,
+            "g (float[2,2] x) => (float[2,2] y) { a = Relu (x) b = com.microsoft.FusedMatMul"
+            " (a, x) y = Exp (b) }",
+            has("FusedMatMul"),
+            "g (float[2,2] x, float[2,2] a) => (float[2,2] b) { b = com.microsoft.FusedMatMul (a, x) }",
+        ),
+        "what an unknown operator made": Row(
+            CUT,
+            "g (float[2,2] x) => (float[2,2] y) { b = com.microsoft.FusedMatMul (x, x) y = Exp (b) }",
+            has("Exp"),
+            "g (float[2,2] b) => (float[2,2] y) { y = Exp (b) }",
+        ),
+        "a value that a body captures": Row(
+            CUT,
+            "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
+            "then_branch = t () => (float[2] p) { p = Erf (a) },"
+            "else_branch = e () => (float[2] r) { r = Exp (a) }> }",
+            has("If"),
+            "g (bool c, float[2] a) => (float[2] y) { y = If (c) <"
+            "then_branch = t () => (float[2] p) { p = Erf (a) },"
+            "else_branch = e () => (float[2] r) { r = Exp (a) }> }",
+        ),
+    }
+)
+def test_edges_of_what_is_kept(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
+    model = model_of("g (float[3] x) => (float[3] y) { a = Relu (x) b = Exp (a) y = Neg (b) }")
+    inputs = {"x": np.array([-1, 0, 1], np.float32)}
+    driven = drive(
+        find_move(CUT), subject_of(judge, case_of(model, inputs)), lambda model, inputs: has("Neg")(model)
+    )
+    np.testing.assert_allclose(driven.subject.inputs["b"], np.exp([0, 0, 1]), rtol=1e-6)
+    assert list(driven.subject.inputs) == ["b"]
+
+
+IF = (
+    "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
+    "then_branch = t () => (float[2] p) { q = Erf (a) p = Neg (q) },"
+    "else_branch = e () => (float[2] r) { r = Exp (a) }> }"
+)
+LOOP = (
+    "g (float[2] x) => (float[2] y, float[3,2] s) <int64 n = {3}, bool t = {1}> { a = Relu (x)"
+    " y, s = Loop (n, t, x) <body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo, float[2] so) {"
+    " co = Identity (ci) e = Erf (v) vo = Add (e, a) so = Neg (vo) }> }"
+)
+NESTED = (
+    "g (float[2] x, bool c) => (float[2] y) <int64 n = {3}, bool t = {1}> { y = Loop (n, t, x) <"
+    "body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo) { co = Identity (ci) vo = If (c) <"
+    "then_branch = th () => (float[2] p) { p = Erf (v) },"
+    "else_branch = el () => (float[2] r) { r = Exp (x) }> }> }"
+)
+SCAN = (
+    "g (float[2] h, float[2,3] x) => (float[2] y, float[2,3] s) { y, s = Scan <num_scan_inputs = 1,"
+    " scan_input_axes=[1], scan_output_axes=[1], body = b (float[2] hi, float[2] xi)"
+    " => (float[2] ho, float[2] so)"
+    " { ho = Add (hi, xi) so = Erf (ho) }> (h, x) }"
+)
+UNFOLD, BODIES = "unfold control flow", "shrink bodies"
+
+
+@table(
+    {
+        "If becomes its then-branch": Row(
+            UNFOLD,
+            IF,
+            has("Erf"),
+            'g (float[2] x) => (float[2] y) { a = Relu (x) "y/q" = Erf (a) y = Neg ("y/q") }',
+        ),
+        "If becomes its else-branch": Row(
+            UNFOLD, IF, has("Exp"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Exp (a) }"
+        ),
+        "a bug of the If itself": Row(UNFOLD, IF, has("If"), None),
+        "Loop becomes its first trip, stacked results with one slice": Row(
+            UNFOLD,
+            LOOP,
+            has("Erf"),
+            'g (float[2] x) => (float[2] y, float[1,2] s) <int64[1] "y/axes2" = {0}> { a = Relu (x)'
+            ' "y/e" = Erf (x) y = Add ("y/e", a) "y/so" = Neg (y) s = Unsqueeze ("y/so", "y/axes2") }',
+        ),
+        "a bug of the Loop itself": Row(UNFOLD, LOOP, has("Loop"), None),
+        "Scan becomes its first trip on the first slice": Row(
+            UNFOLD,
+            SCAN,
+            has("Erf"),
+            'g (float[2] h, float[2] "y/xi") => (float[2] y, float[2,1] s) <int64[1] "y/axes1" = {1}> {'
+            ' y = Add (h, "y/xi") "y/so" = Erf (y) s = Unsqueeze ("y/so", "y/axes1") }',
+        ),
+        "a bug of the Scan itself": Row(UNFOLD, SCAN, has("Scan"), None),
+        "If in Loop: both go": Row(
+            UNFOLD, NESTED, has("Erf"), "g (float[2] x) => (float[2] y) { y = Erf (x) }"
+        ),
+        "If in Loop: the branch that reads from outside": Row(
+            UNFOLD, NESTED, has("Exp"), "g (float[2] x) => (float[2] y) { y = Exp (x) }"
+        ),
+        "If in Loop: the If stays": Row(
+            UNFOLD,
+            NESTED,
+            has("If"),
+            "g (float[2] x, bool c) => (float[2] y) { y = If (c) <"
+            "then_branch = th () => (float[2] p) { p = Erf (x) },"
+            "else_branch = el () => (float[2] r) { r = Exp (x) }> }",
+        ),
+    }
+)
+def test_control_flow(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+@table(
+    {
+        "both branches of an If": Row(
+            BODIES,
+            IF.replace("r = Exp (a)", "s = Exp (a) r = Cos (s)"),
+            has("If", "Erf"),
+            "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
+            "then_branch = t () => (float[2] p) { p = Erf (a) },"
+            "else_branch = e () => (float[2] r) { r = Identity (a) }> }",
+        ),
+        "the body of a Loop; what it captured is cut": Row(
+            BODIES,
+            LOOP,
+            has("Loop", "Neg"),
+            "g (float[2] x) => (float[2] y, float[3,2] s, float[2] a) <int64 n = {3}, bool t = {1}> {"
+            " a = Relu (x) y, s = Loop (n, t, x) <"
+            "body = b (int64 i, bool ci, float[2] v) => (bool co, float[2] vo, float[2] so) {"
+            " so = Neg (v) co = Identity (ci) vo = Identity (v) }> }",
+        ),
+        "a body within a body": Row(
+            BODIES,
+            NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)").replace(
+                "co = Identity (ci)", "co = Not (ci)"
+            ),
+            has("Loop", "If", "Erf"),
+            NESTED.replace("co = Identity (ci) ", "").replace("}> }> }", "}> co = Identity (ci) }> }"),
+        ),
+    }
+)
+def test_bodies(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+FUNCTIONS = (
+    '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>'
+    "g (float[2] x) => (float[2] y) { a = Relu (x) y = local.outer (a) }"
+    '<opset_import: ["" : 17, "local": 1], domain: "local"> outer (p) => (q) { r ='
+    " local.inner (p) q = Exp (r) }"
+    '<opset_import: ["" : 17], domain: "local"> inner (p) => (q) { r = Erf (p) q = Neg (r) }'
+)
+
+
+def test_nested_functions_are_written_out_where_they_are_called(judge: Judge) -> None:
+    inlined = _drive(judge, Row("inline functions", FUNCTIONS, always, None, ""), model_of(FUNCTIONS, ""))
+    assert [node.op_type for node in inlined.subject.nodes] == ["Relu", "Erf", "Neg", "Exp"]
+    assert not inlined.subject.model.functions
+
+
+@pytest.mark.parametrize(("kept", "functions"), [("Relu", []), ("outer", ["outer", "inner"])])
+def test_functions_stay_while_something_calls_them(judge: Judge, kept: str, functions: list[str]) -> None:
+    driven = _drive(judge, Row(CUT, FUNCTIONS, has(kept), None, ""), model_of(FUNCTIONS, ""))
+    assert [function.name for function in driven.subject.model.functions] == functions
+
+
+@table(
+    {
+        "outputs that nobody needs, and what made them": Row(
+            "drop outputs",
+            "g (float[2] x) => (float[2] a, float[2] b, float[2] c) { a = Erf (x) b = Neg (a) c = Exp (b) }",
+            has("Erf"),
+            "g (float[2] x) => (float[2] a) { a = Erf (x) }",
+        ),
+        "two of three outputs": Row(
+            "drop outputs",
+            "g (float[2] x) => (float[2] a, float[2] b, float[2] c) { a = Erf (x) b = Neg (a) c = Exp (b) }",
+            lambda model: len(model.graph.output) >= 2,
+            "g (float[2] x) => (float[2] a, float[2] b) { a = Erf (x) b = Neg (a) }",
+        ),
+        "optional attributes, but those that fix a type": Row(
+            "drop attributes",
+            "g (float[2,3] x) => (float[3,3] y) {"
+            " a = Gemm <transA=1, alpha=2.0, beta=0.5> (x, x) y = Softmax <axis=0> (a) }",
+            has("Gemm"),
+            "g (float[2,3] x) => (float[3,3] y) { a = Gemm <transA=1> (x, x) y = Softmax (a) }",
+        ),
+        "attributes that the bug needs": Row(
+            "drop attributes",
+            "g (float[2,3] x) => (float[2,3] y) {"
+            " a = LeakyRelu <alpha=0.5> (x) b = Elu <alpha=0.5> (a) y = Softmax <axis=0> (b) }",
+            attribute("Softmax", "axis"),
+            "g (float[2,3] x) => (float[2,3] y) { a = LeakyRelu (x) b = Elu (a) y = Softmax <axis=0> (b) }",
+        ),
+        "a required attribute": Row(
+            "drop attributes", "g (float[2] x) => (double[2] y) { y = Cast <to=11> (x) }", has("Cast"), None
+        ),
+        "attributes of an operator that onnx does not know": Row(
+            "drop attributes",
+            "g (float[2,2] x) => (float[2,2] y) { a = com.microsoft.FusedMatMul <alpha=2.0>"
+            " (x, x) y = Neg (a) }",
+            has("FusedMatMul"),
+            "g (float[2,2] x) => (float[] y) { a = com.microsoft.FusedMatMul (x, x) y = Neg (a) }",
+        ),
+        "optional operands": Row(
+            "omit optional operands",
+            "g (float[2] x, float lo, float hi) => (float[2] y) { y = Clip (x, lo, hi) }",
+            has("Clip"),
+            "g (float[2] x) => (float[2] y) { y = Clip (x) }",
+        ),
+        "an optional operand before one that is needed": Row(
+            "omit optional operands",
+            "g (float[2] x, float lo, float hi) => (float[2] y) { y = Clip (x, lo, hi) }",
+            lambda model: len(model.graph.node[0].input) == 3,
+            "g (float[2] x, float hi) => (float[2] y) { y = Clip (x, , hi) }",
+        ),
+        "all but one of variadic operands": Row(
+            "omit optional operands",
+            "g (float[2] x, float[3] z, float[1] w) => (float[6] y) { y = Concat <axis=0> (x, z, w) }",
+            has("Concat"),
+            "g (float[2] x) => (float[2] y) { y = Concat <axis=0> (x) }",
+        ),
+        "inputs of one type": Row(
+            "merge inputs of one type",
+            "g (float[2] x, float[2] z, float[3] q) => (float[2] y, float[3] r) { y = Add"
+            " (x, z) r = Neg (q) }",
+            has("Add"),
+            "g (float[2] x, float[3] q) => (float[2] y, float[3] r) { y = Add (x, x) r = Neg (q) }",
+        ),
+        "inputs that must differ": Row(
+            "merge inputs of one type",
+            "g (float[2] x, float[2] z) => (float[2] y) { y = Add (x, z) }",
+            lambda model: len(model.graph.input) == 2,
+            None,
+        ),
+        "weights to zeros": Row(
+            "simplify values",
+            "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
+            has("Add"),
+            "g (float[2] x) => (float[2] y) <float[2] w = {0,0}> { y = Add (x, w) }",
+        ),
+        "weights that must not be zero": Row(
+            "simplify values",
+            "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
+            lambda model: all(onnx.numpy_helper.to_array(model.graph.initializer[0])),
+            "g (float[2] x) => (float[2] y) <float[2] w = {1,1}> { y = Add (x, w) }",
+        ),
+        "weights of both signs": Row(
+            "simplify values",
+            "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
+            lambda model: onnx.numpy_helper.to_array(model.graph.initializer[0]).prod() < 0,
+            "g (float[2] x) => (float[2] y) <float[2] w = {2,-3}> { y = Add (x, w) }",
+        ),
+        "axes are not simplified": Row(
+            "simplify values",
+            "g (float[1,2] x) => (float[2] y) <int64[1] axes = {0}> { y = Squeeze (x, axes) }",
+            lambda model: onnx.numpy_helper.to_array(model.graph.initializer[0]) == 0,
+            "g (float[1,2] x) => (float[2] y) <int64[1] axes = {0}> { y = Squeeze (x, axes) }",
+        ),
+        "names": Row(
+            "canonical names",
+            'g (float[2] "in/put") => (float[2] "out put") <float[2] "w::1" = {1,2}> {'
+            ' ["n/1"] t = Add ("in/put", "w::1") "out put" = Neg (t) }',
+            has("Add"),
+            "g (float[2] x0) => (float[2] y0) <float[2] w0 = {1,2}> { t0 = Add (x0, w0) y0 = Neg (t0) }",
+        ),
+        "names in bodies": Row(
+            "canonical names",
+            re.sub(r"\bx\b", "the_very_first_input", NESTED),
+            has("Loop"),
+            "g (float[2] x0, bool x1) => (float[2] y0) <int64 w0 = {3}, bool w1 = {1}> {"
+            " y0 = Loop (w0, w1, x0) <body = graph1 (int64 b0, bool b1, float[2] b2) =>"
+            " (bool t0, float[2] t1) {"
+            " t0 = Identity (b1) t1 = If (x1) <"
+            "then_branch = graph2 () => (float[2] t2) { t2 = Erf (b2) },"
+            "else_branch = graph3 () => (float[2] t3) { t3 = Exp (x0) }> }> }",
+        ),
+        "a bug that a name makes": Row(
+            "canonical names",
+            'g (float[2] "in/put") => (float[2] y) { y = Neg ("in/put") }',
+            lambda model: "/" in model.graph.input[0].name,
+            None,
+        ),
+    }
+)
+def test_what_nodes_carry(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+DIMS = "shrink dims"
+
+
+@table(
+    {
+        "a broadcast": Row(
+            DIMS,
+            "g (float[4,6] x) => (float[4,6] y) <float[6] w = {1,2,3,4,5,6}> { y = Add (x, w) }",
+            has("Add"),
+            "g (float[1,1] x) => (float[1,1] y) <float[1] w = {1}> { y = Add (x, w) }",
+        ),
+        "one class must stay above 1": Row(
+            DIMS,
+            "g (float[4,6] x, float[6,5] w) => (float[4,5] y) { y = MatMul (x, w) }",
+            dim_of(0, 1, 2),
+            "g (float[1,2] x, float[2,1] w) => (float[1,1] y) { y = MatMul (x, w) }",
+        ),
+        "no less than seven": Row(
+            DIMS,
+            "g (float[16] x) => (float[16] y) { y = Relu (x) }",
+            dim_of(0, 0, 7),
+            "g (float[7] x) => (float[7] y) { y = Relu (x) }",
+        ),
+        "the shape constant of a Reshape": Row(
+            DIMS,
+            "g (float[4,6] x) => (float[6,4] y) <int64[2] s = {6,4}> { y = Reshape (x, s) }",
+            dim_of(0, 0, 2),
+            "g (float[2,1] x) => (float[1,2] y) <int64[2] s = {1,2}> { y = Reshape (x, s) }",
+        ),
+        "the shape constant of an Expand": Row(
+            DIMS,
+            "g (float[4,1] x, float[7] z) => (float[4,7] y) <int64[2] s = {4,7}> {"
+            " a = Expand (x, s) y = Add (a, z) }",
+            has("Expand"),
+            "g (float[1,1] x, float[1] z) => (float[1,1] y) <int64[2] s = {1,1}> {"
+            " a = Expand (x, s) y = Add (a, z) }",
+        ),
+        "channels and kernel of a Conv with their attributes": Row(
+            DIMS,
+            "g (float[2,8,5,5] x, float[4,8,3,3] w) => (float[2,4,3,3] y) { y = Conv"
+            " <kernel_shape=[3,3]> (x, w) }",
+            has("Conv"),
+            "g (float[1,1,1,1] x, float[1,1,1,1] w) => (float[1,1,1,1] y) { y = Conv"
+            " <kernel_shape=[1,1]> (x, w) }",
+        ),
+        "the kernel must stay": Row(
+            DIMS,
+            "g (float[2,8,5,5] x, float[4,8,3,3] w) => (float[2,4,3,3] y) { y = Conv"
+            " <kernel_shape=[3,3]> (x, w) }",
+            dim_of(1, 3, 3),
+            "g (float[1,1,3,3] x, float[1,1,3,3] w) => (float[1,1,1,1] y) { y = Conv"
+            " <kernel_shape=[3,3]> (x, w) }",
+        ),
+        "the groups of a Conv": Row(
+            DIMS,
+            "g (float[1,8,4,4] x, float[8,1,3,3] w) => (float[1,8,2,2] y) { y = Conv <group=8> (x, w) }",
+            lambda model: model.graph.node[0].attribute[0].i >= 2,
+            "g (float[1,2,1,1] x, float[2,1,1,1] w) => (float[1,2,1,1] y) { y = Conv <group=2> (x, w) }",
+        ),
+        "channels that are a multiple of the groups": Row(
+            DIMS,
+            "g (float[1,8,4,4] x, float[8,2,3,3] w) => (float[1,8,2,2] y) { y = Conv <group=4> (x, w) }",
+            has("Conv"),
+            "g (float[1,1,1,1] x, float[1,1,1,1] w) => (float[1,1,1,1] y) { y = Conv <group=1> (x, w) }",
+        ),
+        "a symbolic dim stays symbolic": Row(
+            DIMS,
+            "g (float[N,6] x) => (float[N,6] y) { y = Relu (x) }",
+            has("Relu"),
+            "g (float[N,1] x) => (float[N,1] y) { y = Relu (x) }",
+        ),
+    }
+)
+def test_dims(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
+    """A move run again on what it made, with the same predicate, changes nothing."""
+    model = model_of(NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)"))
+    subject = subject_of(judge, case_of(model))
+    for move in all_moves():
+        once = drive(move, subject, lambda model, inputs: has("Erf")(model)).subject
+        if size(once) < size(subject):
+            again = drive(move, once, lambda model, inputs: has("Erf")(model)).subject
+            assert not size(again) < size(once), move.name
+
+
+def test_a_model_in_canonical_form_is_not_asked_about(judge: Judge) -> None:
+    move = find_move("canonical names")
+    model = model_of('g (float[2] "an/input") => (float[2] result) { result = Neg ("an/input") }')
+    first = drive(move, subject_of(judge, case_of(model)), lambda model, inputs: True)
+    second = drive(move, first.subject, lambda model, inputs: True)
+    assert (first.asked, second.asked) == (1, 0)
+
+
+def test_moves_have_names_of_their_own_and_an_order() -> None:
+    moves = all_moves()
+    assert len({move.name for move in moves}) == len(moves)
+    assert [move.order for move in moves] == sorted(move.order for move in moves)
