@@ -176,6 +176,7 @@ class _Session:
     def _shrink(self, gate: Gate, engine: Engine) -> None:
         """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
         self._run_engine(engine)
+        self.best = self.best.embedded()
         if gate.repeats == 1 and gate.measure(self.best, 1) < 1:
             self.best = self.subject
             self._measure_rate(gate, self.subject)

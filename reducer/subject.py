@@ -9,9 +9,12 @@ from functools import cached_property
 import onnx
 
 from corpus.case import Case, ExternalFile
-from corpus.onnx_graph import free_names
+from corpus.onnx_graph import free_names, tensors
+from corpus.onnx_infer import is_external
+from corpus.onnx_types import packed_bytes
+from corpus.onnx_weights import external_entry
 from corpus.values import Tensor, Value
-from reducer.tensors import read_tensor, shape_key, type_of
+from reducer.tensors import initializer, read_tensor, shape_key, type_of
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,26 @@ class Subject:
     def case(self, like: Case) -> Case:
         """This subject as a case with the target, settings and origin of `like`."""
         program = self.model.SerializeToString(deterministic=True)
-        return replace(like, program=program, inputs=self.inputs, external=self.external)
+        used = {external_entry(tensor, "location") for tensor in tensors(self.model) if is_external(tensor)}
+        external = tuple(file for file in self.external if str(file.location) in used)
+        return replace(like, program=program, inputs=self.inputs, external=external)
 
+    def embedded(self) -> Subject:
+        """The subject with the weights that it still needs in the model itself, where they are not too large."""
+        outside = [tensor for tensor in tensors(self.model) if is_external(tensor)]
+        needed = sum(packed_bytes(tensor.data_type, tensor.dims) or 0 for tensor in outside)
+        if not outside or needed > MOST_EMBEDDED:
+            return self
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for tensor in tensors(model):
+            if is_external(tensor):
+                tensor.CopyFrom(initializer(tensor.name, read_tensor(tensor, self.external)))
+        return replace(self, model=model)
+
+
+MOST_EMBEDDED = 256 << 20
+"""Weights up to this many bytes are taken into a reduced model."""
 
 RANDOM_OPS = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}

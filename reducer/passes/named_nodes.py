@@ -27,7 +27,7 @@ def keep_named_nodes(subject: Subject, hints: Hints) -> Search:
 
 
 def _named(subject: Subject, hints: Hints) -> Items:
-    """Nodes named by their own name or an output's; failing that, all of a type that is named."""
+    """Nodes named by their own name or an output's; failing that, those of the types named, rare types first."""
     names = frozenset(hints.nodes)
     exact = {
         index
@@ -36,8 +36,14 @@ def _named(subject: Subject, hints: Hints) -> Items:
     }
     if exact:
         return frozenset(exact)
-    operators = frozenset(hints.operators)
-    found = {index for index, node in enumerate(subject.nodes) if node.op_type in operators}
+    of_type: dict[str, list[int]] = {}
+    for index, node in enumerate(subject.nodes):
+        if node.op_type in hints.operators:
+            of_type.setdefault(node.op_type, []).append(index)
+    found: list[int] = []
+    for members in sorted(of_type.values(), key=len):
+        if len(found) + len(members) <= MOST:
+            found += members
     return frozenset(found)
 
 
