@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from generators.ops import find_operator
 from generators.scope import DoesNotFit, Scope, is_in_budget
 from generators.spec import Attribute, Call, Operand
-from generators.types import U8, Range, is_float
+from generators.types import F32, FLOATS, NUMERIC, U8, DType, Range, is_float
 
 
 class Steps:
@@ -133,12 +133,31 @@ def _quantised(place: Steps, x: Operand) -> Operand:
     return place("DequantizeLinear", place("QuantizeLinear", x, scale, point), scale, point)
 
 
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
+
+
+def _chain(place: Steps, x: Operand) -> Operand:
+    """Arithmetic with constants, on either side; a divisor is known to be away from zero."""
+    scope, draws = place.scope, place.scope.draws
+    away = Range(-math.inf, math.inf, 0.1 if is_float(x.dtype) else 1)
+    for _ in range(draws.between(2, 3)):
+        name = draws.pick(_ARITHMETIC)
+        is_left = draws.chance(0.6)
+        if name == "Div" and not is_left and not x.range.is_within(away):
+            raise DoesNotFit("may be zero")
+        within = away if name == "Div" and is_left else None
+        other = scope.create(x.dtype, (), within) if draws.chance(0.6) else scope.partner(x, within)
+        x = place(name, x, other) if is_left else place(name, other, x)
+    return x
+
+
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A definition, and the most nodes that it needs."""
+    """A definition, the most nodes that it needs, and the element types that it is for."""
 
     define: Definition
     nodes: int
+    dtypes: tuple[DType, ...] = FLOATS
 
 
 FRAGMENTS = (
@@ -150,14 +169,15 @@ FRAGMENTS = (
     Fragment(_softmax, 3),
     Fragment(_hard_swish, 4),
     Fragment(_attention, 5),
-    Fragment(_quantised, 2),
+    Fragment(_quantised, 2, (F32,)),
+    Fragment(_chain, 3, NUMERIC),
 )
 
 
 def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
-    found = [fragment for fragment in FRAGMENTS if fragment.nodes <= room]
-    if not found or not is_float(focus.dtype):
+    found = [one for one in FRAGMENTS if one.nodes <= room and focus.dtype in one.dtypes]
+    if not found:
         return False
     try:
         scope.draws.pick(found).define(Steps(scope, room), focus)

@@ -76,7 +76,7 @@ def draw_temper(draws: Draws) -> Temper:
     dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
     if draws.chance(0.3):
         dims.append(1)
-    if draws.chance(0.15):
+    if draws.chance(0.08):
         dims.append(0)
     first = draws.weighted(_DTYPES, _DTYPE_WEIGHTS)
     return Temper(
@@ -87,14 +87,14 @@ def draw_temper(draws: Draws) -> Temper:
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
         composite=draws.pick((0.0, 0.0, 0.05, 0.15)),
-        inputs=draws.pick((0.15, 0.4, 0.8)),
+        inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
     )
 
 
 _DTYPES = tuple(DType)
 _DTYPE_WEIGHTS = tuple(
-    {DType.F32: 8.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
+    {DType.F32: 12.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
         dtype, 0.6
     )
     for dtype in _DTYPES
@@ -214,9 +214,9 @@ class Scope:
         form = draws.random()
         if form < 0.35:
             return shape
-        if form < 0.5:
+        if form < 0.55:
             return ()
-        if form < 0.65:
+        if form < 0.67:
             return shape[draws.between(0, len(shape)) :]
         if form < 0.75:
             return (1,)

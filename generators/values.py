@@ -31,8 +31,9 @@ _SIGNED_RANGES = (
     Range(-120, 120),
 )
 _UNSIGNED_RANGES = (Range(0, 4), Range(0, 10), Range(1, 5), Range(1, 100), Range(0, 250))
-_SPLAT_RATE = 0.25
-_SPLATS = (0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, 6.0)
+# Whole tensors of one round value come at one rate; a number on its own is mostly round, as in real models.
+_SPLAT_RATE, _ROUND_RATE = 0.25, 0.6
+_SPLATS = (0.0, 1.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, 6.0)
 
 
 class Content(NamedTuple):
@@ -66,7 +67,7 @@ def draw(
         fitting = [value for value in hazards(dtype) if Range(value, value, abs(value)).is_within(bounds)]
         if fitting:
             return _draw_among(draws, dtype, shape, fitting)
-    if draws.chance(_SPLAT_RATE):
+    if draws.chance(_SPLAT_RATE if math.prod(shape) > 1 else _ROUND_RATE):
         fitting = [value for value in _SPLATS if _fits(dtype, value, bounds)]
         if fitting:
             return _draw_among(draws, dtype, shape, [draws.pick(fitting)])
