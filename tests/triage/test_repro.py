@@ -101,6 +101,12 @@ def test_types_of_every_kind_survive():
     assert_code_builds(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
 
 
+def test_an_operator_set_that_is_imported_twice_survives():
+    made = model([("Relu", ["x"], ["y"])], {"x": (1, [2])}, {"y": (1, [2])})
+    made.opset_import.append(helper.make_opsetid("", 17))
+    assert_code_builds(made)
+
+
 def test_functions_survive():
     node = helper.make_node("Elu", ["a"], ["b"])
     node.attribute.append(
@@ -227,6 +233,29 @@ def identity_case(code: int) -> Case:
 @pytest.mark.parametrize("code", PASSED_THROUGH, ids=dtype_name)
 def test_inputs_and_outputs_of_every_type_pass_through_a_script(code, tmp_path):
     case = identity_case(code)
+    done = run_script(write_script(case, claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
+    assert "give the same" in done.stdout, done.stdout
+
+
+def test_sequences_and_strings_pass_through_beside_types_that_numpy_lacks(tmp_path):
+    tensors = helper.make_tensor_type_proto(TensorProto.FLOAT, [None])
+    sequence = helper.make_sequence_type_proto(tensors)
+    kinds = {"x0": sequence, "x1": helper.make_tensor_type_proto(TensorProto.BFLOAT16, [2])}
+    kinds["x2"] = helper.make_tensor_type_proto(TensorProto.STRING, [2])
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_value_info(name, kind) for name, kind in kinds.items()],
+        [helper.make_value_info(f"{name}_out", kind) for name, kind in kinds.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs = {
+        "x0": [np.float32([1, 2]), np.float32([3])],
+        "x1": np.array([1, 2], ml_dtypes.bfloat16),
+        "x2": np.array(["a", "ö"]),
+    }
+    case = Case("onnx", made.SerializeToString(), inputs, ORT)
     done = run_script(write_script(case, claim_of(Outcome.MISMATCH, kind="value")), tmp_path)
     assert "give the same" in done.stdout, done.stdout
 

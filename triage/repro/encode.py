@@ -166,8 +166,10 @@ def graph(
     return Graph(body + messages(11, inputs) + messages(12, outputs) + messages(13, values))
 
 
-def opset(domain: str, version: int) -> bytes:
-    return optional(1, domain) + integer(2, version)
+def imports(field: int, opsets: Any) -> bytes:
+    """The versions of the operator sets, by domain or as pairs."""
+    pairs = opsets.items() if isinstance(opsets, dict) else opsets
+    return messages(field, [optional(1, domain) + integer(2, version) for domain, version in pairs])
 
 
 def function(
@@ -184,11 +186,11 @@ def function(
 ) -> bytes:
     """A function of the model's own; `attributes` are those without a default, `defaults` those with one."""
     body = message(1, name) + messages(4, inputs) + messages(5, outputs) + messages(6, attributes)
-    body += messages(7, nodes) + messages(9, [opset(*each) for each in opsets.items()]) + optional(10, domain)
+    body += messages(7, nodes) + imports(9, opsets) + optional(10, domain)
     body += messages(11, [attribute(key, content) for key, content in dict(defaults).items()])
     return body + messages(12, values) + optional(13, overload)
 
 
 def model(ir_version: int, opsets: Any, graph: Graph, functions: Any = ()) -> bytes:
     body = integer(1, ir_version) + message(7, graph)
-    return body + messages(8, [opset(*each) for each in opsets.items()]) + messages(25, functions)
+    return body + imports(8, opsets) + messages(25, functions)

@@ -197,7 +197,9 @@ def _function(function: FunctionProto, indent: int) -> str:
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> str:
-    return repr({each.domain: each.version for each in imports})
+    """By domain, or as pairs where a model imports one domain twice."""
+    pairs = [(each.domain, each.version) for each in imports]
+    return repr(dict(pairs) if len(dict(pairs)) == len(pairs) else pairs)
 
 
 def _given(parts: Mapping[str, str]) -> dict[str, str]:
