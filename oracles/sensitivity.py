@@ -31,11 +31,12 @@ from oracles.compare import (
 from oracles.perturb import QUANTISING, RANDOM, Perturbation
 from oracles.perturb_inputs import EPSILON, perturb_inputs
 from oracles.record import record_model
-from oracles.run import Run
+from oracles.run import Run, Status
 from oracles.sandbox import Job
 from oracles.value_types import tensor_types
 
 SEEDS = 6
+RECORDED_BYTES = 256 << 20
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
 
@@ -54,6 +55,7 @@ class Noise:
         self._model = model
         self._job = job
         self._rerun = rerun
+        self._gave_up = False
         self._made: dict[tuple[int, bool], Mapping[str, Value] | None] = {}
         self.notes: list[str] = []
 
@@ -125,6 +127,8 @@ class Noise:
         """Outputs of the perturbed runs that end well, made as they are asked for."""
         for seed in range(1, SEEDS + 1):
             if (seed, steps) not in self._made:
+                if self._gave_up:
+                    return
                 self._made[seed, steps] = self._sample(seed, steps)
             outputs = self._made[seed, steps]
             if outputs is not None:
@@ -138,6 +142,9 @@ class Noise:
             run = self._rerun(replace(self._job, program=program, inputs=inputs))[0]
             if run.is_ok:
                 return run.outputs
+            if run.status is not Status.EXCEPTION:
+                self._gave_up = True  # it hangs, starves or dies of noise: the next seed would too
+                break
         return None
 
     @cached_property
@@ -159,7 +166,7 @@ class Noise:
 
     @cached_property
     def _recorded(self) -> Mapping[str, Value]:
-        return record_model(self._model, self._job, self._rerun).values
+        return record_model(self._model, self._job, self._rerun, byte_budget=RECORDED_BYTES).values
 
     @cached_property
     def nonfinite(self) -> frozenset[str]:

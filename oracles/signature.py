@@ -27,7 +27,6 @@ from oracles.mismatch_kind import mismatch_kind
 from oracles.names import names_of
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Run
-from oracles.symptom import telling_frames
 from oracles.value_types import Types, tensor_types
 from oracles.verdict import Outcome, Verdict
 
@@ -89,17 +88,17 @@ def _multiset(measure: Measure | None) -> str:
 
 def _crash(run: Run | None, signal: str, measure: Measure | None) -> Iterator[Component]:
     yield "signal", signal
-    yield "site", _named_function(telling_frames(run.frames)) if run is not None else ""
+    yield "site", _named_function(run.frames) if run is not None else ""
     yield "ops", _multiset(measure)
 
 
 def _named_function(frames: tuple[Frame, ...]) -> str:
-    """The top function that has a name; a start of a function (`+0x…`) means nothing in another build."""
+    """The top function that has a name; a start of a function (`fn_…`) means nothing in another build."""
     return next((frame.function for frame in frames if _is_name(frame.function)), "")
 
 
 def _is_name(function: str) -> bool:
-    return bool(function) and "0x" not in function
+    return bool(function) and not re.fullmatch(r"fn_[0-9a-f]+", function)
 
 
 def signature_of_text(text: str) -> Signature:

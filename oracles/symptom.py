@@ -9,19 +9,6 @@ from oracles.normalise import parse_message, template
 from oracles.run import Frame, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom
 
-_GLUE_LIBRARIES = (
-    "libc.so",
-    "libc-",
-    "libpthread",
-    "ld-linux",
-    "ld-",
-    "libstdc++",
-    "libgcc",
-    "libm.so",
-    "libpython",
-)
-_GLUE_FILES = ("python", "crash_handler", "[vdso]", "[stack]")
-
 
 def signal_name(number: int) -> str:
     try:
@@ -30,13 +17,12 @@ def signal_name(number: int) -> str:
         return f"exit {number}" if number <= 0 else f"signal {number}"
 
 
-def telling_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """The frames that say where it broke: not those of the C library, loader, interpreter, handler."""
-    return tuple(frame for frame in frames if not _is_glue(frame))
-
-
-def _is_glue(frame: Frame) -> bool:
-    return frame.library.startswith(_GLUE_LIBRARIES) or any(part in frame.library for part in _GLUE_FILES)
+def crash_site(frames: Sequence[Frame]) -> str:
+    """The innermost frame (glue is not among them): its library without the build's tags, its function."""
+    if not frames:
+        return ""
+    library = frames[0].library.split(".", 1)[0]
+    return f"{library} {frames[0].function}".strip()
 
 
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
@@ -56,12 +42,10 @@ def _of_exception(outcome: Outcome, run: Run, names: Iterable[str], side: str) -
 
 
 def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:
-    frames = telling_frames(run.frames)
-    site = f"{frames[0].library} {frames[0].function}".strip() if frames else ""
     kind = signal_name(run.signal)
     # only an abort says why it died; what else stands on stderr belongs to no one failure
     message = template(run.message, names) if kind == "SIGABRT" else ""
-    return Symptom(outcome, run.phase, kind, site, message, side)
+    return Symptom(outcome, run.phase, kind, crash_site(run.frames), message, side)
 
 
 def symptom_of_difference(kind: str, wrong_side: str) -> Symptom:
