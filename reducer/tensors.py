@@ -33,6 +33,19 @@ def type_of(value: Value) -> onnx.TypeProto | None:
     return helper.make_tensor_type_proto(element_type(value), value.shape)
 
 
+def agrees(declared: onnx.TypeProto, value: Value) -> bool:
+    """Whether a tensor has the dims of a type; symbolic dims agree with any, and what is no tensor agrees."""
+    if not isinstance(value, np.ndarray) or not declared.tensor_type.HasField("shape"):
+        return True
+    dims = declared.tensor_type.shape.dim
+    fixed = (
+        (dim.dim_value, size)
+        for dim, size in zip(dims, value.shape, strict=False)
+        if dim.HasField("dim_value")
+    )
+    return len(dims) == value.ndim and all(wanted == size for wanted, size in fixed)
+
+
 def initializer(name: str, array: Tensor) -> onnx.TensorProto:
     """An initializer that holds `array`."""
     if array.dtype.kind in "US":

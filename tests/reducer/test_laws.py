@@ -1,0 +1,245 @@
+"""Laws of reducing, over random models and random predicates."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corpus.case import Case
+from corpus.formats.onnx import checker_complaint, parse
+from corpus.onnx_graph import walk_nodes
+from generators import make_case
+from oracles.judge import Judge
+from oracles.record import Recording
+from reducer.engine import Engine
+from reducer.facts import learn
+from reducer.gate import Budget, BudgetSpent
+from reducer.journal import Answer
+from reducer.move import all_moves
+from reducer.order import size
+from reducer.subject import Subject
+from tests.reducer.driving import (
+    ORT,
+    Counting,
+    case_of,
+    drive,
+    engine_for,
+    find_move,
+    graph_text,
+    has,
+    model_of,
+    operators,
+    run_to_end,
+    subject_of,
+)
+
+NODE_SET_MOVES = [move for move in all_moves() if "nodes" in move.name or "operator types" in move.name]
+IsInteresting = Callable[[Case], bool]
+
+few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(ORT) as made:
+        yield made
+
+
+def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge: Judge) -> None:
+    """As onnxruntime's reductions of empty tensors do not."""
+    like = case_of(model_of("g (float[3] x) => (float[3] y) { a = Neg (x) y = Erf (a) }"))
+    other = {**subject_of(judge, like).facts.values, "a": np.zeros(7, np.float32)}
+    learned, _ = learn(subject_of(judge, like), lambda case: Recording(other, None, True), like)
+    driven = drive(find_move("drop single nodes by cut"), learned, lambda model, inputs: False)
+    inputs = [info for each in driven.candidates for info in each.model.graph.input if info.name == "a"]
+    assert [dim.dim_value for info in inputs for dim in info.type.tensor_type.shape.dim] == [7]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_subset_of_nodes_is_a_model_that_the_checker_accepts(judge: Judge, seed: int) -> None:
+    subject = subject_of(judge, make_case(seed, 14))
+    chance = random.Random(seed)
+    for move in NODE_SET_MOVES:
+        driven = drive(move, subject, lambda model, inputs: chance.random() < 0.5)
+        for candidate in driven.candidates:
+            assert checker_complaint(candidate.model) is None, (move.name, graph_text(candidate.model))
+
+
+def test_every_subset_of_nodes_runs_un_optimised(judge: Judge) -> None:
+    chance = random.Random(0)
+    for seed in range(8):
+        subject = subject_of(judge, make_case(100 + seed, 10))
+        for move in NODE_SET_MOVES:
+            for candidate in drive(move, subject, lambda model, inputs: chance.random() < 0.5).candidates:
+                run = judge.runs(candidate.case(case_of(subject.model)), judge.configs[:1])[0]
+                assert run.is_ok, (move.name, run.message, graph_text(candidate.model))
+
+
+def test_of_what_the_other_moves_propose_the_checker_accepts_nearly_all(judge: Judge) -> None:
+    chance = random.Random(0)
+    built, refused = Counter[str](), Counter[str]()
+    for seed in range(12):
+        subject = subject_of(judge, make_case(200 + seed, 10))
+        for move in all_moves():
+            for candidate in drive(move, subject, lambda model, inputs: chance.random() < 0.5).candidates:
+                built[move.name] += 1
+                refused[move.name] += checker_complaint(candidate.model) is not None
+    print("\n".join(f"{name}: {refused[name]} of {built[name]} refused" for name in built))
+    assert sum(refused.values()) <= 0.02 * sum(built.values())
+
+
+@st.composite
+def predicates(draw: st.DrawFn, model: onnx.ModelProto) -> IsInteresting:
+    """Some operators of the model, perhaps one feeding another, perhaps not for some numbers of nodes."""
+    wanted = draw(st.lists(st.sampled_from(sorted(set(operators(model)))), min_size=1, max_size=3))
+    edges = sorted(_edges(model))
+    edge = draw(st.none() | st.sampled_from(edges)) if edges else None
+    luck = draw(st.sampled_from([0, 0, 3, 10]))
+    own = case_of(model, {}).canonical_hash[:2]
+
+    def is_interesting(case: Case) -> bool:
+        program = parse(case.program)
+        fits = has(*wanted)(program) and (edge is None or edge in _edges(program))
+        return fits and (not luck or len(program.graph.node) % luck != 1 or case.canonical_hash[:2] == own)
+
+    return is_interesting
+
+
+def _edges(model: onnx.ModelProto) -> set[tuple[str, str]]:
+    made = {name: node.op_type for node in model.graph.node for name in node.output if name}
+    return {(made[name], node.op_type) for node in model.graph.node for name in node.input if name in made}
+
+
+def _reduce(judge: Judge, case: Case, is_interesting: IsInteresting, jobs: int = 1) -> tuple[Engine, Subject]:
+    with engine_for(judge, case, lambda each: Answer(is_interesting(each)), jobs) as engine:
+        return engine, run_to_end(engine, subject_of(judge, case))
+
+
+@few
+@given(data=st.data(), seed=st.integers(0, 10_000))
+def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_nothing(
+    judge: Judge, data: st.DataObject, seed: int
+) -> None:
+    case = make_case(seed, 12)
+    start = subject_of(judge, case)
+    is_interesting = data.draw(predicates(start.model).filter(lambda found: found(case)))
+    engine, result = _reduce(judge, case, is_interesting)
+    reduced = result.case(case)
+    assert is_interesting(reduced)
+    assert checker_complaint(result.model) is None
+    assert size(result) <= size(start)
+    assert engine.is_minimal
+    again, same = _reduce(judge, reduced, is_interesting)
+    assert graph_text(same.model) == graph_text(result.model)
+    assert same.case(case).case_id == reduced.case_id
+    assert not again.steps
+
+
+@few
+@given(data=st.data(), seed=st.integers(0, 10_000))
+def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
+    judge: Judge, data: st.DataObject, seed: int
+) -> None:
+    case = make_case(seed, 12)
+    is_interesting = data.draw(predicates(parse(case.program)).filter(lambda found: found(case)))
+    outcomes = []
+    for jobs in (1, 2, 3, 4):
+        engine, result = _reduce(judge, case, is_interesting, jobs)
+        gate = engine.gate
+        outcomes.append(
+            (
+                result.case(case).case_id,
+                gate.checks,
+                gate.last_accepted,
+                gate.cached,
+                list(gate.committed.items()),
+                gate.used,
+                engine.steps,
+            )
+        )
+    assert outcomes == [outcomes[0]] * 4
+
+
+@few
+@given(data=st.data(), seed=st.integers(0, 10_000))
+def test_no_candidate_is_asked_twice_and_none_that_the_checker_rejects(
+    judge: Judge, data: st.DataObject, seed: int
+) -> None:
+    case = make_case(seed, 12)
+    is_interesting = data.draw(predicates(parse(case.program)).filter(lambda found: found(case)))
+    asked: list[Case] = []
+
+    def predicate(each: Case) -> Answer:
+        asked.append(each)
+        return Answer(is_interesting(each))
+
+    with engine_for(judge, case, predicate) as engine:
+        run_to_end(engine, subject_of(judge, case))
+    assert len({each.case_id for each in asked}) == len(asked) == engine.gate.checks
+    assert [checker_complaint(parse(each.program)) for each in asked] == [None] * len(asked)
+
+
+def test_steps_grow_ever_smaller_and_name_the_check_that_was_accepted(judge: Judge) -> None:
+    case = make_case(3, 20)
+    wanted = operators(parse(case.program))[0]
+    engine, result = _reduce(judge, case, lambda each: has(wanted)(parse(each.program)))
+    places = [(step.nodes, step.elements) for step in engine.steps]
+    assert places[-1][0] == len(list(walk_nodes(result.model.graph)))
+    assert [step.check for step in engine.steps] == sorted(step.check for step in engine.steps)
+    assert engine.gate.last_accepted == engine.steps[-1].check <= engine.gate.checks
+
+
+PLAIN = '<ir_version: 8, opset_import: ["" : 17]>'
+FINISHED = "g (float[1] x) => (float[1] y) { y = Erf (x) }"
+PLANTED = {
+    "a node above": "g (float[1] x) => (float[1] y) { a = Neg (x) y = Erf (a) }",
+    "a node below": "g (float[1] x) => (float[1] y) { a = Erf (x) y = Neg (a) }",
+    "a node beside": "g (float[1] x) => (float[1] y, float[1] z) { y = Erf (x) z = Neg (x) }",
+    "a Constant": "g (float[1] x) => (float[1] y, int64 z) { y = Erf (x) z = Constant <value_int = 1> () }",
+    "a body": "g (float[1] x, bool c) => (float[1] y) { y = If (c) <"
+    "then_branch = t () => (float[1] p) { p = Erf (x) },"
+    "else_branch = e () => (float[1] q) { q = Neg (x) }> }",
+    "a dim": "g (float[2] x) => (float[2] y) { y = Erf (x) }",
+    "an input": "g (float[1] x, float[1] z) => (float[1] y) { y = Erf (x) }",
+    "an initializer": "g (float[1] x) => (float[1] y) <float[1] w = {1}> { y = Erf (x) }",
+    "a name": 'g (float[1] "an/input") => (float[1] "an/output") { "an/output" = Erf ("an/input") }',
+    "a type": "g (float[1] x) => (float[1] y) <float[1] a> { a = Neg (x) y = Erf (a) }",
+}
+
+
+@pytest.mark.parametrize("text", PLANTED.values(), ids=PLANTED.keys())
+def test_whatever_is_planted_in_a_finished_case_is_removed_again(judge: Judge, text: str) -> None:
+    case = case_of(model_of(text))
+    engine, result = _reduce(judge, case, lambda each: has("Erf")(parse(each.program)))
+    nothing = {"x": np.zeros(1, np.float32)}
+    assert result.case(case).canonical_hash == case_of(model_of(FINISHED, PLAIN), nothing).canonical_hash
+    assert engine.is_minimal
+    assert engine.steps
+
+
+def test_a_planted_attribute_and_operand_are_removed_again(judge: Judge) -> None:
+    text = "g (float[1] x, float hi) => (float[1] y) { a = Clip (x, , hi) y = Elu <alpha = 0.5> (a) }"
+    engine, result = _reduce(
+        judge, case_of(model_of(text)), lambda each: has("Clip", "Elu")(parse(each.program))
+    )
+    clip, elu = result.nodes
+    assert engine.is_minimal
+    assert (len(clip.input), len(elu.attribute)) == (1, 0)
+
+
+def test_a_budget_that_ends_early_leaves_the_result_not_minimal(judge: Judge) -> None:
+    case = case_of(model_of(PLANTED["a node above"]))
+    counting = Counting(has("Erf"))
+    with engine_for(judge, case, counting) as engine:
+        engine.gate.budget = Budget(max_checks=2)
+        with pytest.raises(BudgetSpent):
+            run_to_end(engine, subject_of(judge, case))
+        assert not engine.is_minimal
+        assert len(counting.asked) == 2
