@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from generators.intervals import rounded
 from generators.ops import find_operator
 from generators.scope import DoesNotFit, Scope, is_in_budget
 from generators.spec import Attribute, Call, Operand
@@ -128,7 +129,7 @@ def _attention(place: Steps, x: Operand) -> Operand:
 def _quantised(place: Steps, x: Operand) -> Operand:
     """To integers and back, with a scale that covers the value."""
     scope, zero = place.scope, place.scope.draws.pick((0, 128))
-    scale = scope.fix_scalar(max(x.range.magnitude, 0.1) / 127, x.dtype)
+    scale = scope.fix_scalar(rounded(max(x.range.magnitude, 0.1)) / 127, x.dtype)
     point = scope.fix_scalar(zero, U8)
     return place("DequantizeLinear", place("QuantizeLinear", x, scale, point), scale, point)
 

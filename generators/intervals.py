@@ -21,6 +21,11 @@ def within_type(dtype: DType, result: Range) -> Range:
     return result if bounds.low <= result.low and result.high <= bounds.high else bounds
 
 
+def rounded(value: float) -> float:
+    """Three significant digits: a bound may differ in its last bit from one C library to the next."""
+    return float(f"{value:.3g}")
+
+
 def symmetric(magnitude: float) -> Range:
     return Range(-magnitude, magnitude)
 

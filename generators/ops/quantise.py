@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.intervals import hull, mul, sub, within_type
+from generators.intervals import hull, mul, rounded, sub, within_type
 from generators.ops.matmul import matmul_shape
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
@@ -16,7 +16,7 @@ _QUANTISED = (U8, I8)
 def _scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
     """A scale that spreads the magnitude over the range of the quantised type, give or take."""
     draws = scope.draws
-    step = max(magnitude, 0.1) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
+    step = rounded(max(magnitude, 0.1)) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
     wobble = 1 + (draws.words(int(np.prod(size, dtype=int))) % 8).reshape(size) / 8
     return scope.fix((step * wobble).astype(np.float32), F32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from generators.intervals import clamp, magnitude, rising, symmetric, within_type
+from generators.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
 from generators.scope import Scope
 from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule
 from generators.types import (
@@ -105,9 +105,11 @@ def _sample_clip(scope: Scope, focus: Operand) -> Call | None:
     """Bounds around, inside or beside the focus's range; each may be left out."""
     draws = scope.draws
     low, high, _ = focus.range
-    choices = [0, 1, 6, -1, low, (low + high) / 2, high]
-    if not is_float(focus.dtype):
-        choices = [int(value) for value in choices]
+    choices: list[float] = [0, 1, 6, -1]
+    if is_float(focus.dtype):
+        choices += [rounded(low), rounded((low + high) / 2), rounded(high)]
+    else:
+        choices += [int(low), int(low + high) // 2, int(high)]
     if focus.dtype in (DType.U8, DType.U32, DType.U64):
         choices = [value for value in choices if value >= 0]
     first, second = sorted((draws.pick(choices), draws.pick(choices)))
