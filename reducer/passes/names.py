@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import onnx
 
-from corpus.onnx_graph import rename, subgraphs, walk_graphs, walk_nodes
+from corpus.onnx_graph import rename, subgraphs, walk_graphs, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search
 from reducer.order import size
 from reducer.subject import Subject
@@ -38,6 +38,10 @@ def _renamed(subject: Subject) -> Subject:
         inner.name = f"graph{number}" if number else "graph"
     for field in ("producer_name", "producer_version", "domain", "model_version"):
         model.ClearField(field)
+    domains = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
+    for index in reversed(range(len(model.opset_import))):
+        if model.opset_import[index].domain not in domains:
+            del model.opset_import[index]
     inputs = {names[name]: value for name, value in subject.inputs.items()}
     facts = replace(
         subject.facts,

@@ -179,6 +179,13 @@ LONG = (
     "g (float[2] x) => (float[2] y) { a = Relu (x) b = Erf (a) c = Relu (b) d = Exp (c)"
     " e = Relu (d) y = Relu (e) }"
 )
+LONGER = (
+    "g (float[2] x) => (float[2] y) { r0 = Relu (x)"
+    + "".join(f" r{at + 1} = Relu (r{at})" for at in range(20))
+    + " a = Cos (r20) b = Erf (a) c = Cos (b) d = Exp (c) s0 = Cos (d)"
+    + "".join(f" s{at + 1} = Cos (s{at})" for at in range(20))
+    + " y = Neg (s20) }"
+)
 
 
 @table(
@@ -222,25 +229,25 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
     {
         "whole operator types by cut": Row(
             "drop operator types by cut",
-            LONG,
+            LONGER,
             has("Erf", "Exp"),
             "g (float[2] a, float[2] c) => (float[2] b, float[2] d) { b = Erf (a) d = Exp (c) }",
         ),
         "whole operator types by link": Row(
             "drop operator types by link",
-            LONG,
+            LONGER,
             flows("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
         "bisection by cut": Row(
             "bisect nodes by cut",
-            LONG,
+            LONGER,
             has("Exp"),
             "g (float[2] c) => (float[2] d) { d = Exp (c) }",
         ),
         "bisection by link": Row(
             "bisect nodes by link",
-            LONG.replace("y = Relu (e)", "f = Cos (e) h = Cos (f) i = Cos (h) y = Cos (i)"),
+            LONGER,
             flows("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
