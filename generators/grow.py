@@ -23,7 +23,8 @@ from generators.spec import Call, Operand, Operator
 from generators.types import OF_NUMPY, Range, TensorType
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
-_RECENT = 4
+# How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.
+_REACH = (1, 1, 1, 1, 2, 4, 4, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
 
 
 def _focus(scope: Scope) -> Operand:
-    """Mostly one of the latest values, sometimes any, now and then a constant."""
+    """The latest result, one of the latest values, or any; now and then a constant."""
     draws = scope.draws
     constants = draws.chance(0.05)
     found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
-    return draws.pick(found[-_RECENT:] if draws.chance(0.6) else found)
+    return draws.pick(found[-draws.pick(_REACH) :])
 
 
 def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
