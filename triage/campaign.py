@@ -93,7 +93,7 @@ class Hunt:
             reduced = [each for each in failures if each.status == REDUCED and each.target == self._target]
             if not reduced:
                 continue
-            document = reduction_of(self.store, representative(self.store, cluster.id))
+            document = reduction_of(self.store, cluster.id)
             report = self.reports.get(cluster.id)
             found.append(
                 Bug(

@@ -11,6 +11,7 @@ from oracles.run import Config, Run, Status
 from oracles.verdict import Outcome, Verdict
 
 SHORTEST_FRAGMENT = 12
+AGAIN = ", again"
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,23 @@ class Expectation:
     kind: str = ""
 
     @property
-    def configs(self) -> tuple[Config, ...]:
-        runs = (self.passing, self.failing) if self.passing else (self.failing,)
-        return tuple(run.config for run in runs)
+    def configs(self) -> dict[str, Config]:
+        """The configurations by what a report calls them, the passing one first."""
+        named = {self.passing_label: self.passing, self.failing_label: self.failing}
+        return {label: run.config for label, run in named.items() if run is not None}
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether one configuration gives different results in two runs."""
+        return self.passing is not None and self.passing.config == self.failing.config
+
+    @property
+    def failing_label(self) -> str:
+        return self.failing.config.label + (AGAIN if self.is_unstable else "")
+
+    @property
+    def passing_label(self) -> str:
+        return self.passing.config.label if self.passing else ""
 
 
 def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = frozenset()) -> Expectation:

@@ -13,7 +13,7 @@ from oracles.verdict import Verdict
 from triage.clusters import assign, by_symptom, move
 from triage.evidence import verdict_document
 from triage.names import cluster_name, failure_name
-from triage.store import Row, Store, dump, now
+from triage.store import Store, dump, now
 
 NEW = "new"
 REDUCED = "reduced"
@@ -123,11 +123,17 @@ def set_aside(store: Store, failure: Failure, status: str, document: Mapping[str
         _keep_reduction(store, failure, None, status, document)
 
 
-def reduction_of(store: Store, number: int) -> dict[str, Any]:
-    """What the last reduction of a failure said of itself; empty when there was none."""
-    sql = "SELECT document FROM reductions WHERE failure = ? AND status = ? ORDER BY id DESC LIMIT 1"
-    row: Row | None = store.row(sql, (number, REDUCED))
-    return dict(json.loads(row["document"])) if row else {}
+def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
+    """What the reduction of a cluster's largest program said of itself; empty when there was none."""
+    rows = store.rows(
+        """SELECT document FROM reductions JOIN failures ON failures.id = failure
+           WHERE cluster = ? AND reductions.status = ? ORDER BY reductions.id""",
+        (cluster, REDUCED),
+    )
+    documents: list[dict[str, Any]] = [json.loads(row["document"]) for row in rows]
+    smallest = min((document["nodes_after"] for document in documents), default=0)
+    best = [document for document in documents if document["nodes_after"] == smallest]
+    return max(best, key=lambda document: int(document["nodes_before"]), default={})
 
 
 def _insert(store: Store, case: Case, verdict: Verdict, run: int | None) -> int:

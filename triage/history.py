@@ -58,4 +58,4 @@ def history_of_name(store: Store, name: str) -> History:
     failure = get_failure(store, number)
     sightings = len(list_failures(store, cluster=failure.cluster))
     found = tuple(origins(store, number))
-    return History(found, reduction_of(store, number), cluster_name(failure.cluster), sightings)
+    return History(found, reduction_of(store, failure.cluster), cluster_name(failure.cluster), sightings)

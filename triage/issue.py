@@ -34,6 +34,11 @@ class Row:
 
 
 MOST_OPERATORS = 4
+WRONG = {
+    "nan": "NaN where there should be none, or the reverse",
+    "value": "wrong values",
+    "nondeterministic": "results that change from run to run",
+}
 
 
 def title(expectation: Expectation, operators: Sequence[str]) -> str:
@@ -45,8 +50,7 @@ def title(expectation: Expectation, operators: Sequence[str]) -> str:
     elif expectation.outcome is Outcome.EXCEPTION:
         what = f"{run.error} {_while(run)}: {_essence(run.message)}"
     elif expectation.outcome is Outcome.MISMATCH:
-        words = {"nan": "NaN where there should be none, or the reverse", "value": "wrong values"}
-        what = words.get(expectation.kind, f"wrong {expectation.kind}")
+        what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
     else:
         what = f"{expectation.outcome.value} {_while(run)}"
     return f"{where}{what}{_only_with(expectation)}"
@@ -54,7 +58,7 @@ def title(expectation: Expectation, operators: Sequence[str]) -> str:
 
 def _only_with(expectation: Expectation) -> str:
     """Which optimisation it takes, when it takes one."""
-    if expectation.passing is None:
+    if expectation.passing is None or expectation.is_unstable:
         return ""
     return f" (optimisation level {expectation.failing.config.label}, not {expectation.passing.config.label})"
 
@@ -69,6 +73,8 @@ def _essence(message: str) -> str:
 
 def happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
+    if expectation.is_unstable:
+        return f"With {package} two runs at optimisation level `{run.config.label}` give different results."
     if expectation.outcome is Outcome.MISMATCH:
         return f"With {package} the results at `{run.config.label}` and at `{_other(expectation)}` differ."
     what = {
@@ -87,6 +93,8 @@ def happened(expectation: Expectation, package: str) -> str:
 
 def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
+    if expectation.is_unstable:
+        return "The same values in every run of the same model on the same inputs."
     if expectation.outcome is Outcome.MISMATCH:
         return _expected_values(verdict, tolerance)
     what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
@@ -106,11 +114,13 @@ def _expected_values(verdict: Verdict, tolerance: Tolerance) -> str:
     return f"{text} ONNX's reference evaluator agrees with the {right} result." if right else text
 
 
-def level_rows(runs: Sequence[Run], tolerance: Tolerance) -> list[tuple[str, str]]:
+def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
     """What each optimisation level does, in their order; a result is compared with the un-optimised one.
 
     The runs come as a backend orders its configurations: none, all, and those between.
     """
+    if expectation.is_unstable:
+        return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]
     return [(run.config.label, _level_text(run, baseline, tolerance)) for run in ordered]
@@ -130,8 +140,8 @@ def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
 
 
 def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
-    """The first differing elements of a mismatch, over all outputs."""
-    if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None:
+    """The first differing elements of a mismatch, over all outputs; of a stable one only."""
+    if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None or expectation.is_unstable:
         return []
     passing, failing = expectation.passing.outputs, expectation.failing.outputs
     rows = [row for name in passing for row in _rows_of(name, passing[name], failing.get(name), tolerance)]
@@ -157,7 +167,7 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
         parts.append(f"signal: {signal_text(run)}")
     parts += [text for text in (without_worker(scrub(run.trace or run.message)).strip(),) if text]
     parts += [frames_text(run)] if run.frames else []
-    passing, failing = _other(expectation), run.config.label
+    passing, failing = expectation.passing_label, expectation.failing_label
     parts += [
         f"{row.output}{row.index}: {row.passing} at {passing}, {row.failing} at {failing}" for row in rows
     ]

@@ -212,11 +212,13 @@ def _issue(draft: Draft, checks: tuple[Check, ...]) -> str:
         nodes=measure(draft.model).nodes,
         listing=list_model(draft.model),
         inputs="\n".join(inputs) or "(none)",
-        levels=issue.level_rows(judge.runs(draft.case, judge.configs), judge.tolerance),
+        levels=issue.level_rows(judge.runs(draft.case, judge.configs), expectation, judge.tolerance),
         rows=rows,
-        passing=expectation.passing.config.label if expectation.passing else "",
-        failing=expectation.failing.config.label,
-        trace="" if rows else issue.short_trace(issue.trace_text(expectation, rows)),
+        passing=expectation.passing_label,
+        failing=expectation.failing_label,
+        trace=""
+        if rows or expectation.is_unstable
+        else issue.short_trace(issue.trace_text(expectation, rows)),
         graph=mermaid(draft.model),
         package=draft.package,
         printed=scrub(draft.proof.text),

@@ -251,3 +251,12 @@ def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, mon
     assert (proof.shown, proof.holds) == (0, False)
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not any(b"time.sleep(987)" in line for line in lines)
+
+
+def test_results_that_change_from_run_to_run_are_said_to_do_so():
+    runs = [Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([number])}) for number in (1, 2)]
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "nondeterministic", "un-optimised")
+    expectation = expect(Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance())
+    assert list(expectation.configs) == ["none", "none, again"]
+    assert issue.title(expectation, ["Add"]) == "Add: results that change from run to run"
+    assert issue.value_rows(expectation, Tolerance()) == []

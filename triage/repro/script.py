@@ -135,8 +135,9 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
     expectation = claim.expectation
     return {
         "seen": expectation.outcome.value,
-        "failing": expectation.failing.config.label,
-        "passing": expectation.passing.config.label if expectation.passing else None,
+        "failing": expectation.failing_label,
+        "passing": expectation.passing_label or None,
+        "unstable": expectation.is_unstable,
         "fragment": expectation.fragment,
         "kind": expectation.kind,
         "rtol": claim.tolerance.rtol,
@@ -150,7 +151,7 @@ def _configs(expectation: Expectation) -> dict[str, Any]:
     """The settings of onnxruntime's configurations, in its own words."""
     first = expectation.failing.config
     return {
-        "levels": {config.label: LEVELS[str(config.get("level"))] for config in expectation.configs},
+        "levels": {label: LEVELS[str(config.get("level"))] for label, config in expectation.configs.items()},
         "providers": list(first.get("providers") or ("CPUExecutionProvider",)),  # type: ignore[arg-type]
         "threads": first.get("threads") or 1,
         "disabled": list(first.get("disabled_optimizers") or ()),  # type: ignore[arg-type]
