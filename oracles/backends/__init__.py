@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from corpus.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Set
+
     from corpus.target import Target
     from oracles.run import Config, Run
 
@@ -26,6 +28,29 @@ class Backend(Protocol):
 
     def classify(self, run: Run) -> str:
         """`unsupported`, `out-of-memory`, `invalid-input`, or "" for a run that may show a bug."""
+
+
+@runtime_checkable
+class Optimising(Protocol):
+    """What a backend's file has besides where the passes of its optimiser can be told apart and disabled.
+
+    The runs are such as were made with their log.
+    """
+
+    def fired(self, run: Run) -> tuple[str, ...]:
+        """The passes that changed the program, in order, and that in which the run died."""
+
+    def suspects(self, run: Run) -> tuple[str, ...]:
+        """The passes, by the names under which they can be disabled, that may have changed the program."""
+
+    def optimizers(self, run: Run) -> tuple[str, ...]:
+        """Every pass that can be disabled."""
+
+    def likely(self, names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
+        """Those of the passes that have something to start at in a program of these operators."""
+
+    def without(self, config: Config, disabled: Iterable[str]) -> Config:
+        """The configuration with these passes disabled as well."""
 
 
 @cache

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
+import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+import tempfile
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -119,6 +122,21 @@ def session_options(settings: dict[str, Any]) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 0 if settings.get("log") else 4
     return options
+
+
+def optimised(program: str, level: str) -> str:
+    """The program (base64, as is the answer) as this level leaves it; nothing where that fails."""
+    options = session_options({"level": level})
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "optimised.onnx")
+        options.optimized_model_filepath = path
+        try:
+            session = core.InferenceSession(options, base64.b64decode(program), False, False)
+            session.initialize_session(["CPUExecutionProvider"], [{}], set())
+        except Exception:  # the framework's failure: then there is no evidence of this kind
+            return ""
+        with open(path, "rb") as file:
+            return base64.b64encode(file.read()).decode("ascii")
 
 
 # Values that numpy cannot hold
@@ -376,3 +394,117 @@ def missing_kernel(run: Run) -> str:
     """The operator that the message says has no kernel."""
     match = NO_KERNEL.search(run.message)
     return next((name for name in match.groups() if name), "") if match else ""
+
+
+# The optimiser's passes
+
+RULES = {
+    "Level1_RuleBasedTransformer": {
+        "EliminateIdentity": "Identity",
+        "EliminateSlice": "Slice",
+        "UnsqueezeElimination": "Unsqueeze",
+        "EliminateDropout": "Dropout",
+        "ExpandElimination": "Expand",
+        "CastElimination": "Cast",
+        "CastChainElimination": "Cast",
+        "PreShapeNodeElimination": "Cast",
+        "NoopElimination": "Add Sub Mul Div",
+        "DivMulFusion": "Div",
+        "FuseReluClip": "Relu",
+        "GemmSumFusion": "Gemm",
+        "GemmTransposeFusion": "Gemm",
+        "NotWhereFusion": "Where",
+        "ConvAddFusion": "Conv",
+        "ConvMulFusion": "Conv",
+        "ConvBNFusion": "Conv",
+        "Pad_Fusion": "Pad",
+        "MatMul_BatchNormalization_Fusion": "MatMul",
+        "LabelEncoderFusion": "LabelEncoder",
+    },
+    "Level2_RuleBasedTransformer": {
+        "ClipQuantRewrite": "Clip",
+        "ReluQuantRewrite": "Relu",
+        "GemmTransposeFusion": "Gemm",
+    },
+}
+"""The rewrite rules by the transformer that applies them, each with the operators at which it starts."""
+
+TRANSFORMERS = """
+    AttentionFusion Avx2WeightS8ToU8Transformer BiasDropoutFusion BiasGeluFusion BiasSkipLayerNormFusion
+    BiasSoftmaxFusion CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
+    ConvAddActivationFusion DoubleQDQPairsRemover DynamicQuantizeMatMulFusion EmbedLayerNormFusion
+    EnsureUniqueDQForNodeUnit FastGeluFusion FreeDimensionOverrideTransformer
+    FuseFp16InitializerToFp32NodeTransformer GatherSliceToSplitFusion GatherToSliceFusion GatherToSplitFusion
+    GeluApproximation GeluFusion GeluFusionL1 GeluFusionL2 GemmActivationFusion GqaValueLayoutTransformer
+    GroupQueryAttentionFusion GroupQueryAttentionPreNormFusion IdenticalChildrenConsolidation LayerNormFusion
+    LayerNormFusionL1 LayerNormFusionL2 MatMulActivationFusion MatMulAddFusion MatMulIntegerToFloatFusion
+    MatMulNBitsFusion MatMulNBitsMlpFusion MatMulNBitsQkvFusion MatMulScaleFusion MatmulTransposeFusion
+    NchwcTransformer NhwcTransformer QDQFinalCleanupTransformer QDQPropagationTransformer
+    QDQS8ToU8Transformer QDQSelectorActionTransformer QuickGeluFusion ReshapeFusion RocmBlasAltImpl
+    SimplifiedLayerNormFusion SkipLayerNormFusion SliceConcatToSpaceToDepthFusion TransposeOptimizer
+    TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
+"""
+"""The transformers of releases 1.15 to 1.31; a log names those of its own release."""
+
+ALWAYS = frozenset(
+    ("CastFloat16Transformer", "InsertCastTransformer", "MemcpyTransformer", "RemoveDuplicateCastTransformer")
+)
+"""Transformers that run at every level and cannot be disabled."""
+
+OPTIMIZERS = tuple(
+    dict.fromkeys([*(rule for rules in RULES.values() for rule in rules), *TRANSFORMERS.split()])
+)
+"""The names that `disabled_optimizers` takes; one that a release does not know has no effect."""
+
+APPLYING = re.compile(r"Applying graph transformer (\S+) on step")
+APPLIED = re.compile(r"GraphTransformer (\S+) modified: (\d) with status: (\S+)")
+
+
+def applied(run: Run) -> tuple[tuple[str, bool], ...]:
+    """The transformers of a run with its log, in order, and whether each modified the graph.
+
+    One that fails, or that is not known to have come to its end, counts as having done so.
+    """
+    steps: list[tuple[str, bool]] = []
+    open_one = ""
+    for line in run.log:
+        if match := APPLYING.search(line):
+            steps += [(open_one, True)] if open_one else []
+            open_one = match[1]
+        elif match := APPLIED.search(line):
+            steps.append((match[1], match[2] != "0" or match[3] != "OK"))
+            open_one = ""
+    return tuple([*steps, (open_one, True)] if open_one else steps)
+
+
+def fired(run: Run) -> tuple[str, ...]:
+    """The transformers that modified the graph, by the log, and the one in which the run died."""
+    return tuple(dict.fromkeys(name for name, modified in applied(run) if modified))
+
+
+def suspects(run: Run) -> tuple[str, ...]:
+    """What can be disabled of what fired; all rules of a transformer that applies rules: no log tells which."""
+    names = (rule for name in fired(run) if name not in ALWAYS for rule in RULES.get(name, [name]))
+    return tuple(dict.fromkeys(names))
+
+
+def optimizers(run: Run) -> tuple[str, ...]:
+    """Everything that can be disabled: the names that we know, and those of the run's log."""
+    logged = (name for name, _ in applied(run) if name not in RULES and name not in ALWAYS)
+    return tuple(dict.fromkeys([*OPTIMIZERS, *logged]))
+
+
+def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
+    """Those of the passes that have something to start at in a graph of these operators."""
+    starts = {rule: ops.split() for rules in RULES.values() for rule, ops in rules.items()}
+    return tuple(name for name in names if name not in starts or not operators.isdisjoint(starts[name]))
+
+
+def without(config: Config, disabled: Iterable[str]) -> Config:
+    """The configuration with these passes disabled besides those that it disables already."""
+    from dataclasses import replace
+
+    before = config.get("disabled_optimizers")
+    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
+    settings = {**dict(config.settings), "disabled_optimizers": tuple(names)}
+    return replace(config, settings=tuple(settings.items()))

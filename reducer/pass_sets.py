@@ -1,0 +1,188 @@
+"""The minimal pass set: which of an optimiser's passes it takes for a failure to show.
+
+A candidate keeps some passes and disables every other one that can be disabled. Evidence first: the passes
+that the log says changed the program, those of them that the message names, those that have an operator to
+start at; then `find_essentials` over what is left. At most 2k·log2(n)+2 checks for k passes of n.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from corpus.case import Case
+from corpus.formats.onnx import measure, parse
+from oracles.backends import Optimising
+from oracles.compare import compare_outputs
+from oracles.judge import Judge
+from oracles.run import Config, Run
+from oracles.verdict import Verdict
+from reducer.search import Items, SetSearch, find_essentials
+
+Passes = frozenset[str]
+Asking = Callable[[str, Callable[[], bool]], bool]
+"""Answers a question with a key of its own, by asking or from what was answered before."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassSet:
+    """The passes that it takes, in the order of `fired`, at the level of optimisation that fails.
+
+    The set is empty for a failure that shows without any optimisation, and for one that shows with every
+    pass disabled (`beyond_passes`: what is at fault cannot be disabled by name). `cures` are the passes each
+    of which is enough to disable for the failure to go away; the set is unique when all of its members are.
+    `checks` counts the verdicts asked for.
+    """
+
+    minimal: tuple[str, ...]
+    level: str
+    checks: int
+    fired: tuple[str, ...] = ()
+    cures: tuple[str, ...] = ()
+    beyond_passes: bool = False
+
+    @property
+    def unique(self) -> bool:
+        return set(self.cures) == set(self.minimal)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the command-line contract."""
+        return {
+            "minimal": list(self.minimal),
+            "checks": self.checks,
+            "unique": self.unique,
+            "level": self.level,
+            "fired": list(self.fired),
+            "cures": list(self.cures),
+            "beyond_passes": self.beyond_passes,
+        }
+
+
+def find_pass_set(
+    judge: Judge,
+    case: Case,
+    verdict: Verdict,
+    ask: Asking = lambda key, question: question(),
+    repeats: int = 1,
+) -> PassSet | None:
+    """The minimal pass set of a failing verdict of this judge on the case, itself not counted in `checks`.
+
+    None where the backend has no passes to disable, or the case no failure. A candidate counts as not
+    failing after `repeats` verdicts without the symptom.
+    """
+    if verdict.symptom is None or not isinstance(judge.backend, Optimising):
+        return None
+    config = failing_config(verdict, judge)
+    if config is None or not verdict.runs[0].is_ok:
+        return PassSet((), judge.configs[0].label, 0)
+    run = judge.runs(case, (config,), collect_log=True)[0]
+    return _Search(judge, case, verdict, run, ask, repeats).find()
+
+
+def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
+    """The configuration, beside the un-optimised one, that shows the failure."""
+    baseline, *others = verdict.runs
+    for run in others:
+        if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.tolerance):
+            return run.config
+    return others[0].config if others else None
+
+
+@dataclass
+class _Search:
+    """One search; the sets are of passes, by name, and what is asked is remembered."""
+
+    judge: Judge
+    case: Case
+    verdict: Verdict
+    run: Run
+    ask: Asking
+    repeats: int
+    checks: int = 0
+    answers: dict[Passes, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.judge.backend, Optimising)
+        self.backend: Optimising = self.judge.backend
+        self.known = self.backend.optimizers(self.run)
+
+    def find(self) -> PassSet:
+        fired = self.backend.suspects(self.run)
+        found = self._among(fired)
+        if found is None:  # the log left something out
+            found = self._among(self.known)
+        members = tuple(name for name in self.known if found is not None and name in found)
+        cures = tuple(name for name in members if not self.shows_without({name}))
+        if found is None or (len(members) == 1 and not cures and self.shows_with(frozenset())):
+            members = cures = ()
+        return PassSet(
+            minimal=tuple(sorted(members, key=_order(fired))),
+            level=self.run.config.label,
+            checks=self.checks,
+            fired=self.backend.fired(self.run),
+            cures=tuple(sorted(cures, key=_order(fired))),
+            beyond_passes=not members,
+        )
+
+    def _among(self, names: Sequence[str]) -> Passes | None:
+        """A minimal set of these passes; None where they are not enough, or nothing is needed."""
+        if not names:
+            return None
+        start = self._start(names)
+        found = _drive(find_essentials(range(len(start)), patience=len(start)), start, self.shows_with)
+        is_everything = set(found) == set(names)
+        return found if is_everything or self.shows_with(found) else None
+
+    def _start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The first of the hints that holds all that is needed; all of the passes where none does."""
+        message = "\n".join(run.message for run in self.verdict.runs if not run.is_ok)
+        words = frozenset(re.findall(r"\w+", message))
+        operators = frozenset(measure(parse(self.case.program)).ops)
+        hints = (tuple(name for name in names if name in words), self.backend.likely(names, operators))
+        fitting = (hint for hint in hints if 0 < len(hint) <= len(names) // 2)
+        return next((hint for hint in fitting if self.shows_with(frozenset(hint))), tuple(names))
+
+    def shows_with(self, kept: Passes) -> bool:
+        """Whether the failure shows with every pass disabled but these."""
+        return self.shows_without(frozenset(self.known) - kept)
+
+    def shows_without(self, disabled: Iterable[str]) -> bool:
+        key = frozenset(disabled)
+        if key not in self.answers:
+            self.answers[key] = any(self._ask(key, number) for number in range(self.repeats))
+        return self.answers[key]
+
+    def _ask(self, disabled: Passes, number: int) -> bool:
+        self.checks += 1
+        config = self.backend.without(self.run.config, disabled)
+        name = f"{self.case.case_id} {self.run.config.label} without {' '.join(sorted(disabled))} {number}"
+        return self.ask(name, lambda: self._judge(config))
+
+    def _judge(self, config: Config) -> bool:
+        return self.judge.verdict(self.case, only=config).symptom == self.verdict.symptom
+
+
+def _drive(search: SetSearch, names: Sequence[str], shows: Callable[[Passes], bool]) -> Passes:
+    """Run a search over positions as one over names."""
+
+    def chosen(items: Items) -> Passes:
+        return frozenset(names[item] for item in items)
+
+    try:
+        proposal = next(search)
+        while True:
+            proposal = search.send(shows(chosen(proposal)))
+    except StopIteration as end:
+        return chosen(end.value)
+
+
+def _order(fired: Sequence[str]) -> Callable[[str], tuple[int, str]]:
+    places: Mapping[str, int] = {name: place for place, name in enumerate(fired)}
+    return lambda name: (places.get(name, len(places)), name)
+
+
+def counted(found: PassSet, checks: int) -> PassSet:
+    """The set with so many more checks, those of the verdict that it began with."""
+    return replace(found, checks=found.checks + checks)
