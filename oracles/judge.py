@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
+
+import onnx
 
 from corpus.case import Case
 from corpus.formats.onnx import parse, repair
@@ -14,13 +17,16 @@ from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
 from oracles.rules import find_rules
 from oracles.run import Config, Limits, Phase, Run
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox import Job, Sandbox, SandboxError
 from oracles.verdict import Outcome, Verdict
 
 STATE_DEPENDENT = "state-dependent"
 """The note of a verdict whose case did another thing in the first run than in a new process."""
 
 REFEREE_CPU_SECONDS = 5.0
+
+OPTIMISED_BYTES = 64 << 20
+"""Of a larger program the optimised form is not asked for."""
 
 
 _LIMITS = Limits()
@@ -70,6 +76,17 @@ class Judge:
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
         return self._sandbox.run(replace(job, configs=self.configs[:1]))
+
+    def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
+        """The program as the backend's optimiser leaves it; None where that cannot be had."""
+        if not hasattr(self.backend, "optimised") or case.external or len(case.program) > OPTIMISED_BYTES:
+            return None
+        program = base64.b64encode(case.program).decode("ascii")
+        try:
+            answer = self._sandbox.ask("optimised", program, config.get("level"))
+        except SandboxError:
+            return None
+        return parse(base64.b64decode(answer)) if answer else None
 
     def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
         """Judge a case.

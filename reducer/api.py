@@ -18,7 +18,7 @@ from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.record import record
 from oracles.run import Config, Limits
 from oracles.signature import signature
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from reducer.engine import Engine
 from reducer.evidence import read_hints
 from reducer.facts import learn
@@ -201,8 +201,8 @@ class _Session:
         options = self.options
         predicate: Predicate
         if verdict is not None and verdict.symptom is not None:
-            only = self._failing_config(verdict)
-            predicate = SameSymptom(self.pool, verdict.symptom, only, on_other)
+            self.only = self._failing_config(verdict)
+            predicate = SameSymptom(self.pool, verdict.symptom, self.only, on_other)
         else:
             predicate = Command(options.check or "", options.check_exit, options.timeout)
         if options.also is not None:
@@ -235,8 +235,21 @@ class _Session:
     def _engine(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> Engine:
         self.subject, culprit = self._learn(subject)
         hints = read_hints(verdict, culprit)
+        if verdict is not None and verdict.outcome is Outcome.MISMATCH and self.only is not None:
+            hints = replace(hints, rewritten=self._rewritten(self.only))
         self.engine = Engine(gate, all_moves(), hints, lambda found: self._learn(found)[0])
         return self.engine
+
+    def _rewritten(self, config: Config) -> frozenset[str]:
+        """The tensors that depend on an input and are not there any more after the optimiser."""
+        with self.pool.one() as judge:
+            optimised = judge.optimised(self.subject.case(self.case), config)
+        if optimised is None:
+            return frozenset()
+        left = {name for node in optimised.graph.node for name in node.output}
+        return frozenset(
+            name for name in self.subject.producer if name in self.subject.dynamic and name not in left
+        )
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:

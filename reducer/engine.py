@@ -47,8 +47,7 @@ class Engine:
             changed = False
             for move in self.moves:
                 self.move = move.name
-                found = self._apply(move, subject)
-                if size(found) < size(subject):
+                while size(found := self._apply(move, subject)) < size(subject):
                     subject = self.learn(found) if move.reshapes else found
                     self._note(move, subject)
                     changed = True

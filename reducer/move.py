@@ -23,11 +23,13 @@ Search: TypeAlias = Generator[Proposal, bool, Subject]
 class Hints:
     """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
 
-    `witness` is that of the last interesting candidate: pairs of a dim and a position along it.
+    `rewritten` are tensors that the optimiser made away with, though they depend on an input. `witness` is
+    that of the last interesting candidate: pairs of a dim and a position along it.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    rewritten: frozenset[str] = frozenset()
     witness: tuple[tuple[int, int], ...] = ()
 
 

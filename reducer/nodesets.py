@@ -131,7 +131,8 @@ def _model(
         functions=_functions(old, nodes),
     )
     domains = _domains([*nodes, *(node for function in model.functions for node in function.node)])
-    model.opset_import.extend(item for item in old.opset_import if item.domain in domains)
+    versions = {item.domain: item for item in old.opset_import if item.domain in domains}
+    model.opset_import.extend(versions.values())
     graph = model.graph
     graph.name = old.graph.name
     graph.node.extend(nodes)

@@ -19,8 +19,8 @@ def size(subject: Subject) -> Size:
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one without a body or a function to look into. Then what the nodes still carry: elements
-    that flow in, tensors in and out, attributes, how plain the values are, and at last bytes. A tie is not
-    smaller.
+    that flow in, tensors in and out, axes, element types other than the plain ones, attributes, how plain
+    the values are, and at last bytes. A tie is not smaller.
     """
     model = subject.model
     graph = model.graph
@@ -31,8 +31,11 @@ def size(subject: Subject) -> Size:
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
     attributes = sum(len(node.attribute) for node in walk_nodes(graph))
-    complexity = sum(_complexity(subject.array(name)) for name in subject.sources)
-    return (nodes, scopes, elements, edges, attributes, complexity, int(model.ByteSize()))
+    arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
+    axes = sum(array.ndim for array in arrays)
+    strange = sum(str(array.dtype) not in PLAIN for array in arrays)
+    complexity = sum(map(_complexity, arrays))
+    return (nodes, scopes, elements, edges, axes, strange, attributes, complexity, int(model.ByteSize()))
 
 
 def _elements(value: object) -> int:
@@ -40,6 +43,8 @@ def _elements(value: object) -> int:
         return sum(_elements(member) for member in value) + len(value)
     return int(getattr(value, "size", 0))
 
+
+PLAIN = frozenset({"float32", "int32", "bool"})
 
 MANY = 4096
 """Nobody reads the values of a tensor with more elements."""

@@ -23,7 +23,7 @@ SMALL = 8
 
 def find_essentials(
     items: Sequence[int],
-    near: Callable[[Items], Items] | None = None,
+    near: Sequence[Callable[[Items], Items]] = (),
     weigh: Callable[[int], float] | None = None,
     patience: int = PATIENCE,
     small: int = SMALL,
@@ -31,20 +31,17 @@ def find_essentials(
     """One essential item at a time, each by bisecting for the shortest prefix that suffices.
 
     For k essentials of n items this asks at most k(⌈log2 n⌉+1)+k+2 times when the predicate is monotone.
-    Essentials of a compiler bug are mostly neighbours, so the items `near` those found are tried before
-    the next bisection. Where essentials lie dense (a chain that a cut would break) it gives up early and
-    returns what it has, so that another way of removing nodes can be tried.
+    Essentials of a compiler bug are mostly neighbours, so the items `near` those found, closest first, are
+    tried before the next bisection. Where essentials lie dense (a chain that a cut would break) it gives up
+    early and returns what it has, so that another way of removing nodes can be tried.
     """
     essential: list[int] = []
     rest = list(items)
     dense = 0
     while rest:
         if essential:
-            around = sorted((near(frozenset(essential)) if near else frozenset()) & frozenset(rest))
-            nearby = bool(around) and len(around) < len(rest)
-            if nearby and (yield frozenset([*essential, *around])):
-                rest, nearby = around, False
-            if not nearby and (yield frozenset(essential)):
+            rest, is_alone_open = yield from _narrow(essential, rest, near)
+            if is_alone_open and (yield frozenset(essential)):
                 return frozenset(essential)
         if dense >= patience and len(rest) > small:
             break
@@ -53,6 +50,20 @@ def find_essentials(
         essential.append(rest[length - 1])
         rest = rest[: length - 1]
     return frozenset([*essential, *rest])
+
+
+def _narrow(
+    essential: Sequence[int], rest: list[int], near: Sequence[Callable[[Items], Items]]
+) -> Generator[Items, bool, tuple[list[int], bool]]:
+    """What is left when only the neighbours need be looked at; whether the essentials alone may suffice."""
+    tried: list[int] = []
+    for neighbours in near:
+        around = sorted(neighbours(frozenset(essential)) & frozenset(rest))
+        if around != tried and len(around) < len(rest):
+            tried = around
+            if (yield frozenset([*essential, *around])):
+                return around, True
+    return rest, not tried
 
 
 def _shortest_prefix(
@@ -111,10 +122,28 @@ def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
 
 
 def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
-    """Each item on its own, last first; a set from which none can go is 1-minimal."""
+    """Each item on its own, last first; a set from which none can go is 1-minimal.
+
+    Where one can go, the run of items before it is tried with it in doubling blocks, so that k items in a
+    row that can go cost O(log k) questions.
+    """
     keep = sorted(items)
-    for item in reversed(keep[:]):
-        fewer = [other for other in keep if other != item]
-        if fewer and (yield frozenset(fewer)):
-            keep = fewer
+    end = len(keep)
+    while end > 0:
+        count = yield from _longest_run(keep, end)
+        keep = keep[: end - count] + keep[end:]
+        end -= max(count, 1)
     return frozenset(keep)
+
+
+def _longest_run(keep: Sequence[int], end: int) -> Generator[Items, bool, int]:
+    """How many items that end at `end` can go together, found by doubling and bisection; not all of them."""
+    most = min(end, len(keep) - 1)
+    works, fails = 0, most + 1
+    while fails - works > 1:
+        count = min(2 * works or 1, most) if fails > most else (works + fails) // 2
+        if (yield frozenset([*keep[: end - count], *keep[end:]])):
+            works = count
+        else:
+            fails = count
+    return works

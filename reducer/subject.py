@@ -123,7 +123,7 @@ class Subject:
         return replace(like, program=program, inputs=self.inputs, external=external)
 
     def embedded(self) -> Subject:
-        """The subject with the weights that it still needs in the model itself, where they are not too large."""
+        """The subject with the weights that it still needs inside the model, where they are not too large."""
         outside = [tensor for tensor in tensors(self.model) if is_external(tensor)]
         needed = sum(packed_bytes(tensor.data_type, tensor.dims) or 0 for tensor in outside)
         if not outside or needed > MOST_EMBEDDED:

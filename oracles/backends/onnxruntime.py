@@ -483,7 +483,7 @@ def fired(run: Run) -> tuple[str, ...]:
 
 
 def suspects(run: Run) -> tuple[str, ...]:
-    """What can be disabled of what fired; all rules of a transformer that applies rules: no log tells which."""
+    """What can be disabled of what fired; where it applies rules all of these: no log tells which."""
     names = (rule for name in fired(run) if name not in ALWAYS for rule in RULES.get(name, [name]))
     return tuple(dict.fromkeys(names))
 

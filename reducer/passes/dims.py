@@ -31,10 +31,9 @@ SHAPE_OPERANDS = {
 }
 """By operator, the operands whose elements are dims."""
 
-SHAPE_ATTRIBUTES = frozenset(
-    ("kernel_shape", "group", "output_shape", "shape", "split", "hidden_size")
-    + ("num_heads", "q_num_heads", "kv_num_heads")
-)
+SHAPE_ATTRIBUTES = {"kernel_shape", "group", "output_shape", "shape", "split", "hidden_size"} | {
+    f"{kind}num_heads" for kind in ("", "q_", "kv_")
+}
 """Attributes whose integers are dims or count them."""
 
 Window: TypeAlias = tuple[int, int]
@@ -59,11 +58,20 @@ class Resize:
 
 
 def shrink_dims(subject: Subject, hints: Hints) -> Search:
-    """All dims at once; then class by class, with others where one alone does not fit; then axis by axis."""
+    """All dims at once; then class by class, with others where one alone does not fit; then axis by axis.
+
+    A class may only go once another has gone (height greater than width), so the quick tries go round until
+    nothing changes, and only then is what is left bisected.
+    """
     witness = dict(reversed(hints.witness))
     best = yield from _together(subject, witness)
+    before: Subject | None = None
+    while best is not before:
+        before = best
+        for dim in _sizes(best):
+            best = yield from _one_class(best, dim, witness)
     for dim in _sizes(best):
-        best = yield from _one_class(best, dim, witness)
+        best = yield from _smallest_window(best, dim)
     for name, axis in _axes(best):
         best = yield from _one_axis(best, name, axis, witness)
     return best
@@ -83,7 +91,7 @@ def _together(subject: Subject, witness: Mapping[int, int]) -> Search:
 
 
 def _one_class(subject: Subject, dim: int, witness: Mapping[int, int]) -> Search:
-    """1, 2, 3, also jointly with one other class; then the smallest window by bisection."""
+    """1, 2, 3; jointly with one other class where it does not fit alone."""
     sizes = _sizes(subject)
     if dim not in sizes:
         return subject
@@ -96,13 +104,13 @@ def _one_class(subject: Subject, dim: int, witness: Mapping[int, int]) -> Search
             found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else pairs)
             if found is not subject:
                 return found
-    if dim > 4 and _fits(subject, Resize(((dim, (0, dim - 1)),))):
-        return (yield from _smallest_window(subject, dim))
     return subject
 
 
 def _smallest_window(subject: Subject, dim: int) -> Search:
     """The shortest prefix that suffices, then the shortest suffix of it."""
+    if dim <= 4 or dim not in _sizes(subject) or not _fits(subject, Resize(((dim, (0, dim - 1)),))):
+        return subject
     low, high = 0, dim
     bound = 3
     while high - bound > 1:

@@ -16,18 +16,28 @@ MOST = 24
 def keep_named_nodes(subject: Subject, hints: Hints) -> Search:
     """Keep only the nodes named by the evidence; where that is not enough, also those around them."""
     named = _named(subject, hints)
-    if not named or len(named) >= len(subject.nodes):
-        return subject
     for keep in dict.fromkeys((named, named | _around(subject, named))):
-        if len(keep) < len(subject.nodes) and len(keep) <= MOST:
+        if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
             proposal = partial(keep_nodes, subject, keep)
             if (yield proposal):
                 return proposal() or subject
+    return (yield from _keep_rewritten(subject, hints))
+
+
+def _keep_rewritten(subject: Subject, hints: Hints) -> Search:
+    """The nodes that the optimiser made away with, and those next to them; where they are not most."""
+    gone = frozenset(subject.producer[name] for name in hints.rewritten if name in subject.producer)
+    keep = gone | _around(subject, gone)
+    if not gone or 2 * len(keep) > len(subject.nodes):
+        return subject
+    proposal = partial(keep_nodes, subject, keep)
+    if (yield proposal):
+        return proposal() or subject
     return subject
 
 
 def _named(subject: Subject, hints: Hints) -> Items:
-    """Nodes named by their own name or an output's; failing that, those of the types named, rare types first."""
+    """Nodes named by their own name or an output's; failing that, those of named types, rare ones first."""
     names = frozenset(hints.nodes)
     exact = {
         index

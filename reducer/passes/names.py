@@ -76,4 +76,4 @@ def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
         yield from ((info.name, "t") for info in (*inner.output, *inner.value_info))
 
 
-MOVES = (Move("canonical names", 900, canonical_names, renames=True),)
+MOVES = (Move("canonical names", 550, canonical_names, renames=True),)

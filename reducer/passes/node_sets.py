@@ -6,16 +6,16 @@ from functools import partial
 
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.nodesets import keep_nodes
-from reducer.search import SMALL, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from reducer.search import PATIENCE, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
 
-FEW = 4
-"""Up to here, asking for each node is cheaper than bisecting."""
-
-NEAR = 4
+NEAR = (1, 4)
 """How many steps up from an essential node the other nodes of its pattern are looked for."""
 
-MANY = 12
+FEW = 8
+"""Up to here, asking for each node is cheaper than bisecting."""
+
+MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
 
 
@@ -28,7 +28,7 @@ def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search
     for index, node in enumerate(subject.nodes):
         groups.setdefault((node.domain, node.op_type), []).append(index)
     members = sorted(groups.values(), key=len)
-    if len(members) < 3 or len(members) * 2 > len(subject.nodes):
+    if len(subject.nodes) <= FEW or len(members) < 3 or len(members) * 2 > len(subject.nodes):
         return subject
 
     def build(keep: Items) -> Subject | None:
@@ -41,14 +41,14 @@ def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search
 
 def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     """Prefix bisection over single nodes; gives up early where essentials lie dense."""
-    if len(subject.nodes) <= (SMALL if link else FEW):
+    if len(subject.nodes) <= FEW:
         return subject
     return (yield from _search(subject, _bisection(subject), link))
 
 
 def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     """Where the bisections left few nodes, those not needed go before their dims and values are looked at."""
-    if len(subject.nodes) > SMALL:
+    if len(subject.nodes) > FEW:
         return subject
     return (yield from drop_single_nodes(subject, hints, link=link))
 
@@ -67,27 +67,26 @@ def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
 
 
 def _bisection(subject: Subject) -> SetSearch:
-    def near(essential: Items) -> Items:
-        """The producers of what the essentials read, a few steps up."""
-        found: set[int] = set()
-        edge = essential
-        for _ in range(NEAR):
-            edge = frozenset(
-                subject.producer[name]
-                for index in edge
-                for name in subject.reads[index]
-                if name in subject.producer
-            )
-            found |= edge
-        return frozenset(found)
+    near = [partial(_producers, subject, steps) for steps in NEAR]
+    patience = PATIENCE if len(subject.nodes) > MANY else 1
+    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
 
-    return find_essentials(range(len(subject.nodes)), near)
+
+def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
+    """The nodes that make what these read, so many steps up."""
+    found: set[int] = set()
+    edge = nodes
+    for _ in range(steps):
+        read = (name for index in edge for name in subject.reads[index])
+        edge = frozenset(subject.producer[name] for name in read if name in subject.producer)
+        found |= edge
+    return frozenset(found)
 
 
 MOVES = (
     Move("drop operator types by cut", 200, partial(drop_operator_types, link=False)),
-    Move("drop operator types by link", 210, partial(drop_operator_types, link=True), reshapes=True),
-    Move("bisect nodes by cut", 220, partial(bisect_nodes, link=False)),
+    Move("bisect nodes by cut", 210, partial(bisect_nodes, link=False)),
+    Move("drop operator types by link", 220, partial(drop_operator_types, link=True), reshapes=True),
     Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
     Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False)),
     Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False)),

@@ -31,4 +31,11 @@ def _keep_outputs(subject: Subject, keep: Items) -> Subject | None:
     return assemble(subject, live[::-1], names)
 
 
-MOVES = (Move("drop outputs", 300, drop_outputs),)
+def drop_many_outputs(subject: Subject, hints: Hints) -> Search:
+    """Where there are many, before dims and values are looked at."""
+    if len(subject.graph_outputs) <= FEW:
+        return subject
+    return (yield from drop_outputs(subject, hints))
+
+
+MOVES = (Move("drop many outputs", 300, drop_many_outputs), Move("drop outputs", 590, drop_outputs))
