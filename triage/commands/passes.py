@@ -1,0 +1,57 @@
+"""`crux passes`: the minimal pass set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("passes")(as_command(CaseOptions, passes))
+
+
+def passes(options: CaseOptions, case: Case) -> int:
+    """The fewest optimiser passes under which a failure shows; exit code 1 when it does not show.
+
+    Example: crux passes model.onnx --target ort
+    """
+    from triage.pass_sets import find_passes
+
+    document = find_passes(case, options)
+    if document is None:
+        say(f"crux: {case}: the failure does not show, there is no pass to blame")
+        return 1
+    emit(iter([document]), as_json=options.json, show=_show, single=True)
+    return 0
+
+
+def _show(documents: list[Document]) -> Table:
+    rows = [row for document in documents for row in _rows(document)]
+    return table(("what", "answer"), rows)
+
+
+def _rows(document: Document) -> list[tuple[str, object]]:
+    return [
+        ("symptom", document["symptom"]),
+        ("optimisation level", document["level"]),
+        ("minimal pass set", " ".join(document["minimal"]) or _none(document)),
+        ("unique", "yes" if document["unique"] else "no, other passes can stand in for some of these"),
+        ("goes away without", " or ".join(document["cures"]) or "-"),
+        ("fired", " ".join(document["fired"]) or "-"),
+        ("checks", document["checks"]),
+    ]
+
+
+def _none(document: Document) -> str:
+    if document["beyond_passes"]:
+        return "(none: it shows with every pass disabled that can be)"
+    return "(none: it shows without optimisation)"
