@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +14,6 @@ from typing import Any
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, measure, parse, repair
 from corpus.target import Target
-from oracles.compare import compare_outputs
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.record import record
 from oracles.run import Config, Limits
@@ -27,6 +27,7 @@ from reducer.journal import NAME as JOURNAL
 from reducer.journal import Answer, Journal
 from reducer.move import all_moves
 from reducer.order import size
+from reducer.pass_sets import PassSet, failing_config, find_pass_set
 from reducer.predicates import Both, Command, JudgePool, SameSymptom
 from reducer.result import Reduction, finished
 from reducer.subject import Subject
@@ -135,6 +136,7 @@ class _Session:
     options: Options
     pool: JudgePool
     on_progress: Callable[[Progress], None]
+    has_ended: bool = False
 
     def run(self, journal: Journal, on_other: Callable[[Case, Verdict], None]) -> Reduction:
         started = time.monotonic()
@@ -149,13 +151,15 @@ class _Session:
             try:
                 with suppress(BudgetSpent):
                     self._shrink(gate, engine)
+                self.has_ended = True
             finally:
                 result = self._result(gate, engine, verdict, time.monotonic() - started)
+                if engine.is_minimal:
+                    gate.close()
+                    journal.finish(gate.used)
                 result.save(self.out)
         finally:
             gate.close()
-        if engine.is_minimal:
-            journal.finish(gate.used)
         return result
 
     def _show(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> None:
@@ -193,7 +197,7 @@ class _Session:
             return None
         with self.pool.one() as judge:
             verdict = judge.verdict(self.case)
-        if verdict.symptom is None:
+        if not verdict.is_bug:
             raise DoesNotFail
         return verdict
 
@@ -201,22 +205,14 @@ class _Session:
         options = self.options
         predicate: Predicate
         if verdict is not None and verdict.symptom is not None:
-            self.only = self._failing_config(verdict)
+            with self.pool.one() as judge:
+                self.only = failing_config(verdict, judge)
             predicate = SameSymptom(self.pool, verdict.symptom, self.only, on_other)
         else:
             predicate = Command(options.check or "", options.check_exit, options.timeout)
         if options.also is not None:
             predicate = Both(predicate, Command(options.also, 0, options.timeout))
         return predicate
-
-    def _failing_config(self, verdict: Verdict) -> Config | None:
-        """The configuration, beside the un-optimised one, that shows the failure."""
-        baseline, *others = verdict.runs
-        with self.pool.one() as judge:
-            for run in others:
-                if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.tolerance):
-                    return run.config
-        return others[0].config if others else None
 
     def _gate(self, predicate: Predicate, is_sound: bool, journal: Journal, started: float) -> Gate:
         options = self.options
@@ -268,10 +264,13 @@ class _Session:
         if verdict is not None:
             with self.pool.one() as judge:
                 verdict = judge.verdict(case)
+        passes = self._passes(gate, case, verdict)
+        minimal = passes.minimal if passes else ()
         return Reduction(
             case=case,
             verdict=verdict,
-            signature=signature(verdict, after, case) if verdict is not None else None,
+            passes=passes,
+            signature=signature(verdict, after, case, minimal) if verdict is not None else None,
             before=measure(parse(self.case.program)),
             after=after,
             checks=gate.checks,
@@ -284,3 +283,18 @@ class _Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
         )
+
+    def _passes(self, gate: Gate, case: Case, verdict: Verdict | None) -> PassSet | None:
+        """The minimal pass set of the result; not of one that was interrupted, nor of a command's."""
+        if verdict is None or not self.has_ended:
+            return None
+
+        def ask(key: str, question: Callable[[], bool]) -> bool:
+            digest = hashlib.sha256(key.encode()).hexdigest()
+            gate.used.append(digest)
+            if digest not in gate.journal.answers:
+                gate.journal.add(digest, Answer(question()))
+            return gate.journal.answers[digest].interesting
+
+        with self.pool.one() as judge:
+            return find_pass_set(judge, case, verdict, ask, gate.repeats)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from corpus.measure import Measure
 from oracles.signature import Signature
 from oracles.verdict import Verdict
 from reducer.engine import Step
+from reducer.pass_sets import PassSet
 
 NAME = "reduction.json"
 
@@ -24,11 +27,13 @@ class Reduction:
     `checks` counts every evaluation of the predicate on any candidate, the first included and cache hits
     not; `sweep_checks` those after the last accepted change. `is_minimal` is only set when a full round of
     all `moves` changed nothing. `rate` is the share of runs in which the failure shows; below 1 each decision
-    took up to `runs_per_decision` runs.
+    took up to `runs_per_decision` runs. `passes` is None where the target's passes cannot be told apart, or a
+    command decided; its checks are not among `checks`.
     """
 
     case: Case
     verdict: Verdict | None
+    passes: PassSet | None
     signature: Signature | None
     before: Measure
     after: Measure
@@ -47,10 +52,14 @@ class Reduction:
         return {**self._lasting(), "cached": self.cached, "seconds": round(self.seconds, 3)}
 
     def save(self, folder: Path) -> None:
-        """Write the case and `reduction.json`; the same bytes for any run of the same reduction."""
+        """Write the case and, at last, `reduction.json`: the same bytes for any run of the same reduction."""
+        for left_by_a_kill in folder.glob(f".{folder.name}.*"):
+            shutil.rmtree(left_by_a_kill)
         self.case.save(folder)
         facts = {**self._lasting(), "steps": [asdict(step) for step in self.steps]}
-        (folder / NAME).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        fresh = folder / f"{NAME}.tmp"
+        fresh.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        os.replace(fresh, folder / NAME)
 
     def _lasting(self) -> dict[str, Any]:
         """What does not depend on the machine or on how often the run was interrupted."""
@@ -70,7 +79,10 @@ class Reduction:
             "runs_per_decision": self.runs_per_decision,
             "moves": list(self.moves),
             "ops": list(self.after.ops),
-            "passes": [],
+            "passes": list(self.passes.minimal) if self.passes else [],
+            "passes_unique": self.passes.unique if self.passes else None,
+            "passes_cures": list(self.passes.cures) if self.passes else [],
+            "pass_checks": self.passes.checks if self.passes else 0,
         }
 
 

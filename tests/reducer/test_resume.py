@@ -1,0 +1,226 @@
+"""A reduction that is killed goes on where it was, and ends with the same bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from reducer.api import DoesNotFail, Options, finished, reduce_case
+from tests.reducer.driving import case_of, model_of
+
+REDUCE = Path(__file__).with_name("killed.py")
+CHECK = """
+import sys, time
+program = open(sys.argv[1], "rb").read()
+time.sleep(0.01)
+sys.exit(not (b"Sin" in program and b"Exp" in program))
+"""
+
+
+def network() -> Case:
+    """Relu and Clip of float64, whose fusion onnxruntime refuses; far from them, Sin and Exp."""
+    nodes = [f"v{at + 1} = {operator} (v{at})" for at, operator in enumerate(OPERATORS)]
+    edges = f"(double[2,3] v0) => (double[2,3] v{len(OPERATORS)})"
+    text = f"g {edges} <double low = {{0.5}}> {{ {' '.join(nodes)} }}"
+    text = text.replace("Clip (v18)", "Clip (v18, low)")
+    return case_of(model_of(text), {"v0": np.linspace(-1, 1, 6).reshape(2, 3)})
+
+
+OPERATORS = [
+    *(["Neg", "Abs"] * 4 + ["Sin"]),
+    *(["Neg", "Abs"] * 4 + ["Relu", "Clip"]),
+    *(["Neg", "Abs"] * 4 + ["Exp", "Neg"]),
+]
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original") / "case"
+    network().save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
+    script = tmp_path_factory.mktemp("check") / "check.py"
+    script.write_text(CHECK)
+    return {
+        "command": {"check": f"{shlex.quote(sys.executable)} -IS {shlex.quote(str(script))} {{}}"},
+        "ort": {},
+    }
+
+
+Undisturbed = Mapping[str, tuple[Mapping[str, bytes], Mapping[str, Any], float]]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    case: Path, settings: Mapping[str, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Undisturbed:
+    """By kind of predicate: the files of a run that nothing disturbed, what it said, its seconds."""
+    runs = {}
+    for kind, options in settings.items():
+        out = tmp_path_factory.mktemp("undisturbed") / kind
+        start = time.monotonic()
+        done = reduce_in_process(case, out, options)
+        runs[kind] = (files(out), json.loads(done.stdout), time.monotonic() - start)
+    return runs
+
+
+def command(
+    case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
+) -> list[str]:
+    return [sys.executable, str(REDUCE), str(case), str(out), json.dumps(options), when, str(number)]
+
+
+def reduce_in_process(
+    case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
+) -> subprocess.CompletedProcess[str]:
+    line = command(case, out, options, when, number)
+    return subprocess.run(line, capture_output=True, text=True, check=when == "never", timeout=120)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def same_as(out: Path, expected: Mapping[str, bytes]) -> None:
+    found = files(out)
+    assert sorted(found) == sorted(expected)
+    assert [name for name in expected if found[name] != expected[name]] == []
+
+
+@pytest.mark.parametrize("kind", ["command", "ort"])
+def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed: Undisturbed, kind: str) -> None:
+    written, said, _ = undisturbed[kind]
+    assert set(written) == {"model.onnx", "inputs.npz", "case.json", "reduction.json", "journal.jsonl"}
+    assert said["minimal"]
+    assert sorted(said["ops"]) == (["Exp", "Sin"] if kind == "command" else ["Clip", "Relu"])
+
+
+@pytest.mark.parametrize(("kind", "jobs"), [("command", 1), ("command", 2), ("ort", 1), ("ort", 2)])
+def test_killed_after_some_checks_again_and_again(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path, kind: str, jobs: int
+) -> None:
+    expected, said, _ = undisturbed[kind]
+    options = {**settings[kind], "jobs": jobs}
+    for number in (1, max(2, said["checks"] // 2)):
+        killed = reduce_in_process(case, tmp_path / "out", options, "check", number)
+        assert killed.returncode == -signal.SIGKILL
+    again = reduce_in_process(case, tmp_path / "out", options)
+    assert json.loads(again.stdout)["checks"] == said["checks"]
+    same_as(tmp_path / "out", expected)
+
+
+def test_killed_while_files_are_written(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """Whatever file was to be put in its place next, the one more run that follows ends the same."""
+    expected, *_ = undisturbed["ort"]
+    options = {**settings["ort"], "jobs": 2}
+    number, was_killed = 1, True
+    while was_killed:
+        out = tmp_path / str(number)
+        killed = reduce_in_process(case, out, options, "file", number)
+        was_killed = killed.returncode == -signal.SIGKILL
+        if finished(out) is None:
+            reduce_in_process(case, out, options)
+        same_as(out, expected)
+        number += 1
+    assert number > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "jobs"), [("command", 1), ("command", 2), ("ort", 1), ("ort", 2)])
+def test_killed_at_twenty_random_moments(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path, kind: str, jobs: int
+) -> None:
+    expected, _, seconds = undisturbed[kind]
+    options = {**settings[kind], "jobs": jobs}
+    chance = random.Random(jobs)
+    for number in range(20):
+        out = tmp_path / str(number)
+        process = subprocess.Popen(command(case, out, options), stdout=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.2 * seconds, seconds))
+        process.kill()
+        process.wait()
+        reduce_in_process(case, out, options)
+        same_as(out, expected)
+
+
+def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    expected, said, _ = undisturbed["command"]
+    for name, content in expected.items():
+        (tmp_path / name).write_bytes(content)
+    script = Path(shlex.split(settings["command"]["check"])[2])
+    text = script.read_text()
+    script.write_text("import sys; sys.exit(77)")
+    try:
+        again = reduce_case(Case.load(case), tmp_path, Options(**settings["command"]))
+    finally:
+        script.write_text(text)
+    assert again.to_json()["checks"] == said["checks"]
+    same_as(tmp_path, expected)
+
+
+def test_the_journal_of_another_case_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
+    other = case_of(model_of("g (float[2] x) => (float[2] y) { y = Sin (x) }"))
+    with pytest.raises(UserError, match="another case or with other options"):
+        reduce_case(other, tmp_path, Options(check="true"))
+    assert files(tmp_path) == {"journal.jsonl": undisturbed["command"][0]["journal.jsonl"]}
+
+
+def test_a_journal_with_other_options_is_refused(
+    case: Path, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
+    with pytest.raises(UserError, match="another case or with other options"):
+        reduce_case(Case.load(case), tmp_path, Options(check="false"))
+
+
+def test_a_line_cut_short_by_a_kill_is_asked_again(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    expected, *_ = undisturbed["command"]
+    journal = expected["journal.jsonl"]
+    (tmp_path / "journal.jsonl").write_bytes(journal[: len(journal) - 20])
+    reduce_case(Case.load(case), tmp_path, Options(**settings["command"]))
+    same_as(tmp_path, expected)
+
+
+def test_a_case_that_does_not_fail_leaves_no_result(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotFail):
+        reduce_case(network(), tmp_path / "out", Options(check="false"))
+    assert finished(tmp_path / "out") is None
+    assert not (tmp_path / "out" / "model.onnx").exists()
+
+
+def test_a_spent_budget_leaves_the_best_so_far_and_more_budget_goes_on_from_there(
+    case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    expected, said, _ = undisturbed["command"]
+    half = said["checks"] // 2
+    early = reduce_case(Case.load(case), tmp_path, Options(**settings["command"], max_checks=half))
+    assert not early.is_minimal
+    assert early.checks == half
+    assert early.after.nodes < early.before.nodes
+    assert Case.load(tmp_path).case_id == early.case.case_id
+    assert finished(tmp_path) is None
+    reduce_case(Case.load(case), tmp_path, Options(**settings["command"]))
+    same_as(tmp_path, expected)
