@@ -31,6 +31,7 @@ from reducer.pass_sets import PassSet, failing_config, find_pass_set
 from reducer.predicates import Both, Command, JudgePool, SameSymptom
 from reducer.result import Reduction, finished
 from reducer.subject import Subject
+from reducer.trace import Point, kept_nodes
 
 __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
 
@@ -115,6 +116,9 @@ def reduce_case(
         return _Session(replace(case, target=options.target), out, options, pool, on_progress).run(
             journal, on_other
         )
+    except DoesNotFail:
+        journal.discard()
+        raise
     finally:
         journal.close()
         pool.close()
@@ -164,7 +168,7 @@ class _Session:
 
     def _show(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> None:
         """The failure shows; where it does not every time, decisions will take several runs."""
-        self.best, self.rate = subject, 1.0
+        self.best, self.rate, self.curve = subject, 1.0, list[Point]()
         is_suspect = verdict is not None and STATE_DEPENDENT in verdict.notes
         if not gate(lambda: subject, exact=True) or is_suspect:
             if verdict is None:
@@ -185,6 +189,7 @@ class _Session:
             self.best = self.subject
             self._measure_rate(gate, self.subject)
             engine.steps.clear()
+            self.curve.clear()
             self._run_engine(engine)
 
     def _run_engine(self, engine: Engine) -> None:
@@ -254,6 +259,7 @@ class _Session:
     def _on_check(self, gate: Gate, subject: Subject, answer: Answer) -> None:
         if answer.interesting and hasattr(self, "best") and size(subject) < size(self.best):
             self.best = subject
+            self.curve.append(Point(gate.checks, size(subject)[0], size(subject)[-1]))
         move = self.engine.move if hasattr(self, "engine") else "show the failure"
         nodes, *_, program_bytes = size(subject)
         self.on_progress(Progress(move, gate.checks, nodes, program_bytes, answer.interesting))
@@ -282,6 +288,8 @@ class _Session:
             is_minimal=engine.is_minimal,
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
+            curve=tuple(self.curve),
+            kept=kept_nodes(parse(self.case.program), self.best),
         )
 
     def _passes(self, gate: Gate, case: Case, verdict: Verdict | None) -> PassSet | None:

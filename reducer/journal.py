@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -70,6 +71,13 @@ class Journal:
     def finish(self, used: Iterable[str]) -> None:
         """Leave only the answers that the search used, in its order: the same bytes for any run."""
         self._rewrite((key, self.answers[key]) for key in used)
+
+    def discard(self) -> None:
+        """Leave nothing behind, nor the folder if it held nothing else."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.parent.rmdir()
 
     def close(self) -> None:
         if self._file is not None:
