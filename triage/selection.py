@@ -12,6 +12,8 @@ from triage.store import Store
 
 MOST_PRESUMED = 2
 """How many failures of one symptom are reduced although they look like a bug that is known already."""
+SEPARATOR = " | "
+"""What stands between the parts of a symptom's text."""
 MOST_NOVEL = 40
 """How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
 
@@ -58,13 +60,15 @@ class Selection:
 
 
 def _kind(failure: Failure) -> str:
-    """The symptom without what a reduction may change in it."""
+    """The symptom; of a crash only its signal, for one kernel has many places in a stripped library."""
+    if failure.outcome == Outcome.CRASH.value:
+        return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
     return failure.symptom
 
 
 def _is_specific(failure: Failure) -> bool:
     """Whether the symptom names a place in the compiler, so that the same symptom is most likely one bug."""
-    return failure.outcome not in (Outcome.MISMATCH.value, Outcome.TIMEOUT.value)
+    return failure.outcome == Outcome.EXCEPTION.value
 
 
 def _holds(outer: Mapping[str, int], inner: Mapping[str, int]) -> bool:
