@@ -16,6 +16,7 @@ from oracles.signature import Signature
 from oracles.verdict import Verdict
 from reducer.engine import Step
 from reducer.pass_sets import PassSet
+from reducer.trace import Point
 
 NAME = "reduction.json"
 
@@ -28,7 +29,8 @@ class Reduction:
     not; `sweep_checks` those after the last accepted change. `is_minimal` is only set when a full round of
     all `moves` changed nothing. `rate` is the share of runs in which the failure shows; below 1 each decision
     took up to `runs_per_decision` runs. `passes` is None where the target's passes cannot be told apart, or a
-    command decided; its checks are not among `checks`.
+    command decided; its checks are not among `checks`. `curve` has a point for every check that left less
+    than before it; `kept` are the indices of the original's nodes, main graph, of which something is left.
     """
 
     case: Case
@@ -46,6 +48,8 @@ class Reduction:
     is_minimal: bool
     moves: tuple[str, ...]
     steps: tuple[Step, ...]
+    curve: tuple[Point, ...] = ()
+    kept: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command-line contract."""
@@ -56,7 +60,12 @@ class Reduction:
         for left_by_a_kill in folder.glob(f".{folder.name}.*"):
             shutil.rmtree(left_by_a_kill)
         self.case.save(folder)
-        facts = {**self._lasting(), "steps": [asdict(step) for step in self.steps]}
+        facts = {
+            **self._lasting(),
+            "kept": list(self.kept),
+            "steps": [asdict(step) for step in self.steps],
+            "curve": [asdict(point) for point in self.curve],
+        }
         fresh = folder / f"{NAME}.tmp"
         fresh.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         os.replace(fresh, folder / NAME)

@@ -33,7 +33,8 @@ class Facts:
 class Subject:
     """The smallest failing model so far: immutable, with its inputs by name and the facts about it.
 
-    `is_sound` says that the checker accepts it, and so must accept every candidate made of it.
+    `is_sound` says that the checker accepts it, and so must accept every candidate made of it. `origins` are
+    the names that its tensors had in the original, by those they have now; None while all have kept theirs.
     """
 
     model: onnx.ModelProto
@@ -41,6 +42,11 @@ class Subject:
     facts: Facts = field(default_factory=Facts)
     external: tuple[ExternalFile, ...] = ()
     is_sound: bool = True
+    origins: Mapping[str, str] | None = None
+
+    def origin(self, name: str) -> str:
+        """The name that a tensor had in the original; empty for one that came later."""
+        return name if self.origins is None else self.origins.get(name, "")
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:

@@ -24,7 +24,7 @@ STUB = 12.0
 
 @dataclass(frozen=True)
 class Item:
-    """What is drawn as one box: its two lines, its kind for the style sheet, and whether lines are cut off."""
+    """What is drawn as one box: its two lines, its kind for the style sheet, whether lines are cut off."""
 
     title: str
     detail: str

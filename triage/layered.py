@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 SWEEPS = 8
 BEND_WIDTH = 6.0
@@ -96,7 +97,7 @@ def _mesh(boxes: Sequence[Box], edges: Sequence[tuple[int, int]], ranks: list[in
     mesh.above = [[] for _ in mesh.boxes]
     mesh.below = [[] for _ in mesh.boxes]
     for path in mesh.paths:
-        for upper, lower in zip(path, path[1:], strict=False):
+        for upper, lower in pairwise(path):
             mesh.below[upper].append(lower)
             mesh.above[lower].append(upper)
     return mesh
@@ -213,7 +214,7 @@ def svg_path(points: Sequence[Point]) -> str:
 
 
 def topological_order(count: int, edges: Mapping[int, Sequence[int]]) -> list[int]:
-    """Vertices so that each comes after those it reads (`edges` maps to them), as near to their order as can be."""
+    """Vertices so that each comes after those that it reads, to which `edges` maps; their order else."""
     order: list[int] = []
     state = [0] * count
     for root in range(count):

@@ -48,7 +48,8 @@ def _renamed(subject: Subject) -> Subject:
         types={names[name]: value for name, value in subject.facts.types.items() if name in names},
         values={names[name]: value for name, value in subject.facts.values.items() if name in names},
     )
-    return replace(subject, model=model, inputs=inputs, facts=facts)
+    origins = {new: subject.origin(old) for old, new in names.items()}
+    return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
 
 
 def _new_names(graph: onnx.GraphProto) -> dict[str, str]:
