@@ -1,0 +1,235 @@
+"""What a user's command and a target say of a candidate."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.target import Target
+from oracles.judge import Judge
+from reducer.api import Options, reduce_case
+from reducer.journal import Answer
+from reducer.predicates import Both, Command, JudgePool, SameSymptom
+from tests.reducer.driving import ORT, case_of, model_of
+
+
+def small_case() -> Case:
+    model = model_of("g (float[3] x) => (float[3] y) { y = Neg (x) }")
+    return case_of(model, {"x": np.array([1, 2, 3], np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted", "interesting"),
+    [
+        ("exit 0", 0, True),
+        ("exit 1", 0, False),
+        ("exit 1", 1, True),
+        ("exit 0", 1, False),
+        ("exit 125", 0, False),
+        ("exit 125", 125, False),
+        ("kill -SEGV $$", 0, False),
+        ("no-such-command-anywhere", 0, False),
+    ],
+)
+def test_the_exit_code_decides(command: str, wanted: int, interesting: bool) -> None:
+    line = command if command.startswith("no-such") else f"test -f {{}}; {command}"
+    assert Command(line, wanted)(small_case()).interesting is interesting
+
+
+def test_the_candidate_and_its_inputs_lie_side_by_side(tmp_path: Path) -> None:
+    case = small_case()
+    copy = shlex.quote(str(tmp_path / "seen"))
+    assert Command(f"cp -r $(dirname {{}}) {copy}")(case).interesting
+    assert {path.name for path in (tmp_path / "seen").iterdir()} == {"model.onnx", "inputs.npz", "case.json"}
+    assert (tmp_path / "seen" / "model.onnx").read_bytes() == case.program
+    assert np.load(tmp_path / "seen" / "inputs.npz")["x"].tolist() == [1, 2, 3]
+
+
+def test_without_braces_the_model_comes_last(tmp_path: Path) -> None:
+    copy = shlex.quote(str(tmp_path / "seen.onnx"))
+    assert Command(f"copy() {{ cp $1 {copy}; }}; copy")(small_case()).interesting
+    assert (tmp_path / "seen.onnx").read_bytes() == small_case().program
+
+
+def test_every_pair_of_braces_is_replaced() -> None:
+    assert Command("cmp {} {}")(small_case()).interesting
+
+
+def test_the_path_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = tmp_path / 'a folder\'s "$(touch harm)" & name'
+    odd.mkdir()
+    monkeypatch.setenv("TMPDIR", str(odd))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.chdir(tmp_path)
+    assert Command("test -f {}")(small_case()).interesting
+    assert [path.name for path in tmp_path.rglob("harm")] == []
+    assert list(odd.iterdir()) == []
+
+
+def test_it_runs_in_the_callers_folder_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GREETING", "hello")
+    assert Command(': {}; test "$GREETING" = hello && test "$PWD" = ' + shlex.quote(str(tmp_path)))(
+        small_case()
+    ).interesting
+
+
+def test_it_reads_nothing_and_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert Command("cat; echo out; echo err >&2")(small_case()).interesting
+    assert capfd.readouterr() == ("", "")
+
+
+def test_out_of_time_is_not_interesting_and_takes_grandchildren_along(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    start = time.monotonic()
+    line = f": {{}}; (sleep 60 & echo $! > {shlex.quote(str(pid))}; wait) & wait"
+    assert Command(line, timeout=0.5)(small_case()) == Answer(False, "timeout")
+    assert time.monotonic() - start < 5
+    assert is_gone(int(pid.read_text()))
+
+
+def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    assert Command(f": {{}}; sleep 60 & echo $! > {shlex.quote(str(pid))}")(small_case()).interesting
+    assert is_gone(int(pid.read_text()))
+
+
+def is_gone(pid: int) -> bool:
+    """A process that was killed may be a zombie for a moment, until init reaps it."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_both_asks_the_second_only_where_the_first_holds() -> None:
+    asked: list[str] = []
+
+    def predicate(name: str, interesting: bool):
+        def ask(case: Case) -> Answer:
+            asked.append(name)
+            return Answer(interesting, name)
+
+        return ask
+
+    assert not Both(predicate("no", False), predicate("never", True))(small_case()).interesting
+    assert asked == ["no"]
+    assert not Both(predicate("yes", True), predicate("not", False))(small_case()).interesting
+    assert Both(predicate("yes", True), predicate("also", True))(small_case()).interesting
+    assert asked == ["no", "yes", "not", "yes", "also"]
+
+
+def test_also_keeps_what_a_second_command_needs(tmp_path: Path) -> None:
+    case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) b = Neg (a) y = Exp (b) }"))
+    options = Options(check="grep -q Erf", also="grep -q Neg")
+    assert sorted(reduce_case(case, tmp_path, options).after.ops) == ["Erf", "Neg"]
+
+
+def test_check_exit_reverses_a_command(tmp_path: Path) -> None:
+    case = case_of(model_of("g (float[2] x) => (float[2] y) { a = Erf (x) y = Exp (a) }"))
+    options = Options(check="! grep -q Exp", check_exit=1)
+    assert reduce_case(case, tmp_path, options).after.ops == ("Exp",)
+
+
+def test_a_pool_lends_each_judge_to_one_thread_at_a_time() -> None:
+    made: list[object] = []
+
+    class Counted(Judge):
+        def __init__(self) -> None:
+            made.append(self)
+            super().__init__(ORT)
+
+    pool = JudgePool(Counted)
+    lent: set[int] = set()
+    lock = threading.Lock()
+    clashes = []
+
+    def use() -> None:
+        for _ in range(20):
+            with pool.one() as judge:
+                with lock:
+                    clashes.append(id(judge) in lent)
+                    lent.add(id(judge))
+                time.sleep(0.001)
+                with lock:
+                    lent.discard(id(judge))
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pool.close()
+    assert len(clashes) == 60
+    assert not any(clashes)
+    assert 1 <= len(made) <= 3
+
+
+def division() -> Case:
+    model = model_of("g (int32[2] a, int32[2] b) => (int32[2] y) { y = Mod (a, b) }")
+    lowest = np.array([np.iinfo(np.int32).min, 4], np.int32)
+    return case_of(model, {"a": lowest, "b": np.array([-1, 3], np.int32)})
+
+
+def test_a_target_is_interesting_with_the_same_symptom_only() -> None:
+    pool = JudgePool(lambda: Judge(Target("ort")))
+    others: list[Case] = []
+    with pool.one() as judge:
+        verdict = judge.verdict(division())
+    assert verdict.symptom is not None
+    same = SameSymptom(pool, verdict.symptom, on_other=lambda case, other: others.append(case))
+    clip = case_of(
+        model_of("g (double[2] x) => (double[2] y) <double low = {0.5}> { r = Relu (x) y = Clip (r, low) }"),
+        {"x": np.array([-1.0, 1.0])},
+    )
+    try:
+        answers = [same(case).interesting for case in (division(), clip, small_case())]
+    finally:
+        pool.close()
+    assert answers == [True, False, False]
+    assert [parse(case.program).graph.node[0].op_type for case in others] == ["Relu"]
+
+
+def test_no_process_outlives_a_reduction(tmp_path: Path) -> None:
+    marker = f"TENSORCRUX_TEST={os.getpid()}-{tmp_path.name}"
+    division().save(tmp_path / "case")
+    script = Path(__file__).with_name("killed.py")
+    subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "case"), str(tmp_path / "out"), "{}", "check", "2"],
+        env={**os.environ, **dict([marker.split("=")])},
+        capture_output=True,
+        check=False,
+    )
+    deadline = time.monotonic() + 5
+    while (left := with_environment(marker)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def with_environment(marker: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+        except OSError:
+            continue  # another user's, or gone
+    return found
