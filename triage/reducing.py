@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 from collections.abc import Callable
@@ -86,18 +87,25 @@ def reduce_failure(
         document, done = reduce_into(case, work, settings, shown, _ByCatch(store.path, failure.symptom))
     except DoesNotFail:
         set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
-        shutil.rmtree(work, ignore_errors=True)
+        _clear(work)
         return failure, None
     reduced, verdict = _result(done, work, settings)
     found = signature(verdict, measure(parse(reduced.program)), reduced)
     after = record_reduction(store, failure, reduced, verdict, found, document)
-    shutil.rmtree(work, ignore_errors=True)
+    _clear(work)
     return after, document
 
 
 def work_folder(store: Store, failure: Failure) -> Path:
     """Where the reduction of a failure stands while it goes on; a later run resumes it."""
     return store.path.with_name(store.path.name + ".reducing") / failure.name
+
+
+def _clear(work: Path) -> None:
+    """Remove a finished reduction's folder, and the folder of all when it was the last."""
+    shutil.rmtree(work, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        work.parent.rmdir()
 
 
 def _result(done: Reduction | None, work: Path, settings: Options) -> tuple[Case, Verdict]:
