@@ -178,6 +178,20 @@ def test_a_finished_reduction_run_again_asks_nothing_and_changes_nothing(
     same_as(tmp_path, expected)
 
 
+def test_the_command_line_leaves_a_finished_folder_as_it_is(case: Path, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    check = f"echo >> {shlex.quote(str(asked))}; grep -q Exp {{}}"
+    crux = [sys.executable, "-m", "triage.cli"]
+    line = [*crux, "reduce", str(case), "-o", str(tmp_path / "out"), "--json", "--check", check]
+    first = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+    written, count = files(tmp_path / "out"), len(asked.read_text())
+    second = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
+    assert (count, len(asked.read_text())) == (first["checks"], first["checks"])
+    lasting = set(first) - {"seconds", "cached"}
+    assert {key: second[key] for key in lasting} == {key: first[key] for key in lasting}
+    same_as(tmp_path / "out", written)
+
+
 def test_the_journal_of_another_case_is_refused(undisturbed: Undisturbed, tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_bytes(undisturbed["command"][0]["journal.jsonl"])
     other = case_of(model_of("g (float[2] x) => (float[2] y) { y = Sin (x) }"))
