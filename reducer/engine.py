@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from reducer.gate import Gate
-from reducer.move import Hints, Move, Proposal, Search
+from reducer.move import Hints, Move
 from reducer.order import size
+from reducer.speculation import Foresight, Position
 from reducer.subject import Subject
 
 
@@ -42,16 +42,17 @@ class Engine:
 
     def run(self, subject: Subject) -> Iterator[Subject]:
         """Yield each better subject as it is found; stops when a round has changed nothing."""
-        changed = True
-        while changed:
-            changed = False
-            for move in self.moves:
+        at = Position(0, subject, has_changed=True)
+        while at.has_changed:
+            at = replace(at, has_changed=False)
+            for place, move in enumerate(self.moves):
                 self.move = move.name
-                while size(found := self._apply(move, subject)) < size(subject):
-                    subject = self.learn(found) if move.reshapes else found
-                    self._note(move, subject)
-                    changed = True
-                    yield subject
+                at = replace(at, place=place)
+                while size(found := self._apply(move, at)) < size(at.subject):
+                    found = self.learn(found) if move.reshapes else found
+                    at = replace(at, subject=found, has_changed=True)
+                    self._note(move, found)
+                    yield found
         self.is_minimal = True
 
     def _note(self, move: Move, subject: Subject) -> None:
@@ -59,29 +60,17 @@ class Engine:
         self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))
         self.on_best(subject, move)
 
-    def _apply(self, move: Move, subject: Subject) -> Subject:
+    def _apply(self, move: Move, at: Position) -> Subject:
         """Drive one move's search to its end."""
-        start = partial(move.search, subject, replace(self.hints, witness=self.gate.witness))
-        search, answers = start(), list[bool]()
+        hints = replace(self.hints, witness=self.gate.witness)
+        foresight = Foresight(self.moves, hints, self.gate.known)
+        search, answers = move.search(at.subject, hints), list[bool]()
         try:
             proposal = next(search)
             while True:
-                ahead = _ahead(start, tuple(answers)) if self.gate.jobs > 1 else ()
+                ahead = foresight.questions(replace(at, answers=tuple(answers)))
                 answers.append(self.gate(proposal, ahead, exact=move.renames))
                 proposal = search.send(answers[-1])
         except StopIteration as end:
             found: Subject = end.value
             return found
-
-
-def _ahead(start: Callable[[], Search], answers: tuple[bool, ...]) -> Iterator[Proposal]:
-    """What the search would ask next after either answer: a fresh search is replayed up to here."""
-    for guess in (False, True):
-        search = start()
-        try:
-            proposal = next(search)
-            for answer in (*answers, guess):
-                proposal = search.send(answer)
-        except StopIteration:
-            continue
-        yield proposal

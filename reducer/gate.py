@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 
 from corpus.case import Case
 from reducer.journal import Answer, Journal, Witness
 from reducer.move import Proposal
+from reducer.speculation import Question
 from reducer.subject import Subject
 
 Predicate = Callable[[Case], Answer]
@@ -63,8 +65,8 @@ class Gate:
         self._running: dict[str, Future[Answer]] = {}
         self._pool = ThreadPoolExecutor(self.jobs) if self.jobs > 1 else None
 
-    def __call__(self, proposal: Proposal, ahead: Iterable[Proposal] = (), *, exact: bool = False) -> bool:
-        """Whether the proposed candidate is interesting; `ahead` are those that may be asked next.
+    def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
+        """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
 
         A candidate that equals one asked before but for its names is not asked again, unless `exact`: then
         the names are what is tried.
@@ -73,7 +75,7 @@ class Gate:
         if subject is None:
             return False
         case = subject.case(self.like)
-        key = case.case_id if exact else case.canonical_hash
+        key = _key(case, exact)
         if key in self.committed:
             self.cached += 1
             return self.committed[key]
@@ -86,6 +88,19 @@ class Gate:
             self.witness = answer.witness
         self.on_check(self, subject, answer)
         return answer.interesting
+
+    def known(self, proposal: Proposal, exact: bool) -> bool | None:
+        """What is known of a proposal without asking; None where it would have to be asked."""
+        subject = proposal()
+        if subject is None:
+            return False
+        case = subject.case(self.like)
+        key = _key(case, exact)
+        if key in self.committed:
+            return self.committed[key]
+        if key in self.journal.answers:
+            return self.journal.answers[key].interesting
+        return None if self._passes_cheap_checks(case, key) else False
 
     def measure(self, subject: Subject, times: int) -> float:
         """The share of so many more evaluations in which the subject fails; each counts as a check."""
@@ -113,7 +128,7 @@ class Gate:
             self.refused += 1
         return key not in self._refused
 
-    def _decide(self, case: Case, key: str, ahead: Iterable[Proposal]) -> Answer:
+    def _decide(self, case: Case, key: str, ahead: Iterable[Question]) -> Answer:
         """One evaluation, or for a flaky failure as many as it takes until one shows it."""
         answer = Answer(False)
         for number in range(self.repeats):
@@ -124,7 +139,7 @@ class Gate:
                 break
         return answer
 
-    def _answer(self, case: Case, key: str, ahead: Iterable[Proposal]) -> Answer:
+    def _answer(self, case: Case, key: str, ahead: Iterable[Question]) -> Answer:
         self.used.append(key)
         known = self.journal.answers.get(key)
         if known is not None:
@@ -133,24 +148,33 @@ class Gate:
             return self._ask(case, key)
         future = self._running.get(key) or self._pool.submit(self._ask, case, key)
         self._running[key] = future
-        for proposal in ahead:
-            early = proposal()
-            if early is not None:
-                self._start(early.case(self.like))
+        for question in islice(ahead, 2 * self.jobs):
+            if self._count_running() >= self.jobs:
+                break
+            self._start(question)
         return future.result()
 
-    def _start(self, case: Case) -> None:
-        """Ask early what may be asked next, where a worker is free."""
-        key = case.canonical_hash
-        for done in [other for other, future in self._running.items() if future.done()]:
-            del self._running[done]  # its answer is in the journal
-        known = key in self._running or key in self.journal.answers or key in self.committed
-        if self._pool is None or known or len(self._running) >= self.jobs:
+    def _count_running(self) -> int:
+        """How many workers are busy; an answer that has come is in the journal and no longer counts."""
+        self._running = {key: future for key, future in self._running.items() if not future.done()}
+        return len(self._running)
+
+    def _start(self, question: Question) -> None:
+        """Ask early what may be asked next."""
+        subject = question.proposal()
+        if subject is None or self._pool is None:
             return
-        if self._passes_cheap_checks(case, key):
+        case = subject.case(self.like)
+        key = _key(case, question.is_exact)
+        if key not in self._running and key not in self.journal.answers:
             self._running[key] = self._pool.submit(self._ask, case, key)
 
     def _ask(self, case: Case, key: str) -> Answer:
         answer = self.predicate(case)
         self.journal.add(key, answer)
         return answer
+
+
+def _key(case: Case, exact: bool) -> str:
+    """Names count only where they are what is tried."""
+    return case.case_id if exact else case.canonical_hash
