@@ -90,7 +90,7 @@ def reduce_failure(
         _clear(work)
         return failure, None
     reduced, verdict = _result(done, work, settings)
-    found = signature(verdict, measure(parse(reduced.program)), reduced)
+    found = signature(verdict, measure(parse(reduced.program)), reduced, tuple(document["passes"]))
     after = record_reduction(store, failure, reduced, verdict, found, document)
     _clear(work)
     return after, document

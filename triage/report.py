@@ -20,12 +20,14 @@ from oracles.judge import Judge
 from oracles.names import names_of
 from oracles.signature import Signature, signature
 from oracles.verdict import Verdict
+from reducer.pass_sets import PassSet, find_pass_set
 from triage import issue
 from triage.bundle import write_bundle
 from triage.environment import describe_environment, package_line
 from triage.expectation import Expectation, expect
 from triage.history import History
 from triage.listing import describe_value, list_model, mermaid
+from triage.pass_sets import advice
 from triage.privacy import private_words_in, scrub
 from triage.proving import Proof, prove
 from triage.rendering import as_comment, render
@@ -83,7 +85,14 @@ class Draft:
 
     @cached_property
     def signature(self) -> Signature:
-        return signature(self.verdict, measure(self.model), self.case)
+        minimal = self.passes.minimal if self.passes else ()
+        return signature(self.verdict, measure(self.model), self.case, minimal)
+
+    @cached_property
+    def passes(self) -> PassSet | None:
+        """Searched for anew: a report says nothing that its own release was not seen to do."""
+        repeats = int(self.history.reduction.get("runs_per_decision", 1))
+        return find_pass_set(self.judge, self.case, self.verdict, repeats=repeats)
 
     @property
     def title(self) -> str:
@@ -209,6 +218,7 @@ def _issue(draft: Draft, checks: tuple[Check, ...]) -> str:
         checks=checks,
         happened=issue.happened(expectation, package),
         expected=issue.expected(expectation, draft.verdict, judge.tolerance),
+        advice=advice(draft.passes),
         nodes=measure(draft.model).nodes,
         listing=list_model(draft.model),
         inputs="\n".join(inputs) or "(none)",
