@@ -9,7 +9,6 @@ import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import walk_model
-from oracles.backends import Backend
 from oracles.compare import Tolerance
 from oracles.names import names_of
 from oracles.perturb import RANDOM
@@ -34,7 +33,7 @@ class Context:
         model: onnx.ModelProto,
         job: Job,
         *,
-        backend: Backend,
+        classify: Callable[[Run], str],
         tolerance: Tolerance,
         accept_invalid: bool,
         rerun: Callable[[Job], tuple[Run, ...]],
@@ -45,14 +44,14 @@ class Context:
         self.tolerance = tolerance
         self.notes: list[str] = []
         self.earlier: tuple[Run, ...] = ()
-        self._backend = backend
+        self._classify = classify
         self._accept_invalid = accept_invalid
         self._rerun = rerun
         self._ask_referee = ask_referee
 
     def classify(self, run: Run) -> str:
         """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
-        return self._backend.classify(run)
+        return self._classify(run)
 
     @cached_property
     def complaint(self) -> str | None:
@@ -88,6 +87,16 @@ class Context:
 def _is_training(node: onnx.NodeProto) -> bool:
     """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
     return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])
+
+
+def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """The runs of the target itself: not a baseline that is another backend's."""
+    return tuple(run for run in runs if not run.config.backend)
+
+
+def side_of(run: Run, runs: tuple[Run, ...]) -> str:
+    """`optimised` for a failure that optimisation brings about: the target's own baseline has none."""
+    return "" if run is own(runs)[0] or runs[0].config.backend else "optimised"
 
 
 def evidence(runs: tuple[Run, ...], decisive: Run) -> tuple[Run, ...]:

@@ -82,9 +82,14 @@ def _read_exception(text: str) -> FailureText:
         diagnostic = _DIAGNOSTIC.search(text)
         return FailureText("", diagnostic.group(1) if diagnostic else text.strip()[-400:], "", False)
     last = raised[-1]
-    native = _NATIVE_FRAME.findall(tail[: last.start()])
-    site = f"{native[-1][0]} {function_name(native[-1][1])}" if native else ""
+    site = native_site(tail[: last.start()])
     return FailureText(last.group(1), _words(last.group(2) or "", tail[last.start() :]), site, False)
+
+
+def native_site(trace: str) -> str:
+    """`file.cc Class::Method` of the innermost native frame in a Python traceback; "" where it has none."""
+    native = _NATIVE_FRAME.findall(trace)
+    return f"{native[-1][0]} {function_name(native[-1][1])}" if native else ""
 
 
 def _words(message: str, tail: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
+from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -12,12 +13,12 @@ import onnx
 from corpus.case import Case
 from corpus.formats.onnx import parse, repair
 from corpus.target import Target
-from oracles.backends import find_backend
+from oracles.backends import Compared, Forking, Tagging, find_backend
 from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
 from oracles.rules import find_rules
 from oracles.run import Config, Limits, Phase, Run
-from oracles.sandbox import Job, Sandbox, SandboxError
+from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 from oracles.verdict import Outcome, Verdict
 
 STATE_DEPENDENT = "state-dependent"
@@ -51,9 +52,25 @@ class Judge:
         self.accept_invalid = accept_invalid
         self.lower_levels = lower_levels
         self.backend = find_backend(target.backend)
-        self.configs = self.backend.configs(target)
-        self._sandbox = Sandbox(target.backend, python=target.get("python") or None, limits=limits)
+        self.configs = self._configs()
+        self._forks = isinstance(self.backend, Forking)
+        self._sandbox = Sandbox(
+            target.backend,
+            python=target.get("python") or None,
+            limits=limits,
+            renew_after=1 if self._forks else RENEW_AFTER,
+        )
+        self._others: dict[str, Sandbox] = {}
         self._referee: Sandbox | None = None
+
+    def _configs(self) -> tuple[Config, ...]:
+        """The baseline, which may be another backend's, then the target's own ways."""
+        own = self.backend.configs(self.target)
+        if not isinstance(self.backend, Compared):
+            return own
+        name = self.backend.BASELINE
+        first = find_backend(name).configs(Target(name))[0]
+        return (replace(first, label=f"{name} {first.label}", backend=name), *own)
 
     def __enter__(self) -> Judge:
         return self
@@ -65,17 +82,32 @@ class Judge:
 
     def close(self) -> None:
         """End the sandboxes."""
-        self._sandbox.close()
-        if self._referee:
-            self._referee.close()
+        for sandbox in (self._sandbox, self._referee, *self._others.values()):
+            if sandbox:
+                sandbox.close()
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """What the case does under each configuration, unjudged and as it is."""
-        return self._sandbox.run(Job(case.program, case.inputs, configs, case.external, **job_options))
+        return self._run(Job(case.program, case.inputs, configs, case.external, **job_options))
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
-        return self._sandbox.run(replace(job, configs=self.configs[:1]))
+        return self._run(replace(job, configs=self.configs[:1]))
+
+    def _run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        """Run every config where it belongs, a baseline of another backend in that one's sandbox."""
+        runs: list[Run] = []
+        for name, configs in groupby(job.configs, key=lambda config: config.backend):
+            part = replace(job, configs=tuple(configs))
+            runs += self._sandbox_of(name).run(part, fresh=fresh)
+        return tuple(runs)
+
+    def _sandbox_of(self, name: str) -> Sandbox:
+        if not name:
+            return self._sandbox
+        if name not in self._others:
+            self._others[name] = Sandbox(name, limits=self.limits)
+        return self._others[name]
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """The program as the backend's optimiser leaves it; None where that cannot be had."""
@@ -140,7 +172,7 @@ class Judge:
         context = Context(
             model,
             Job(program, case.inputs, self.configs[:1], case.external),
-            backend=self.backend,
+            classify=self._classify,
             tolerance=self.tolerance,
             accept_invalid=self.accept_invalid,
             rerun=self.rerun,
@@ -153,15 +185,26 @@ class Judge:
         runs = first
         repaired = context.job.program is not case.program
         context.earlier = () if repaired else first[:1]
-        if fresh or repaired:
+        if repaired or (fresh and not self._forks):
             configs = tuple(run.config for run in first)
-            runs = self._sandbox.run(replace(context.job, configs=configs), fresh=fresh)
+            runs = self._run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]
         if not repaired and (changed or self._is_clean(runs)):
             context.notes.append(STATE_DEPENDENT)
         verdict = self._judge(case, runs, context)
         set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()
-        return replace(verdict, notes=tuple(dict.fromkeys((*context.notes, *set_aside, *verdict.notes))))
+        notes = (*context.notes, *set_aside, *verdict.notes, *self._tags(verdict))
+        return replace(verdict, notes=tuple(dict.fromkeys(notes)))
+
+    def _classify(self, run: Run) -> str:
+        backend = find_backend(run.config.backend) if run.config.backend else self.backend
+        return backend.classify(run)
+
+    def _tags(self, verdict: Verdict) -> tuple[str, ...]:
+        run = verdict.runs[-1] if verdict.runs else None
+        if run is None or run.is_ok or not isinstance(self.backend, Tagging):
+            return ()
+        return self.backend.tags(run)
 
     def _judge(self, case: Case, runs: tuple[Run, ...], context: Context) -> Verdict:
         for rule in find_rules():

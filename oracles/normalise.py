@@ -24,6 +24,8 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Exception during initialization: ", ""),
         (r"Load model from \S+ failed:\s*", ""),
         (r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ", ""),
+        (r"(?m)^\s*%\S+ = .*\n?", ""),
+        (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
         (r"0x[0-9a-fA-F]+", "<address>"),
         (r"(?<![\w<])(?:/[\w.+@~-]+)+/(?=[\w.+-]+\.\w+)", ""),
     )
@@ -54,6 +56,7 @@ def template(text: str, names: Iterable[str] = ()) -> str:
     for pattern, replacement in _NAMES:
         text = pattern.sub(replacement, text)
     text = strip_brackets(text, "<", ">") if "::" in text else text
+    text = _without_ir(text)
     text = re.sub(r"(\.(?:cc|cpp|cu|h|hpp|py|pxi)):\d+", r"\1", text)
     text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text)
     text = re.sub(r"[\w$]*\d[\w$]*(?:\.\d[\w$]*)*", _number, text)
@@ -62,6 +65,21 @@ def template(text: str, names: Iterable[str] = ()) -> str:
     text = _NUMBER_LIST.sub(r"\1#\2", text)
     text = re.sub(r"[#*]+", "*", text)
     return re.sub(r"\s+", " ", text).strip(" .:")[:_MAX_TEMPLATE]
+
+
+_IR_CALL = re.compile(r"\b[RT]\.[\w.]+\(")
+
+
+def _without_ir(text: str) -> str:
+    """TVMScript keeps what is called, `R.add(…)`, and loses the operands, which change as a case shrinks."""
+    found = _IR_CALL.search(text)
+    if found is None:
+        return text
+    depth, end = 1, found.end()
+    while end < len(text) and depth:
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        end += 1
+    return f"{text[: found.end()]}){_without_ir(text[end:])}"
 
 
 def _number(match: re.Match[str]) -> str:

@@ -29,10 +29,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One way for a backend to run a program: a short label for people, and the backend's own settings."""
+    """One way for a backend to run a program: a short label for people, and the backend's own settings.
+
+    `backend` names the backend where it is not the target's: that of a baseline from elsewhere.
+    """
 
     label: str
     settings: tuple[tuple[str, str | int | tuple[str, ...]], ...] = ()
+    backend: str = ""
 
     def get(self, key: str) -> str | int | tuple[str, ...] | None:
         return dict(self.settings).get(key)

@@ -23,6 +23,7 @@ from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.scratch import Scratch
 
 LIMITS = Limits()
+RENEW_AFTER = 300
 WAIT_STEPS = ((0, 2.0),)
 MALFORMED = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
 HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
@@ -61,7 +62,7 @@ class Sandbox:
         *,
         python: str | None = None,
         limits: Limits = LIMITS,
-        renew_after: int = 300,
+        renew_after: int = RENEW_AFTER,
         contained: bool = True,
     ) -> None:
         self.backend_file = os.path.abspath(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Sequence
 
+from oracles.failure_text import native_site
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom
@@ -37,8 +38,9 @@ def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: 
 def _of_exception(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:
     parsed = parse_message(run.message)
     text = template(parsed.rest, names)
-    message = f"{parsed.op}: {text}" if parsed.op else text
-    return Symptom(outcome, run.phase, run.error, parsed.site, message, side)
+    op = parsed.op or parse_message(run.trace[: run.trace.find("\n") + 1]).op
+    message = f"{op}: {text}" if op else text
+    return Symptom(outcome, run.phase, run.error, parsed.site or native_site(run.trace), message, side)
 
 
 def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Symptom:

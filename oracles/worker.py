@@ -31,6 +31,7 @@ import struct
 import sys
 import time
 import traceback
+import types
 from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
 
 if __name__ == "__main__":
@@ -358,12 +359,15 @@ def attempt(
         feeds = {name: copied(value) for name, value in job["inputs"].items()}
         outputs = backend.run(job["program"], feeds, settings, job["outputs"], marker.enter)
     except BaseException as error:
-        return failure(error), {}
+        return failure(error, backend), {}
     return {"status": "ok"}, outputs
 
 
-def failure(error: BaseException) -> dict[str, Any]:
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+def failure(error: BaseException, backend: Any) -> dict[str, Any]:
+    """What an exception says; a backend's `about` adds what its text leaves out."""
+    about = getattr(backend, "about", None)
+    trace = about(error) if about else ""
+    trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))
     is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
     status = "out-of-memory" if is_memory else "exception"
     return {"status": status, "error": type(error).__name__, "message": str(error), "trace": trace}
@@ -499,10 +503,18 @@ def load_backend(path: str) -> Any:
     spec = importlib.util.spec_from_file_location("crux_backend", path)
     if spec is None or spec.loader is None:
         raise ImportError(path)
+    share(os.path.dirname(os.path.abspath(__file__)))
     module = importlib.util.module_from_spec(spec)
     sys.modules["crux_backend"] = module
     spec.loader.exec_module(module)
     return module
+
+
+def share(folder: str) -> None:
+    """Let a backend import `oracles.in_worker`, whatever else lies where crux is installed."""
+    package = types.ModuleType("oracles")
+    package.__path__ = [folder]
+    sys.modules.setdefault("oracles", package)
 
 
 def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

@@ -30,6 +30,8 @@ def wrong_side(baseline: Run, other: Run, referee: Run, output: str) -> tuple[st
     types = [(value.shape, value.dtype.kind) for value in (reference, expected, actual)]
     if len(set(types)) > 1:
         return ("un-optimised" if types[0] == types[2] else "optimised"), ""
+    if expected.dtype != actual.dtype:
+        return ("un-optimised" if reference.dtype == actual.dtype else "optimised"), ""
     differs = distance(expected, actual) > 0
     to_baseline, to_other = distance(reference, expected)[differs], distance(reference, actual)[differs]
     return ("un-optimised" if (to_other < CLOSER * to_baseline).mean() > 0.5 else "optimised"), ""

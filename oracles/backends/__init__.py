@@ -24,7 +24,7 @@ class Backend(Protocol):
     __file__: str
 
     def configs(self, target: Target) -> tuple[Config, ...]:
-        """The un-optimised baseline, the fully optimised config, then the lower levels."""
+        """The un-optimised baseline (not of `Compared`), the optimised config, then the lower levels."""
 
     def classify(self, run: Run) -> str:
         """`unsupported`, `out-of-memory`, `invalid-input`, or "" for a run that may show a bug."""
@@ -51,6 +51,28 @@ class Optimising(Protocol):
 
     def without(self, config: Config, disabled: Iterable[str]) -> Config:
         """The configuration with these passes disabled as well."""
+
+
+@runtime_checkable
+class Compared(Protocol):
+    """A backend that has no un-optimised mode to be trusted: another one's is the baseline."""
+
+    BASELINE: str
+
+
+@runtime_checkable
+class Forking(Protocol):
+    """A backend whose tests each run in a process of their own: that costs little beside a compilation."""
+
+    FORK_PER_TEST: bool
+
+
+@runtime_checkable
+class Tagging(Protocol):
+    """A backend that can say of a failure what a person would want to know of it."""
+
+    def tags(self, run: Run) -> tuple[str, ...]:
+        """Notes for the verdict, such as `importer-limit`."""
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context, evidence
+from oracles.context import Context, evidence, own, side_of
 from oracles.run import Run, Status
 from oracles.symptom import signal_name, symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -12,11 +12,11 @@ ORDER = 10
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    crashed = next((run for run in runs if run.status is Status.CRASH), None)
+    crashed = next((run for run in own(runs) if run.status is Status.CRASH), None)
     if crashed is None:
         return None
     # a kernel that dies without optimisation is one bug, whether or not folding reaches it earlier
-    side = "" if crashed is runs[0] else "optimised"
+    side = side_of(crashed, runs)
     symptom = symptom_of_run(Outcome.CRASH, crashed, context.names, side)
     place = f" in {symptom.site}" if symptom.site else ""
     title = f"{signal_name(crashed.signal)}{place} during {crashed.phase} ({crashed.config.label})"

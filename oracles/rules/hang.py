@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context, evidence
+from oracles.context import Context, evidence, own, side_of
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -12,10 +12,10 @@ ORDER = 20
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    hung = next((run for run in runs if run.status is Status.TIMEOUT), None)
+    hung = next((run for run in own(runs) if run.status is Status.TIMEOUT), None)
     if hung is None:
         return None
-    side = "" if runs[0].status is Status.TIMEOUT else "optimised"
+    side = side_of(hung, runs)
     symptom = symptom_of_run(Outcome.TIMEOUT, hung, context.names, side)
     where = " only" if side else ""
     title = f"no end during {hung.phase} ({hung.config.label}{where})"

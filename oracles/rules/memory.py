@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context, evidence
+from oracles.context import Context, evidence, own, side_of
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -16,10 +16,10 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         refused = run.status is Status.EXCEPTION and context.classify(run) == "out-of-memory"
         return refused or run.status is Status.OUT_OF_MEMORY
 
-    starved = next((run for run in runs if is_out(run)), None)
-    if starved is None or (starved is not runs[0] and runs[0].status is Status.EXCEPTION):
+    starved = next((run for run in own(runs) if is_out(run)), None)
+    if starved is None or (starved is not own(runs)[0] and runs[0].status is Status.EXCEPTION):
         return None
-    side = "" if starved is runs[0] else "optimised"
+    side = side_of(starved, runs)
     symptom = symptom_of_run(Outcome.OUT_OF_MEMORY, starved, context.names, side)
     where = " only" if side else ""
     title = f"out of memory during {starved.phase} ({starved.config.label}{where})"

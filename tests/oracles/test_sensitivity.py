@@ -96,10 +96,11 @@ NAN = np.array([1.0, np.nan, 2.0, 3.0], F)
     ("graph", "left"),
     [
         ("g (float[4] x) => (float[1] y) { y = ReduceMax<keepdims = 0>(x) z = Neg(y) }", ""),
-        ("g (float[4] x) => (float[4] y) { y = Relu(x) }", "value"),
+        ("g (float[4] x) => (float[4] y) { y = Relu(x) }", "nan"),
+        ("g (float[4] x) => (float[4] y) { y = Relu(x) z = Log(y) }", "nan"),
         ("g (float[4] x) => (float[4] y) { y = Exp(x) }", "value"),
     ],
-    ids=["hangs on a NaN", "defined", "another element"],
+    ids=["hangs on a NaN", "defined", "defined up to there", "another element"],
 )
 def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(
     judge: Judge, graph: str, left: str

@@ -1,0 +1,196 @@
+"""TVM: ONNX import, Relax passes, LLVM, and the Relax VM; a part in the worker, and a part in crux."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.run import Config, Run
+
+NAME = "tvm"
+PACKAGE = "apache-tvm"
+BASELINE = "ort"
+"""What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""
+FORK_PER_TEST = True
+
+# In the worker
+
+
+def load() -> str:
+    """Import the framework (in the zygote) and compile one program, which leaves no thread behind."""
+    import numpy as np
+    import tvm
+
+    run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
+    return str(tvm.__version__)
+
+
+def _warm_up_program() -> bytes:
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Import, optimise, build and run one model (bytes or a path); `enter` is told of each phase.
+
+    Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`.
+    """
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from oracles.in_worker.onnx_program import fed_names, read_model, to_array
+
+    model = read_model(program)
+    module = from_onnx(model, keep_params_in_input=False)
+    enter("optimise")
+    target = _target(settings)
+    with target:
+        module = _optimised(module, settings.get("pipeline", "default"), target)
+    enter("codegen")
+    executable = relax.build(
+        module, target, relax_pipeline=None, exec_mode=settings.get("executor", "bytecode")
+    )
+    enter("execute")
+    device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
+    machine = relax.VirtualMachine(executable, device)
+    feeds = [_to_tvm(to_array(inputs[name]), device) for name in fed_names(model.graph)]
+    found = machine["main"](*feeds)
+    names = [value.name for value in model.graph.output]
+    values = [found] if len(names) == 1 else list(found)
+    wanted = names if outputs is None else outputs
+    return {name: _from_tvm(values[names.index(name)]) for name in wanted}
+
+
+def _target(settings: dict[str, Any]) -> Any:
+    import tvm
+
+    host = {"kind": "llvm", "opt-level": int(settings.get("opt-level", 3))}
+    if settings.get("device") == "cuda":
+        return tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
+    return tvm.target.Target(host)
+
+
+def _optimised(module: Any, pipeline: str, target: Any) -> Any:
+    """`default` is what `tvm.compile` does; `zero` fuses before that; `target` is the device's own."""
+    from tvm import relax
+
+    if pipeline == "zero":
+        module = relax.get_pipeline("zero")(module)
+    if pipeline == "target" or target.kind.name != "llvm":
+        return relax.get_default_pipeline(target)(module)
+    return relax.get_pipeline("default")(module)
+
+
+def _to_tvm(value: Any, device: Any) -> Any:
+    import tvm
+
+    if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
+        raise NotImplementedError("TVM takes no input of dtype string, sequence or optional")
+    return tvm.runtime.tensor(value, device)
+
+
+def _from_tvm(value: Any) -> Any:
+    """A tensor, a shape or a number (which stand for tensors of int64), or a sequence of those."""
+    import numpy as np
+    from tvm_ffi import Shape
+
+    if hasattr(value, "numpy"):
+        return value.numpy()
+    if isinstance(value, (Shape, int)):
+        return np.array(value, dtype="int64")
+    return [_from_tvm(item) for item in value]
+
+
+def about(error: BaseException) -> str:
+    """Which operator the importer was at, which neither the error's text nor the traceback tells."""
+    trace, operator = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == "_convert_operator":
+            operator = str(trace.tb_frame.f_locals.get("op_name", ""))
+        trace = trace.tb_next
+    return f"Error converting operator {operator}\n" if operator else ""
+
+
+# In crux
+
+PIPELINES = ("default", "zero", "target")
+EXECUTORS = ("bytecode", "compiled")
+LEVELS = ("0", "1", "2", "3")
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """What `tvm.compile` does by default, then fused and un-optimised by LLVM, as native code of the VM.
+
+    Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
+    any of them that one way only.
+    """
+    from oracles.run import Config
+
+    if target.device not in ("cpu", "cuda"):
+        from corpus.errors import UserError
+
+        raise UserError(f"target {target}: tvm runs on cpu and cuda")
+    chosen = (
+        _choice(target, "pipeline", PIPELINES),
+        _choice(target, "opt-level", LEVELS[::-1]),
+        _choice(target, "executor", EXECUTORS),
+    )
+    ways = [chosen]
+    if not any(target.get(key) for key in ("pipeline", "opt-level", "executor")) and target.device == "cpu":
+        ways.append(("zero", "0", "compiled"))
+    return tuple(
+        Config(
+            f"{pipeline} -O{level} {executor}",
+            (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor))
+            + ((("device", target.device),) if target.device != "cpu" else ()),
+        )
+        for pipeline, level, executor in ways
+    )
+
+
+def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
+    from corpus.errors import UserError
+
+    value = target.get(key, allowed[0])
+    if value not in allowed:
+        raise UserError(f"target {target}: @{key}= is one of {', '.join(allowed)}")
+    return value
+
+
+UNSUPPORTED = re.compile(
+    r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
+    r"|[Uu]nsupported (numpy |ONNX |input |data)?(dtype|data type|type)|dtype \S+ is not supported"
+)
+"""Refusals that name an operator or a dtype that TVM's tables do not have."""
+
+LIMIT = re.compile(
+    r"not (yet )?(supported|handled|implemented)|unsupported|must be (a )?(constant|static)|Dynamic \w+"
+    r"|only supports?|currently|cannot handle|no value in Constant",
+    re.IGNORECASE,
+)
+
+
+def classify(run: Run) -> str:
+    """What a failed run says of itself: "" when it may be a bug."""
+    if run.is_ok:
+        return ""
+    if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message):
+        return "unsupported"
+    return ""
+
+
+def tags(run: Run) -> tuple[str, ...]:
+    """`importer-limit` for an error by which the importer says that it does not handle a form yet."""
+    from oracles.run import Phase, Status
+
+    is_limit = run.status is Status.EXCEPTION and run.phase is Phase.IMPORT and LIMIT.search(run.message)
+    return ("importer-limit",) if is_limit else ()

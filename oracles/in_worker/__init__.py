@@ -1,0 +1,1 @@
+"""What several backends share in the worker: Python 3.8 syntax, numpy and the framework only."""

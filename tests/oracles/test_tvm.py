@@ -1,0 +1,141 @@
+"""TVM as a target: what it is compared with, what its failures say, which refusals are no bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from corpus.values import Value
+from oracles.backends import find_backend
+from oracles.judge import Judge
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Outcome, Verdict
+
+tvm = find_backend("tvm")
+TVM = Target("tvm")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    with Judge(TVM) as found:
+        yield found
+
+
+def case_of(graph: str, *, opset: int = 17, **inputs: Value) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
+    return Case("onnx", model.SerializeToString(), inputs, TVM)
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
+    return judge.verdict(case_of(graph, **inputs))
+
+
+@pytest.mark.parametrize(
+    ("graph", "inputs"),
+    [
+        ("g (float[2] x) => (float[2] y) { y = Exp(x) }", {"x": floats(0, 1)}),
+        ("g (float[n] x) => (int64[1] s, float[n] y) { s = Shape(x) y = Neg(x) }", {"x": floats(1, 2)}),
+        ("g (float[2] x_1) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x_1, w) }", {"x_1": floats(1, 2)}),
+    ],
+    ids=["one output", "a shape as an output", "a weight"],
+)
+def test_a_sound_program_passes_in_every_way(judge: Judge, graph: str, inputs: dict[str, Value]) -> None:
+    verdict = verdict_of(judge, graph, **inputs)
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert [run.config.label for run in judge.runs(case_of(graph, **inputs), judge.configs)] == [
+        "ort none",
+        "default -O3 bytecode",
+        "zero -O0 compiled",
+    ]
+
+
+def test_a_division_by_zero_is_a_crash_although_the_baseline_refuses_it(judge: Judge) -> None:
+    zero = {"a": np.array([6], np.int32), "b": np.array([0], np.int32)}
+    verdict = verdict_of(judge, "g (int32[1] a, int32[1] b) => (int32[1] y) { y = Div(a, b) }", **zero)
+    assert (verdict.outcome, verdict.phase) == (Outcome.CRASH, Phase.EXECUTE)
+    assert verdict.symptom is not None
+    assert verdict.symptom.kind == "SIGFPE"
+
+
+def test_what_is_wrong_on_every_level_of_its_own_is_seen(judge: Judge) -> None:
+    verdict = verdict_of(judge, "g (float[2] x) => (float[2] y) { y = Relu(x) }", x=floats(np.nan, 1))
+    assert (verdict.outcome, verdict.symptom and verdict.symptom.kind) == (Outcome.MISMATCH, "nan")
+
+
+def test_an_error_of_the_code_generator_names_its_function_and_no_code(judge: Judge) -> None:
+    graph = "g (bool[1] a, bool[1] b) => (bool[1] y) { y = Equal(a, b) }"
+    verdict = verdict_of(judge, graph, a=np.array([True]), b=np.array([True]))
+    assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.CODEGEN)
+    assert verdict.symptom is not None
+    assert verdict.symptom.site == "codegen_llvm.cc CodeGenLLVM::Verify"
+    assert verdict.symptom.message.endswith("Invalid operand types for FCmp instruction")
+
+
+def test_an_error_of_the_importer_names_the_operator_and_is_tagged(judge: Judge) -> None:
+    graph = "g () => (int64[2] y) { y = Constant<value_ints = [1, 2]>() }"
+    verdict = verdict_of(judge, graph)
+    assert (verdict.outcome, verdict.phase) == (Outcome.EXCEPTION, Phase.IMPORT)
+    assert verdict.symptom is not None
+    assert verdict.symptom.message == "Constant: no value in Constant"
+    assert "importer-limit" in verdict.notes
+
+
+def test_an_operator_that_it_does_not_have_is_no_bug(judge: Judge) -> None:
+    graph = "g (float[2] x) => (float[2] y) { y = Bernoulli<seed = 1.0>(x) }"
+    verdict = verdict_of(judge, graph, x=floats(0, 1))
+    assert verdict.outcome is Outcome.UNSUPPORTED
+    assert "Bernoulli" in verdict.title
+
+
+def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
+    graph = "g (float[2] x, float[3] y) => (float[k] z) { z = Add(x, y) }"
+    verdict = verdict_of(judge, graph, x=floats(1, 2), y=floats(1, 2, 3))
+    assert verdict.outcome is Outcome.INVALID
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("tvm", ["default -O3 bytecode", "zero -O0 compiled"]),
+        ("tvm@opt-level=0", ["default -O0 bytecode"]),
+        ("tvm@pipeline=zero@executor=compiled", ["zero -O3 compiled"]),
+    ],
+)
+def test_settings_choose_the_way(text: str, labels: list[str]) -> None:
+    assert [config.label for config in tvm.configs(Target.parse(text))] == labels
+
+
+@pytest.mark.parametrize("text", ["tvm@opt-level=9", "tvm@pipeline=best", "tvm@executor=graph", "tvm:tpu"])
+def test_an_unknown_setting_is_one_clear_line(text: str) -> None:
+    with pytest.raises(UserError, match="target tvm"):
+        tvm.configs(Target.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "kind"),
+    [
+        (
+            "OpNotImplemented",
+            "The following operators are not supported for frontend ONNX: Foo",
+            "unsupported",
+        ),
+        ("NotImplementedError", "Operator Foo not implemented.", "unsupported"),
+        ("ValueError", "Dynamic pads are not supported yet.", ""),
+        ("ValueError", "no value in Constant", ""),
+        ("InternalError", "LLVM module verification failed", ""),
+    ],
+)
+def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error: str, message: str, kind: str) -> None:
+    run = Run(Config("c"), Status.EXCEPTION, Phase.IMPORT, error=error, message=message)
+    assert tvm.classify(run) == kind
