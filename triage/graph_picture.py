@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import onnx
@@ -46,7 +46,7 @@ class Shown:
     lines: tuple[tuple[str, str], ...]
     width: float
     height: float
-    focus: float
+    focus: Point
 
 
 @dataclass(frozen=True)
@@ -211,10 +211,7 @@ def _shown(items: list[Item], boxes: list[Box], edges: list[tuple[int, int]], dr
             lines.append((f"M{centre.x:g} {centre.y - half - STUB:g}v{STUB:g}", "cut"))
         if item.is_read_more:
             lines.append((f"M{centre.x:g} {centre.y + half:g}v{STUB:g}", "cut"))
-    ys = [centre.y for item, centre in zip(items, drawing.centres, strict=True) if item.kind == "kept"]
+    kept = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == "kept"]
+    focus = min(kept, key=lambda centre: centre.y, default=Point(drawing.width / 2, 0))
     triples = tuple(zip(items, drawing.centres, boxes, strict=True))
-    return Shown(triples, tuple(lines), drawing.width, drawing.height, min(ys, default=0.0))
-
-
-def with_kept(picture: GraphPicture, kept: Iterable[int]) -> GraphPicture:
-    return replace(picture, kept=frozenset(kept))
+    return Shown(triples, tuple(lines), drawing.width, drawing.height, focus)

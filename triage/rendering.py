@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 
 def render(template: str, **values: Any) -> str:
@@ -18,6 +18,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("triage"),
+        autoescape=select_autoescape(("html.j2",), default_for_string=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

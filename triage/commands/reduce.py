@@ -80,16 +80,20 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
     from reducer.api import DoesNotFail
     from triage.progress import progress
     from triage.reducing import reduce_into, reducer_options
+    from triage.reduction_page import NAME as PAGE
+    from triage.reduction_page import write_page
     from triage.sources import open_one
 
     case = open_one(word, options)
     assert case.target is not None
     try:
         with progress() as shown:
-            document, _ = reduce_into(case, out, reducer_options(options, case.target, budget), shown)
+            document, done = reduce_into(case, out, reducer_options(options, case.target, budget), shown)
     except DoesNotFail:
         say(f"crux: {word}: the failure does not show, there is nothing to reduce")
         return 1
+    if done is not None or not (out / PAGE).is_file():
+        write_page(out, case)
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     return 0
 
