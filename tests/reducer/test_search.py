@@ -18,7 +18,7 @@ SEARCHES = {
     "find_essentials": find_essentials,
     "find_essentials, patient": partial(find_essentials, patience=10**6),
     "find_essentials, neighbours first": partial(
-        find_essentials, near=lambda found: frozenset(at + step for at in found for step in (-2, -1, 1, 2))
+        find_essentials, near=[lambda found: frozenset(at + step for at in found for step in (-2, -1, 1, 2))]
     ),
     "find_essentials, weighted": partial(find_essentials, weigh=lambda item: item % 7 + 0.5),
     "counter_dd": counter_dd,
@@ -91,14 +91,16 @@ def test_weights_change_the_order_of_questions_not_the_answer(
 def test_neighbours_tried_first_never_lose_an_essential(case: tuple[int, Items], data: st.DataObject) -> None:
     count, essentials = case
     around = data.draw(st.frozensets(st.integers(0, count - 1)))
-    search = find_essentials(range(count), lambda found: around - found, patience=count)
+    search = find_essentials(range(count), [lambda found: around - found], patience=count)
     assert drive(search, frozenset(range(count)), essentials.issubset).items == essentials
 
 
 def test_a_near_neighbour_saves_the_second_bisection() -> None:
     essentials = frozenset({500, 498})
     near = drive(
-        find_essentials(range(1000), lambda found: frozenset(range(min(found) - 4, max(found) + 5)) - found),
+        find_essentials(
+            range(1000), [lambda found: frozenset(range(min(found) - 4, max(found) + 5)) - found]
+        ),
         frozenset(range(1000)),
         essentials.issubset,
     )
