@@ -132,8 +132,8 @@ class _Search:
             return None
         start = self._start(names)
         found = _drive(find_essentials(range(len(start)), patience=len(start)), start, self.shows_with)
-        is_everything = set(found) == set(names)
-        return found if is_everything or self.shows_with(found) else None
+        is_each_needed = found == set(names) and all(not self.shows_without({name}) for name in names)
+        return found if is_each_needed or self.shows_with(found) else None
 
     def _start(self, names: Sequence[str]) -> tuple[str, ...]:
         """The first of the hints that holds all that is needed; all of the passes where none does."""
