@@ -109,6 +109,11 @@ class Judge:
             self._others[name] = Sandbox(name, limits=self.limits)
         return self._others[name]
 
+    @property
+    def release(self) -> str:
+        """The version of the framework that runs the cases."""
+        return str(self._sandbox.facts.get("version", ""))
+
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """The program as the backend's optimiser leaves it; None where that cannot be had."""
         if not hasattr(self.backend, "optimised") or case.external or len(case.program) > OPTIMISED_BYTES:

@@ -1,0 +1,59 @@
+"""The regression corpus: reduced cases of real bugs, each with what it should show on which release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpus.case import CASE_FILE, Case
+from corpus.errors import UserError
+
+FOLDER = Path(__file__).with_name("regressions")
+EXPECTED_FILE = "expected.json"
+
+Shown = tuple[str, str, str]
+"""Outcome, phase and kind of a symptom: what stays the same between releases that show one bug."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A case and what it shows, by release of the package that it was run with; `pass` where it is mended."""
+
+    name: str
+    title: str
+    case: Case
+    package: str
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the case, and `expected.json` beside it."""
+        self.case.save(folder)
+        facts = {
+            "title": self.title,
+            "package": self.package,
+            "shown": {release: list(shown) for release, shown in sorted(self.shown.items())},
+        }
+        text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+        (folder / EXPECTED_FILE).write_text(text, encoding="utf-8")
+
+
+def load_regression(folder: Path) -> Regression:
+    """Read a folder of the corpus; raises `UserError` where it is not one."""
+    path = folder / EXPECTED_FILE
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        shown = {release: (each[0], each[1], each[2]) for release, each in facts["shown"].items()}
+        title, package = str(facts["title"]), str(facts["package"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise UserError(f"{path}: no expectation ({error}); write it with `crux replay --record`") from error
+    return Regression(folder.name, title, Case.load(folder), package, shown)
+
+
+def load_regressions(folder: Path = FOLDER) -> Iterator[Regression]:
+    """Every case of the corpus, by name."""
+    for path in sorted(folder.iterdir()):
+        if (path / CASE_FILE).is_file():
+            yield load_regression(path)

@@ -1,0 +1,67 @@
+"""`crux replay`: the regression corpus on the installed release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Cases = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[CASE…]", help="Folders with an expected.json. (default: the corpus)"),
+]
+Record = Annotated[bool, typer.Option("--record", help="Write what is seen now into expected.json.")]
+JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report, too.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("replay")(as_command(CaseOptions, replay))
+
+
+def replay(options: CaseOptions, cases: Cases = None, record: Record = False, junit: JUnit = None) -> int:
+    """Run the regression corpus; exit code 1 when a case differs from what its release should show.
+
+    A release that a case says nothing about is `new`: it is told, and is no difference.
+
+    Example: crux replay --junit replay.xml
+    """
+    documents = emit(_replays(options, cases, record), as_json=options.json, show=_show)
+    if junit is not None:
+        from triage.replaying import write_junit
+
+        write_junit(junit, documents)
+    different = sum(document["status"] == "differs" for document in documents)
+    say(f"{len(documents)} cases, {different} differ")
+    return 1 if different else 0
+
+
+def _replays(options: CaseOptions, cases: list[Path] | None, record: bool) -> Iterator[Document]:
+    from corpus.regression import load_regression, load_regressions
+    from triage.judging import Judges
+    from triage.replaying import record_release, replay_one
+
+    with Judges(options) as judges:
+        if record:
+            for folder in cases or ():
+                yield record_release(folder, options, judges)
+            return
+        chosen = map(load_regression, cases) if cases else load_regressions()
+        for regression in chosen:
+            yield replay_one(regression, judges.of(options.target_of(regression.case.target)))
+
+
+def _show(documents: list[Document]) -> Table:
+    columns = ("case", "release", "status", "expected", "what was seen")
+    rows = [
+        tuple(document[name] for name in ("case", "release", "status", "expected", "seen"))
+        for document in documents
+    ]
+    return table(columns, rows)
