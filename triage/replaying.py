@@ -10,15 +10,16 @@ from xml.etree import ElementTree
 from corpus.case import Case
 from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from oracles.judge import Judge
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from triage.judging import Judges
 from triage.options import CaseOptions
 from triage.output import Document
 
 
 def shown_by(verdict: Verdict) -> Shown:
-    """What of a verdict is the same on every release that shows the bug."""
-    kind = verdict.symptom.kind if verdict.symptom is not None else ""
+    """What of a verdict is the same wherever the bug shows; a wild read dies of one signal or another."""
+    is_crash = verdict.outcome is Outcome.CRASH
+    kind = "" if verdict.symptom is None or is_crash else verdict.symptom.kind
     return verdict.outcome.value, verdict.phase.value, kind
 
 
