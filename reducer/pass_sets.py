@@ -18,7 +18,7 @@ from oracles.backends import Optimising
 from oracles.compare import compare_outputs
 from oracles.judge import Judge
 from oracles.run import Config, Run
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.search import Items, SetSearch, find_essentials
 
 Passes = frozenset[str]
@@ -75,8 +75,9 @@ def find_pass_set(
     if verdict.symptom is None or not isinstance(judge.backend, Optimising):
         return None
     config = failing_config(verdict, judge)
-    if config is None or not verdict.runs[0].is_ok:
-        return PassSet((), judge.configs[0].label, 0)
+    baseline = judge.configs[0]
+    if config is None or config == baseline or not _is_of_optimising(verdict.symptom):
+        return PassSet((), baseline.label, 0)
     run = judge.runs(case, (config,), collect_log=True)[0]
     return _Search(judge, case, verdict, run, ask, repeats).find()
 
@@ -88,6 +89,11 @@ def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
         if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.tolerance):
             return run.config
     return others[0].config if others else None
+
+
+def _is_of_optimising(symptom: Symptom) -> bool:
+    """Whether it takes an optimised run for the failure to show, be it by comparison."""
+    return symptom.outcome is Outcome.MISMATCH or symptom.side == "optimised"
 
 
 @dataclass

@@ -207,6 +207,7 @@ class _Made:
     needed: frozenset[str]
     beyond: bool = False
     message: str = ""
+    side: str = "optimised"
     backend: Any = ort
     asked: int = 0
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -226,7 +227,7 @@ class _Made:
         if not self.beyond and disabled & self.needed:
             return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=(baseline,))
         failed = Run(config, Status.EXCEPTION, Phase.OPTIMISE, message=self.message)
-        symptom = Symptom(Outcome.EXCEPTION, Phase.OPTIMISE, "Fail")
+        symptom = Symptom(Outcome.EXCEPTION, Phase.OPTIMISE, "Fail", side=self.side)
         return Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "fails", symptom, (baseline, failed))
 
 
@@ -267,6 +268,15 @@ def test_a_wrong_hint_costs_one_check() -> None:
     wrong = found_by(_Made(fired, frozenset({"P40"}), message="P41::Apply: unexpected type"))
     assert wrong.minimal == right.minimal
     assert wrong.checks == right.checks + 1
+
+
+@pytest.mark.parametrize("side", ["", "un-optimised"])
+def test_what_shows_without_optimisation_takes_no_pass_and_no_check(side: str) -> None:
+    found = found_by(_Made(("A", "B"), frozenset("A"), side=side))
+    assert found.minimal == ()
+    assert found.checks == 0
+    assert found.unique
+    assert not found.beyond_passes
 
 
 @pytest.mark.parametrize("fired", [(), ("A",), ("A", "B", "C")], ids=len)
