@@ -276,8 +276,8 @@ def _suits(shape: Shape, other: Shape) -> bool:
 
 
 def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
-    """Whether a result is small enough, and finite with room to spare."""
-    if math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
+    if math.prod(max(dim, 1) for dim in shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False
     limit = extent(dtype)
     return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

@@ -108,6 +108,8 @@ class Call(NamedTuple):
 
 
 Sampler = Callable[["Scope", Operand], Call | None]
+Recogniser = Callable[["Operator", TensorType, int], bool]
+Solver = Callable[["Operator", "Scope", TensorType], Call | None]
 TypeRule = Callable[[Call], tuple[TensorType, ...]]
 RangeRule = Callable[[Call], tuple[Range, ...]]
 
@@ -130,6 +132,28 @@ def averaged_range(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range._replace(away=0.0),)
 
 
+class Inverse(NamedTuple):
+    """The way back from a result: the RFC's recogniser and solver ("A type-directed Relay fuzzing library").
+
+    `recognise` says whether the first result can have a type at an opset; `solve` then finds a call for it.
+    """
+
+    recognise: Recogniser
+    solve: Solver
+
+
+def _takes_wanted(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return operator.takes(wanted.dtype, len(wanted.shape), opset)
+
+
+def _sample_wanted(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    return operator.sample(scope, scope.supply(*wanted, operator.domain))
+
+
+SAME = Inverse(_takes_wanted, _sample_wanted)
+"""Of operators whose first result has the type of the focus, whatever else is drawn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One operator. `sample` may decline a focus (None).
@@ -149,6 +173,26 @@ class Operator:
     since: int = FIRST_OPSET
     until: int = LAST_OPSET
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
+    inverse: Inverse = SAME
+
+    def recognises(self, wanted: TensorType, opset: int) -> bool:
+        """Whether its first result can have this type; then `solve` finds a call."""
+        return self.since <= opset <= self.until and self.inverse.recognise(self, wanted, opset)
+
+    def solve(self, scope: Scope, wanted: TensorType) -> Call:
+        """A call whose first result has the wanted type; the scope supplies its operands.
+
+        Raises ValueError for a type that is not recognised.
+        """
+        call = self.inverse.solve(self, scope, wanted)
+        if call is None:
+            raise ValueError(f"{self.name} cannot give {wanted}")
+        return call
+
+    def dtypes_at(self, opset: int) -> tuple[DType, ...]:
+        """The element types of its focus at an opset."""
+        added = (dtype for first, more in self.later.items() if opset >= first for dtype in more)
+        return (*self.dtypes, *added)
 
     def takes(self, dtype: DType, rank: int, opset: int) -> bool:
         """Whether a value of this type may come into its focus."""

@@ -6,7 +6,7 @@ import math
 
 from generators.intervals import within_type
 from generators.scope import Scope
-from generators.spec import Call, Kind, Operand, Operator
+from generators.spec import Call, Inverse, Kind, Operand, Operator
 from generators.types import (
     ALL,
     BOOL,
@@ -51,6 +51,27 @@ def _sample_like(scope: Scope, focus: Operand) -> Call | None:
     return Call((focus, model or scope.create(wanted, scope.shape(scope.draws.below(2)))))
 
 
+def _recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    return True
+
+
+def _source(scope: Scope, wanted: TensorType) -> Operand:
+    """A value of any type that the wanted type holds."""
+    dtype = scope.draws.pick(ALL)
+    is_narrow = is_float(dtype) and not is_float(wanted.dtype) and wanted.dtype is not BOOL
+    within = extent(wanted.dtype)._replace(away=0.0) if is_narrow else None
+    return scope.supply(dtype, wanted.shape, within)
+
+
+def _solve_cast(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return Call((_source(scope, wanted),), {"to": int(wanted.dtype)})
+
+
+def _solve_like(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    model = scope.supply(wanted.dtype, scope.shape(scope.draws.below(2)))
+    return Call((_source(scope, wanted), model))
+
+
 def _infer_like(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(call.operand(1).dtype, call.operand(0).shape),)
 
@@ -72,6 +93,7 @@ OPERATORS = (
         _sample_cast,
         _infer_cast,
         lambda call: _converted(call.operand(0), DType(call.integer("to", 0))),
+        inverse=Inverse(_recognise, _solve_cast),
     ),
     Operator(
         "CastLike",
@@ -81,5 +103,6 @@ OPERATORS = (
         _infer_like,
         lambda call: _converted(call.operand(0), call.operand(1).dtype),
         since=15,
+        inverse=Inverse(_recognise, _solve_like),
     ),
 )

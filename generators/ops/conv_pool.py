@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from generators.intervals import hull, symmetric
+from generators.inverses import window as back
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, averaged_range
 from generators.types import (
@@ -271,7 +272,9 @@ def _bound_pad(call: Call) -> tuple[Range, ...]:
 _PADDED = (F32, F64, F16, I8, U8, I32, I64, U32, U64, BOOL)
 
 OPERATORS = (
-    Operator("Conv", Kind.LINEAR, (F32, F16), _sample_conv, _infer_conv, _bound_conv, _IMAGES),
+    Operator(
+        "Conv", Kind.LINEAR, (F32, F16), _sample_conv, _infer_conv, _bound_conv, _IMAGES, inverse=back.CONV
+    ),
     Operator(
         "ConvTranspose",
         Kind.LINEAR,
@@ -280,9 +283,17 @@ OPERATORS = (
         _infer_transposed,
         _bound_transposed,
         _IMAGES,
+        inverse=back.TRANSPOSED,
     ),
     Operator(
-        "MaxPool", Kind.POOL, (F32, F64, F16, I8, U8), _sample_max_pool, _infer_pool, _bound_max_pool, _IMAGES
+        "MaxPool",
+        Kind.POOL,
+        (F32, F64, F16, I8, U8),
+        _sample_max_pool,
+        _infer_pool,
+        _bound_max_pool,
+        _IMAGES,
+        inverse=back.POOL,
     ),
     Operator(
         "AveragePool",
@@ -292,6 +303,7 @@ OPERATORS = (
         _infer_pool,
         _bound_average,
         _IMAGES,
+        inverse=back.POOL,
     ),
     Operator(
         "LpPool",
@@ -301,11 +313,45 @@ OPERATORS = (
         _infer_pool,
         _bound_lp,
         _IMAGES,
+        inverse=back.POOL,
     ),
     Operator(
-        "GlobalAveragePool", Kind.POOL, (F32, F16), _sample_global, _infer_global, averaged_range, _IMAGES
+        "GlobalAveragePool",
+        Kind.POOL,
+        (F32, F16),
+        _sample_global,
+        _infer_global,
+        averaged_range,
+        _IMAGES,
+        inverse=back.GLOBAL,
     ),
-    Operator("GlobalMaxPool", Kind.POOL, (F32, F16), _sample_global, _infer_global, ranks=_IMAGES),
-    Operator("GlobalLpPool", Kind.POOL, (F32,), _sample_global_lp, _infer_global, _bound_lp, _IMAGES),
-    Operator("Pad", Kind.PAD, _PADDED, _sample_pad, _infer_pad, _bound_pad, range(1, MAX_RANK + 1)),
+    Operator(
+        "GlobalMaxPool",
+        Kind.POOL,
+        (F32, F16),
+        _sample_global,
+        _infer_global,
+        ranks=_IMAGES,
+        inverse=back.GLOBAL,
+    ),
+    Operator(
+        "GlobalLpPool",
+        Kind.POOL,
+        (F32,),
+        _sample_global_lp,
+        _infer_global,
+        _bound_lp,
+        _IMAGES,
+        inverse=back.GLOBAL,
+    ),
+    Operator(
+        "Pad",
+        Kind.PAD,
+        _PADDED,
+        _sample_pad,
+        _infer_pad,
+        _bound_pad,
+        range(1, MAX_RANK + 1),
+        inverse=back.PAD,
+    ),
 )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import reduce
 
 from generators.intervals import add, div, hull, mul, power, sub, symmetric, within_type
+from generators.inverses.shared import SEVERAL, broadcasting, gives_dtype, part_of
 from generators.scope import Scope
-from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule
+from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
 from generators.types import (
     BOOL,
     F16,
@@ -36,6 +37,7 @@ from generators.types import (
 
 _WIDE = (*FLOATS, I32, I64, U32, U64)
 _NARROW = {14: (I8, I16, U8, U16)}
+_BITS = Range(0, 7)
 _ORDERED = (*FLOATS, I8, U8, I32, U32, I64, U64)
 
 
@@ -64,16 +66,23 @@ def _in_any_order(scope: Scope, focus: Operand, other: Operand) -> Call:
 
 def _sample_quotient(scope: Scope, focus: Operand) -> Call:
     """The focus is the dividend, or the divisor where it is known to be away from zero."""
-    away = 0.1 if is_float(focus.dtype) else 1
-    if focus.range.magnitude_floor >= away and scope.draws.chance(0.6):
+    divisor = _divisor(focus.dtype)
+    if focus.range.is_within(divisor) and scope.draws.chance(0.6):
         return Call((scope.partner(focus), focus))
-    return Call((focus, scope.partner(focus, Range(-math.inf, math.inf, away))))
+    return Call((focus, scope.partner(focus, divisor)))
+
+
+def _divisor(dtype: DType) -> Range:
+    return Range(-math.inf, math.inf, 0.1 if is_float(dtype) else 1)
 
 
 def _sample_mod(scope: Scope, focus: Operand) -> Call:
-    call = _sample_quotient(scope, focus)
-    is_fmod = is_float(focus.dtype) or scope.draws.chance(0.4)
-    return call._replace(attributes={"fmod": 1} if is_fmod else {})
+    return _sample_quotient(scope, focus)._replace(attributes=_mod_attributes(scope, focus.dtype))
+
+
+def _mod_attributes(scope: Scope, dtype: DType) -> dict[str, Attribute]:
+    is_fmod = is_float(dtype) or scope.draws.chance(0.4)
+    return {"fmod": 1} if is_fmod else {}
 
 
 def _sample_pow(scope: Scope, focus: Operand) -> Call:
@@ -139,8 +148,11 @@ def _sample_several(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_shift(scope: Scope, focus: Operand) -> Call:
-    attributes: dict[str, Attribute] = {"direction": scope.draws.pick(("LEFT", "RIGHT"))}
-    return Call((focus, scope.partner(focus, Range(0, 7))), attributes)
+    return Call((focus, scope.partner(focus, _BITS)), _shift_attributes(scope, focus.dtype))
+
+
+def _shift_attributes(scope: Scope, dtype: DType) -> dict[str, Attribute]:
+    return {"direction": scope.draws.pick(("LEFT", "RIGHT"))}
 
 
 def _sample_where(scope: Scope, focus: Operand) -> Call | None:
@@ -167,6 +179,22 @@ def _bound_where(call: Call) -> tuple[Range, ...]:
     return (hull((call.operand(1).range, call.operand(2).range)),)
 
 
+def _solve_pow(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    exponent = scope.fix_scalar(scope.draws.pick((0, 1, 2, 3)), scope.draws.pick((wanted.dtype, F32, I64)))
+    return Call((scope.supply(*wanted), exponent))
+
+
+def _solve_where(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """One of the three operands has the wanted shape."""
+    shapes = [part_of(scope, wanted.shape) for _ in range(2)]
+    shapes.insert(scope.draws.below(3), wanted.shape)
+    dtypes = (BOOL, wanted.dtype, wanted.dtype)
+    return Call(tuple(scope.supply(*of) for of in zip(dtypes, shapes, strict=True)))
+
+
+_PAIR, _TEST = broadcasting(), broadcasting(truth=True)
+
+
 def _pair(
     name: str,
     kind: Kind,
@@ -174,30 +202,63 @@ def _pair(
     bound: RangeRule,
     later: Mapping[int, tuple[DType, ...]] | None = None,
 ) -> Operator:
-    return Operator(name, kind, dtypes, _sample_pair, _joined, bound, later=later or {})
+    return Operator(name, kind, dtypes, _sample_pair, _joined, bound, later=later or {}, inverse=_PAIR)
 
 
 def _test(name: str, kind: Kind, dtypes: tuple[DType, ...]) -> Operator:
     """A comparison or a connective: its results are true or false."""
-    return Operator(name, kind, dtypes, _sample_pair, _joined_truth, lambda call: (TRUTH,))
+    return Operator(name, kind, dtypes, _sample_pair, _joined_truth, lambda call: (TRUTH,), inverse=_TEST)
 
 
 def _bitwise(name: str) -> Operator:
-    return Operator(name, Kind.LOGIC, INTEGERS, _sample_pair, _joined, _bound_type, since=18)
+    return Operator(name, Kind.LOGIC, INTEGERS, _sample_pair, _joined, _bound_type, since=18, inverse=_PAIR)
 
 
 OPERATORS = (
     _pair("Add", Kind.ARITHMETIC, _WIDE, _bound_add, _NARROW),
     _pair("Sub", Kind.ARITHMETIC, _WIDE, _bound_sub, _NARROW),
     _pair("Mul", Kind.ARITHMETIC, _WIDE, _bound_mul, _NARROW),
-    Operator("Div", Kind.ARITHMETIC, _WIDE, _sample_quotient, _joined, _bound_quotient, later=_NARROW),
-    Operator("Mod", Kind.ARITHMETIC, NUMERIC, _sample_mod, _joined, _bound_mod),
-    Operator("Pow", Kind.ARITHMETIC, (*FLOATS, I32, I64), _sample_pow, _joined, _bound_pow),
-    Operator("Max", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
-    Operator("Min", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull),
-    Operator("Mean", Kind.ARITHMETIC, (F32, F16), _sample_several, _joined, _bound_mean),
-    Operator("Sum", Kind.ARITHMETIC, FLOATS, _sample_several, _joined, _bound_add),
-    Operator("BitShift", Kind.LOGIC, (U8, U32, U64), _sample_shift, _joined, _bound_type),
+    Operator(
+        "Div",
+        Kind.ARITHMETIC,
+        _WIDE,
+        _sample_quotient,
+        _joined,
+        _bound_quotient,
+        later=_NARROW,
+        inverse=broadcasting(second=_divisor),
+    ),
+    Operator(
+        "Mod",
+        Kind.ARITHMETIC,
+        NUMERIC,
+        _sample_mod,
+        _joined,
+        _bound_mod,
+        inverse=broadcasting(second=_divisor, attributes=_mod_attributes),
+    ),
+    Operator(
+        "Pow",
+        Kind.ARITHMETIC,
+        (*FLOATS, I32, I64),
+        _sample_pow,
+        _joined,
+        _bound_pow,
+        inverse=Inverse(gives_dtype, _solve_pow),
+    ),
+    Operator("Max", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull, inverse=SEVERAL),
+    Operator("Min", Kind.ARITHMETIC, _ORDERED, _sample_several, _joined, _bound_hull, inverse=SEVERAL),
+    Operator("Mean", Kind.ARITHMETIC, (F32, F16), _sample_several, _joined, _bound_mean, inverse=SEVERAL),
+    Operator("Sum", Kind.ARITHMETIC, FLOATS, _sample_several, _joined, _bound_add, inverse=SEVERAL),
+    Operator(
+        "BitShift",
+        Kind.LOGIC,
+        (U8, U32, U64),
+        _sample_shift,
+        _joined,
+        _bound_type,
+        inverse=broadcasting(second=lambda dtype: _BITS, attributes=_shift_attributes),
+    ),
     _bitwise("BitwiseAnd"),
     _bitwise("BitwiseOr"),
     _bitwise("BitwiseXor"),
@@ -216,5 +277,6 @@ OPERATORS = (
         _sample_where,
         _infer_where,
         _bound_where,
+        inverse=Inverse(lambda operator, wanted, opset: wanted.dtype in operator.dtypes[1:], _solve_where),
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from generators.inverses import layout as back
+from generators.inverses.layout import refactored
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
 from generators.types import ALL, BOOL, F16, F32, F64, TRUTH, Range, Shape, TensorType, broadcast
@@ -21,31 +23,10 @@ def _infer_transpose(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(focus.dtype, tuple(focus.shape[axis] for axis in perm)),)
 
 
-def _refactored(scope: Scope, shape: Shape) -> Shape:
-    """Another shape of as many elements: neighbours joined, a dim split, ones put in or taken out."""
-    draws = scope.draws
-    dims = list(shape)
-    for _ in range(draws.between(1, 3)):
-        form = draws.below(4)
-        if form == 0 and len(dims) > 1:
-            at = draws.below(len(dims) - 1)
-            dims[at : at + 2] = [dims[at] * dims[at + 1]]
-        elif form == 1 and dims and len(dims) < MAX_RANK:
-            at = draws.below(len(dims))
-            factors = [n for n in range(2, dims[at]) if dims[at] % n == 0] or [1]
-            factor = draws.pick(factors)
-            dims[at : at + 1] = [factor, dims[at] // factor]
-        elif form == 2 and len(dims) < MAX_RANK:
-            dims.insert(draws.between(0, len(dims)), 1)
-        elif form == 3 and 1 in dims:
-            dims.remove(1)
-    return tuple(dims)
-
-
 def _sample_reshape(scope: Scope, focus: Operand) -> Call | None:
     """The wanted shape is written out, or with a 0 (copied) or a -1 (inferred) in it."""
     draws = scope.draws
-    wanted = list(_refactored(scope, focus.shape))
+    wanted = list(refactored(scope, focus.shape))
     if 0 in focus.shape:
         # Before opset 14 a 0 always means a copied dim.
         return Call((focus, scope.fix_ints(wanted)), {"allowzero": 1}) if scope.opset >= 14 else None
@@ -193,13 +174,27 @@ _BLOCKS = (F32, F64, F16)
 OPERATORS = (
     Operator("Identity", Kind.LAYOUT, ALL),
     Operator("Dropout", Kind.LAYOUT, (F32, F64), _sample_dropout, _infer_dropout, _bound_dropout),
-    Operator("Transpose", Kind.LAYOUT, ALL, _sample_transpose, _infer_transpose, ranks=_ALONG),
-    Operator("Reshape", Kind.LAYOUT, ALL, _sample_reshape, _infer_reshape),
-    Operator("Flatten", Kind.LAYOUT, ALL, _sample_flatten, _infer_flatten),
-    Operator("Squeeze", Kind.LAYOUT, ALL, _sample_squeeze, _infer_squeeze, ranks=_ALONG),
-    Operator("Unsqueeze", Kind.LAYOUT, ALL, _sample_unsqueeze, _infer_unsqueeze),
-    Operator("Expand", Kind.LAYOUT, ALL, _sample_expand, _infer_expand),
-    Operator("Tile", Kind.LAYOUT, ALL, _sample_tile, _infer_tile, ranks=_ALONG),
-    Operator("DepthToSpace", Kind.LAYOUT, _BLOCKS, _sample_depth, _infer_depth, ranks=_IMAGE),
-    Operator("SpaceToDepth", Kind.LAYOUT, _BLOCKS, _sample_space, _infer_space, ranks=_IMAGE),
+    Operator(
+        "Transpose",
+        Kind.LAYOUT,
+        ALL,
+        _sample_transpose,
+        _infer_transpose,
+        ranks=_ALONG,
+        inverse=back.TRANSPOSE,
+    ),
+    Operator("Reshape", Kind.LAYOUT, ALL, _sample_reshape, _infer_reshape, inverse=back.RESHAPE),
+    Operator("Flatten", Kind.LAYOUT, ALL, _sample_flatten, _infer_flatten, inverse=back.FLATTEN),
+    Operator(
+        "Squeeze", Kind.LAYOUT, ALL, _sample_squeeze, _infer_squeeze, ranks=_ALONG, inverse=back.SQUEEZE
+    ),
+    Operator("Unsqueeze", Kind.LAYOUT, ALL, _sample_unsqueeze, _infer_unsqueeze, inverse=back.UNSQUEEZE),
+    Operator("Expand", Kind.LAYOUT, ALL, _sample_expand, _infer_expand, inverse=back.EXPAND),
+    Operator("Tile", Kind.LAYOUT, ALL, _sample_tile, _infer_tile, ranks=_ALONG, inverse=back.TILE),
+    Operator(
+        "DepthToSpace", Kind.LAYOUT, _BLOCKS, _sample_depth, _infer_depth, ranks=_IMAGE, inverse=back.DEPTH
+    ),
+    Operator(
+        "SpaceToDepth", Kind.LAYOUT, _BLOCKS, _sample_space, _infer_space, ranks=_IMAGE, inverse=back.SPACE
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from generators.intervals import symmetric, within_type
+from generators.inverses.product import GEMM, MATMUL, einsum
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
 from generators.types import F16, F32, F64, FLOATS, I32, I64, U32, U64, Range, Shape, TensorType, broadcast
@@ -155,9 +156,26 @@ OPERATORS = (
         _infer_matmul,
         _bound_matmul,
         range(1, MAX_RANK + 1),
+        inverse=MATMUL,
     ),
-    Operator("Gemm", Kind.LINEAR, (F32, F64, F16), _sample_gemm, _infer_gemm, _bound_gemm, range(2, 3)),
     Operator(
-        "Einsum", Kind.LINEAR, (F32, F64, I32, I64), _sample_einsum, _infer_einsum, _bound_einsum, range(2, 5)
+        "Gemm",
+        Kind.LINEAR,
+        (F32, F64, F16),
+        _sample_gemm,
+        _infer_gemm,
+        _bound_gemm,
+        range(2, 3),
+        inverse=GEMM,
+    ),
+    Operator(
+        "Einsum",
+        Kind.LINEAR,
+        (F32, F64, I32, I64),
+        _sample_einsum,
+        _infer_einsum,
+        _bound_einsum,
+        range(2, 5),
+        inverse=einsum(sum(_EQUATIONS.values(), ())),
     ),
 )

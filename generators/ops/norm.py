@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 from generators.intervals import hull, symmetric
+from generators.inverses.shared import filled
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
 from generators.types import F16, F32, F64, FLOATS, Range
 
 _SPREAD = Range(0.25, 4)
+_NONZERO = Range(-math.inf, math.inf, 0.05)
 _FEW = (F32, F64, F16)
 
 
@@ -34,7 +36,7 @@ def _bound_log_softmax(call: Call) -> tuple[Range, ...]:
 def _sample_lp(scope: Scope, focus: Operand) -> Call | None:
     """Needs values away from zero: a slice of zeros has no norm to divide by."""
     call = _sample_axis(scope, focus)
-    if call is None or focus.range.magnitude_floor < 0.05:
+    if call is None or not focus.range.is_within(_NONZERO):
         return None
     return call._replace(attributes={**call.attributes, "p": scope.draws.pick((1, 2))})
 
@@ -117,18 +119,49 @@ _ALONG = range(1, MAX_RANK + 1)
 _CHANNELS = range(3, MAX_RANK + 1)
 
 OPERATORS = (
-    Operator("Softmax", Kind.NORM, FLOATS, _sample_axis, bound=_fixed(0, 1), ranks=_ALONG),
-    Operator("LogSoftmax", Kind.NORM, FLOATS, _sample_axis, bound=_bound_log_softmax, ranks=_ALONG),
-    Operator("Hardmax", Kind.NORM, (F32, F16), _sample_axis, bound=_fixed(0, 1), ranks=_ALONG),
-    Operator("LpNormalization", Kind.NORM, (F32, F64), _sample_lp, bound=_fixed(-1, 1), ranks=_ALONG),
+    Operator("Softmax", Kind.NORM, FLOATS, _sample_axis, bound=_fixed(0, 1), ranks=_ALONG, inverse=filled()),
     Operator(
-        "InstanceNormalization", Kind.NORM, (F32, F16), _per_channel(), bound=_normal_bound, ranks=_CHANNELS
+        "LogSoftmax",
+        Kind.NORM,
+        FLOATS,
+        _sample_axis,
+        bound=_bound_log_softmax,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "Hardmax", Kind.NORM, (F32, F16), _sample_axis, bound=_fixed(0, 1), ranks=_ALONG, inverse=filled()
+    ),
+    Operator(
+        "LpNormalization",
+        Kind.NORM,
+        (F32, F64),
+        _sample_lp,
+        bound=_fixed(-1, 1),
+        ranks=_ALONG,
+        inverse=filled(within=_NONZERO),
+    ),
+    Operator(
+        "InstanceNormalization",
+        Kind.NORM,
+        (F32, F16),
+        _per_channel(),
+        bound=_normal_bound,
+        ranks=_CHANNELS,
+        inverse=filled(1),
     ),
     Operator(
         "BatchNormalization", Kind.NORM, _FEW, _sample_batch, bound=_bound_batch, ranks=range(2, MAX_RANK + 1)
     ),
     Operator(
-        "LayerNormalization", Kind.NORM, _FEW, _sample_layer, bound=_normal_bound, ranks=_ALONG, since=17
+        "LayerNormalization",
+        Kind.NORM,
+        _FEW,
+        _sample_layer,
+        bound=_normal_bound,
+        ranks=_ALONG,
+        since=17,
+        inverse=filled(),
     ),
     Operator(
         "GroupNormalization",
@@ -138,6 +171,9 @@ OPERATORS = (
         bound=_normal_bound,
         ranks=_CHANNELS,
         since=21,
+        inverse=filled(),
     ),
-    Operator("LRN", Kind.NORM, (F32, F16), _sample_lrn, bound=_bound_lrn, ranks=range(4, 5)),
+    Operator(
+        "LRN", Kind.NORM, (F32, F16), _sample_lrn, bound=_bound_lrn, ranks=range(4, 5), inverse=filled()
+    ),
 )

@@ -7,6 +7,8 @@ import math
 import numpy as np
 
 from generators.intervals import hull
+from generators.inverses import part as back
+from generators.inverses.shared import filled
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
 from generators.types import ALL, BOOL, F32, F64, I32, I64, NUMPY, DType, Range, Shape, TensorType
@@ -289,14 +291,36 @@ _ALONG = range(1, MAX_RANK + 1)
 _MATRIX = range(2, MAX_RANK + 1)
 
 OPERATORS = (
-    Operator("Slice", Kind.PART, ALL, _sample_slice, _infer_slice, ranks=_ALONG),
-    Operator("Split", Kind.PART, ALL, _sample_split, _infer_split, _bound_split, _ALONG),
-    Operator("Concat", Kind.PART, ALL, _sample_concat, _infer_concat, _bound_hull, _ALONG),
-    Operator("Gather", Kind.PART, ALL, _sample_gather, _infer_gather, ranks=_ALONG),
-    Operator("GatherElements", Kind.PART, ALL, _sample_gather_elements, _infer_like_indices, ranks=_ALONG),
-    Operator("GatherND", Kind.PART, ALL, _sample_gather_nd, _infer_gather_nd, ranks=_ALONG),
-    Operator("ScatterElements", Kind.PART, ALL, _sample_scatter_elements, bound=_bound_scatter, ranks=_ALONG),
-    Operator("ScatterND", Kind.PART, ALL, _sample_scatter_nd, bound=_bound_scatter, ranks=_ALONG),
+    Operator("Slice", Kind.PART, ALL, _sample_slice, _infer_slice, ranks=_ALONG, inverse=back.SLICE),
+    Operator("Split", Kind.PART, ALL, _sample_split, _infer_split, _bound_split, _ALONG, inverse=back.SPLIT),
+    Operator(
+        "Concat", Kind.PART, ALL, _sample_concat, _infer_concat, _bound_hull, _ALONG, inverse=back.CONCAT
+    ),
+    Operator("Gather", Kind.PART, ALL, _sample_gather, _infer_gather, ranks=_ALONG, inverse=back.GATHER),
+    Operator(
+        "GatherElements",
+        Kind.PART,
+        ALL,
+        _sample_gather_elements,
+        _infer_like_indices,
+        ranks=_ALONG,
+        inverse=back.GATHER_ELEMENTS,
+    ),
+    Operator(
+        "GatherND", Kind.PART, ALL, _sample_gather_nd, _infer_gather_nd, ranks=_ALONG, inverse=back.GATHER_ND
+    ),
+    Operator(
+        "ScatterElements",
+        Kind.PART,
+        ALL,
+        _sample_scatter_elements,
+        bound=_bound_scatter,
+        ranks=_ALONG,
+        inverse=filled(),
+    ),
+    Operator(
+        "ScatterND", Kind.PART, ALL, _sample_scatter_nd, bound=_bound_scatter, ranks=_ALONG, inverse=filled()
+    ),
     Operator(
         "Trilu",
         Kind.PART,
@@ -314,9 +338,17 @@ OPERATORS = (
         _infer_one_hot,
         lambda call: (Range(0, 1),),
         range(1, MAX_RANK),
+        inverse=back.ONE_HOT,
     ),
-    Operator("Shape", Kind.PART, ALL, _sample_shape, _infer_shape, _bound_shape),
-    Operator("Size", Kind.PART, ALL, infer=lambda call: (TensorType(I64, ()),), bound=_bound_size),
+    Operator("Shape", Kind.PART, ALL, _sample_shape, _infer_shape, _bound_shape, inverse=back.SHAPE),
+    Operator(
+        "Size",
+        Kind.PART,
+        ALL,
+        infer=lambda call: (TensorType(I64, ()),),
+        bound=_bound_size,
+        inverse=back.SIZE,
+    ),
     Operator(
         "EyeLike",
         Kind.PART,
@@ -325,7 +357,10 @@ OPERATORS = (
         _infer_eye,
         lambda call: (Range(0, 1),),
         range(2, 3),
+        inverse=back.EYE,
     ),
-    Operator("ReverseSequence", Kind.PART, ALL, _sample_reverse, ranks=_MATRIX),
-    Operator("Compress", Kind.PART, ALL, _sample_compress, _infer_compress, ranks=_ALONG),
+    Operator("ReverseSequence", Kind.PART, ALL, _sample_reverse, ranks=_MATRIX, inverse=filled()),
+    Operator(
+        "Compress", Kind.PART, ALL, _sample_compress, _infer_compress, ranks=_ALONG, inverse=back.COMPRESS
+    ),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from generators.intervals import hull, mul, rounded, sub, within_type
+from generators.inverses.shared import another_dim, recogniser, retyped
 from generators.ops.matmul import matmul_shape
 from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
 from generators.types import F32, I8, I32, NUMPY, U8, DType, Range, TensorType, extent
 
 _QUANTISED = (U8, I8)
@@ -42,6 +43,13 @@ def _sample_quantise(scope: Scope, focus: Operand) -> Call:
     if scope.draws.chance(0.15):
         return Call((focus, scale), attributes)
     return Call((focus, scale, _zero_point(scope, scope.draws.pick(_QUANTISED), size)), attributes)
+
+
+def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    focus = scope.supply(F32, wanted.shape)
+    size, attributes = _axis(scope, focus)
+    scale = _scale(scope, size, focus.range.magnitude)
+    return Call((focus, scale, _zero_point(scope, wanted.dtype, size)), attributes)
 
 
 def _infer_quantise(call: Call) -> tuple[TensorType, ...]:
@@ -88,10 +96,16 @@ def _bound_dynamic(call: Call) -> tuple[Range, ...]:
 def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call | None:
     if focus.rank < 2:
         return None
-    draws = scope.draws
-    # Kernels exist for u8 by u8, u8 by i8 and i8 by i8.
-    kind = U8 if focus.dtype is U8 and draws.chance(0.5) else I8
-    other = scope.supply(kind, (focus.shape[-1], scope.dim()))
+    return _qlinear_matmul(scope, focus, scope.dim())
+
+
+def _second_dtype(scope: Scope, first: DType) -> DType:
+    """Kernels exist for u8 by u8, u8 by i8 and i8 by i8."""
+    return U8 if first is U8 and scope.draws.chance(0.5) else I8
+
+
+def _qlinear_matmul(scope: Scope, focus: Operand, columns: int) -> Call:
+    other = scope.supply(_second_dtype(scope, focus.dtype), (focus.shape[-1], columns))
     one: tuple[int, ...] = ()
     parts: list[Operand] = []
     for operand in (focus, other):
@@ -112,10 +126,12 @@ def _bound_qlinear_matmul(call: Call) -> tuple[Range, ...]:
 def _sample_matmul_integer(scope: Scope, focus: Operand) -> Call | None:
     if not focus.rank or (focus.dtype is I8 and focus.rank < 2):
         return None
-    draws = scope.draws
-    kind = U8 if focus.dtype is U8 and draws.chance(0.5) else I8
-    other = scope.supply(kind, (focus.shape[-1], scope.dim()))
-    operands: tuple[Operand, ...] = (focus, other)
+    return _matmul_integer(scope, focus, scope.dim())
+
+
+def _matmul_integer(scope: Scope, focus: Operand, columns: int) -> Call:
+    draws, kind = scope.draws, _second_dtype(scope, focus.dtype)
+    operands: tuple[Operand, ...] = (focus, scope.supply(kind, (focus.shape[-1], columns)))
     if draws.chance(0.7):
         operands += (_zero_point(scope, focus.dtype, ()),)
         if draws.chance(0.7):
@@ -132,10 +148,36 @@ def _bound_matmul_integer(call: Call) -> tuple[Range, ...]:
     return (within_type(I32, Range(-high, high)),)
 
 
+def _matrix_back(scope: Scope, dtype: DType, shape: tuple[int, ...]) -> Operand:
+    """A left factor for a result of this shape."""
+    return scope.supply(dtype, (*shape[:-1], another_dim(scope, (*shape[:-1], max(shape[-1], 1)))))
+
+
+def _solve_qlinear_matmul(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _qlinear_matmul(scope, _matrix_back(scope, *wanted), wanted.shape[-1])
+
+
+def _solve_matmul_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    dtype = scope.draws.pick(_QUANTISED)
+    return _matmul_integer(scope, _matrix_back(scope, dtype, wanted.shape), wanted.shape[-1])
+
+
+def _is_product(shape: tuple[int, ...]) -> bool:
+    return 2 <= len(shape) <= MAX_RANK
+
+
 _MATRICES = range(2, MAX_RANK + 1)
 
 OPERATORS = (
-    Operator("QuantizeLinear", Kind.QUANTISE, (F32,), _sample_quantise, _infer_quantise, _bound_by_type),
+    Operator(
+        "QuantizeLinear",
+        Kind.QUANTISE,
+        (F32,),
+        _sample_quantise,
+        _infer_quantise,
+        _bound_by_type,
+        inverse=Inverse(recogniser(lambda shape: True, *_QUANTISED), _solve_quantise),
+    ),
     Operator(
         "DequantizeLinear",
         Kind.QUANTISE,
@@ -143,8 +185,17 @@ OPERATORS = (
         _sample_dequantise,
         _infer_dequantise,
         _bound_dequantise,
+        inverse=retyped((F32,)),
     ),
-    Operator("DynamicQuantizeLinear", Kind.QUANTISE, (F32,), _sample_dynamic, _infer_dynamic, _bound_dynamic),
+    Operator(
+        "DynamicQuantizeLinear",
+        Kind.QUANTISE,
+        (F32,),
+        _sample_dynamic,
+        _infer_dynamic,
+        _bound_dynamic,
+        inverse=retyped((U8,), takes_empty=False),
+    ),
     Operator(
         "QLinearMatMul",
         Kind.QUANTISE,
@@ -153,6 +204,7 @@ OPERATORS = (
         _infer_qlinear_matmul,
         _bound_qlinear_matmul,
         _MATRICES,
+        inverse=Inverse(recogniser(_is_product), _solve_qlinear_matmul),
     ),
     Operator(
         "MatMulInteger",
@@ -162,5 +214,6 @@ OPERATORS = (
         _infer_matmul_integer,
         _bound_matmul_integer,
         _MATRICES,
+        inverse=Inverse(recogniser(_is_product, I32), _solve_matmul_integer),
     ),
 )

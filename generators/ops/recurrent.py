@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from generators.inverses.shared import another_dim, recogniser
 from generators.scope import Scope
-from generators.spec import Attribute, Call, Kind, Operand, Operator, Sampler
-from generators.types import F32, DType, Range, TensorType
+from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.types import F32, DType, Range, Shape, TensorType
 
 _STATE_RANGE = Range(-1, 1)
 
@@ -13,27 +14,45 @@ def _sampler(gates: int, states: int) -> Sampler:
     """Weights of `gates` matrices; bias, lengths and first states may be left out."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
-        draws, dtype = scope.draws, focus.dtype
-        length, batch, size = focus.shape
-        if not length or not size:
+        if not focus.shape[0] or not focus.shape[2]:
             return None
-        hidden = draws.between(1, 5)
-        direction = draws.pick(("forward", "forward", "reverse", "bidirectional"))
-        ways = 2 if direction == "bidirectional" else 1
-        operands: list[Operand | None] = [
-            focus,
-            scope.supply(dtype, (ways, gates * hidden, size)),
-            scope.supply(dtype, (ways, gates * hidden, hidden)),
-        ]
-        if draws.chance(0.6):
-            operands.append(scope.supply(dtype, (ways, 2 * gates * hidden)))
-            operands += _start(scope, dtype, (ways, batch, hidden), length, states)
-        attributes: dict[str, Attribute] = {"hidden_size": hidden}
-        if direction != "forward" or draws.chance(0.3):
-            attributes["direction"] = direction
-        return Call(tuple(operands), attributes, draws.between(1, states + 1))
+        hidden = scope.draws.between(1, 5)
+        return _layer(scope, focus, gates, states, hidden, scope.draws.pick((1, 1, 1, 2)))
 
     return sample
+
+
+def _layer(scope: Scope, focus: Operand, gates: int, states: int, hidden: int, ways: int) -> Call:
+    draws, dtype = scope.draws, focus.dtype
+    length, batch, size = focus.shape
+    direction = "bidirectional" if ways == 2 else draws.pick(("forward", "forward", "reverse"))
+    operands: list[Operand | None] = [
+        focus,
+        scope.supply(dtype, (ways, gates * hidden, size)),
+        scope.supply(dtype, (ways, gates * hidden, hidden)),
+    ]
+    if draws.chance(0.6):
+        operands.append(scope.supply(dtype, (ways, 2 * gates * hidden)))
+        operands += _start(scope, dtype, (ways, batch, hidden), length, states)
+    attributes: dict[str, Attribute] = {"hidden_size": hidden}
+    if direction != "forward" or draws.chance(0.3):
+        attributes["direction"] = direction
+    return Call(tuple(operands), attributes, draws.between(1, states + 1))
+
+
+def _inverse(gates: int, states: int) -> Inverse:
+    """Directions and hidden units are dims of the result."""
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+        length, ways, batch, hidden = wanted.shape
+        focus = scope.supply(wanted.dtype, (length, batch, another_dim(scope, (length, batch))))
+        return _layer(scope, focus, gates, states, hidden, ways)
+
+    return Inverse(recogniser(_is_layer), solve)
+
+
+def _is_layer(shape: Shape) -> bool:
+    return len(shape) == 4 and shape[0] > 0 and shape[1] in (1, 2) and 1 <= shape[3] <= 5
 
 
 def _start(
@@ -64,7 +83,13 @@ def _bound(call: Call) -> tuple[Range, ...]:
 _SEQUENCE = range(3, 4)
 
 OPERATORS = (
-    Operator("LSTM", Kind.RECURRENT, (F32,), _sampler(4, 2), _infer, _bound, _SEQUENCE),
-    Operator("GRU", Kind.RECURRENT, (F32,), _sampler(3, 1), _infer, _bound, _SEQUENCE),
-    Operator("RNN", Kind.RECURRENT, (F32,), _sampler(1, 1), _infer, _bound, _SEQUENCE),
+    Operator(
+        "LSTM", Kind.RECURRENT, (F32,), _sampler(4, 2), _infer, _bound, _SEQUENCE, inverse=_inverse(4, 2)
+    ),
+    Operator(
+        "GRU", Kind.RECURRENT, (F32,), _sampler(3, 1), _infer, _bound, _SEQUENCE, inverse=_inverse(3, 1)
+    ),
+    Operator(
+        "RNN", Kind.RECURRENT, (F32,), _sampler(1, 1), _infer, _bound, _SEQUENCE, inverse=_inverse(1, 1)
+    ),
 )

@@ -6,11 +6,22 @@ import math
 from collections.abc import Mapping
 
 from generators.intervals import power, symmetric, within_type
+from generators.inverses.shared import (
+    axes_back,
+    can_be_reduced,
+    from_either_end,
+    gives_dtype,
+    recogniser,
+    room_beside,
+    split_off,
+    with_supplied,
+)
 from generators.scope import Scope
 from generators.spec import (
     MAX_RANK,
     Attribute,
     Call,
+    Inverse,
     Kind,
     Operand,
     Operator,
@@ -72,6 +83,45 @@ def _sampler(axes_operand_since: int, keeps_empty: bool = False) -> Sampler:
         return call if keeps_empty or _reduced_count(call) else None
 
     return sample
+
+
+def _inverse(axes_operand_since: int) -> Inverse:
+    """Dims of one may have been reduced, or any dims may be gone; or, with no axes, nothing happens."""
+
+    def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
+        noop = opset >= axes_operand_since
+        return gives_dtype(operator, wanted, opset) and (noop or can_be_reduced(wanted.shape))
+
+    def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+        found = axes_back(scope, wanted.shape)
+        if found is None:
+            return Call((scope.supply(*wanted, operator.domain),), {"noop_with_empty_axes": 1})
+        shape, axes, keeps = found
+        axes = from_either_end(scope, axes, len(shape))
+        focus = scope.supply(wanted.dtype, shape, operator.domain)
+        keepdims: dict[str, Attribute] = {"keepdims": int(keeps)}
+        if scope.opset >= axes_operand_since:
+            return Call((focus, scope.fix_ints(axes)), keepdims)
+        return Call((focus,), {**keepdims, "axes": axes})
+
+    return Inverse(recognise, solve)
+
+
+def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    found = axes_back(scope, wanted.shape, 1)
+    assert found is not None
+    shape, (axis,), keeps = found
+    focus = scope.supply(scope.draws.pick(operator.dtypes_at(scope.opset)), shape)
+    return Call((focus,), {"axis": axis, "keepdims": int(keeps)})
+
+
+def _solve_top(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    axis = scope.draws.below(len(wanted.shape))
+    least = wanted.shape[axis]
+    dim = scope.draws.between(least, min(least + 3, room_beside(wanted.shape, axis, least)))
+    source = split_off(wanted.shape, axis, dim)
+    call = with_supplied(scope, wanted, source, scope.fix_ints((least,)))
+    return call._replace(attributes={"axis": axis}, results=2)
 
 
 def _bound_sum(call: Call) -> tuple[Range, ...]:
@@ -177,10 +227,21 @@ def _reduction(
     later: Mapping[int, tuple[DType, ...]] | None = None,
 ) -> Operator:
     sample = _sampler(axes_operand_since, keeps_empty)
-    return Operator(name, Kind.REDUCE, dtypes, sample, _infer, bound, domain=domain, later=later or {})
+    return Operator(
+        name,
+        Kind.REDUCE,
+        dtypes,
+        sample,
+        _infer,
+        bound,
+        domain=domain,
+        later=later or {},
+        inverse=_inverse(axes_operand_since),
+    )
 
 
 _ALONG = range(1, MAX_RANK + 1)
+_ARG = Inverse(recogniser(can_be_reduced, I64), _solve_arg)
 
 OPERATORS = (
     _reduction("ReduceSum", _SUMMED, _bound_sum, axes_operand_since=13, keeps_empty=True),
@@ -193,8 +254,21 @@ OPERATORS = (
     _reduction("ReduceSumSquare", _SUMMED, _bound_norm(2), keeps_empty=True),
     _reduction("ReduceLogSum", FLOATS, _bound_log_sum, Range(0.05, math.inf)),
     _reduction("ReduceLogSumExp", FLOATS, _bound_log_sum_exp, Range(-80, 80)),
-    Operator("ArgMax", Kind.REDUCE, (*_SUMMED, I8, U8), _sample_arg, _infer_arg, _bound_arg, _ALONG),
-    Operator("ArgMin", Kind.REDUCE, (*_SUMMED, I8, U8), _sample_arg, _infer_arg, _bound_arg, _ALONG),
+    Operator(
+        "ArgMax", Kind.REDUCE, (*_SUMMED, I8, U8), _sample_arg, _infer_arg, _bound_arg, _ALONG, inverse=_ARG
+    ),
+    Operator(
+        "ArgMin", Kind.REDUCE, (*_SUMMED, I8, U8), _sample_arg, _infer_arg, _bound_arg, _ALONG, inverse=_ARG
+    ),
     Operator("CumSum", Kind.REDUCE, (F32, F64, I32, I64), _sample_cumsum, bound=_bound_cumsum, ranks=_ALONG),
-    Operator("TopK", Kind.REDUCE, (F32, F64, I32, I64), _sample_top, _infer_top, _bound_top, _ALONG),
+    Operator(
+        "TopK",
+        Kind.REDUCE,
+        (F32, F64, I32, I64),
+        _sample_top,
+        _infer_top,
+        _bound_top,
+        _ALONG,
+        inverse=Inverse(recogniser(bool), _solve_top),
+    ),
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from generators.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
+from generators.inverses.shared import retyped
 from generators.scope import Scope
 from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule
 from generators.types import (
@@ -158,8 +159,16 @@ OPERATORS = (
     _math("Asinh", _SINGLE, _through(rising(math.asinh))),
     _math("Acosh", _SINGLE, _through(rising(math.acosh)), Range(1.05, math.inf)),
     _math("Atanh", _SINGLE, _fixed(-2, 2), _UNIT),
-    Operator("IsNaN", Kind.COMPARE, FLOATS, infer=_to_truth, bound=_fixed(0, 1)),
-    Operator("IsInf", Kind.COMPARE, FLOATS[:2], infer=_to_truth, bound=_fixed(0, 1), later={20: (F16,)}),
+    Operator("IsNaN", Kind.COMPARE, FLOATS, infer=_to_truth, bound=_fixed(0, 1), inverse=retyped((BOOL,))),
+    Operator(
+        "IsInf",
+        Kind.COMPARE,
+        FLOATS[:2],
+        infer=_to_truth,
+        bound=_fixed(0, 1),
+        later={20: (F16,)},
+        inverse=retyped((BOOL,)),
+    ),
     Operator("Not", Kind.LOGIC, (BOOL,), bound=lambda call: (TRUTH,)),
     Operator(
         "BitwiseNot",

@@ -1,0 +1,1 @@
+"""Recognisers and solvers, shared by the operators whose shapes follow one rule."""

@@ -1,0 +1,151 @@
+"""The laws of recognisers and solvers, for every entry that is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.formats.onnx import checker_complaint
+from corpus.onnx_infer import inferred_types
+from corpus.target import Target
+from generators.draws import Draws
+from generators.grow import Program, finish, place
+from generators.inverses.shared import volume
+from generators.ops import all_operators, find_operator
+from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.spec import Call, Operator
+from generators.types import BOOL, F32, I64, NUMPY, U8, DType, TensorType
+from oracles.backends import find_backend
+from oracles.sandbox import Job, Sandbox
+
+UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
+OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox("ort") as opened:
+        yield opened
+
+
+def agrees(inferred: onnx.TypeProto.Tensor, own: TensorType) -> bool:
+    """Whether inference says the same, as far as it says anything."""
+    if not inferred.HasField("shape"):
+        return inferred.elem_type == own.dtype
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in inferred.shape.dim]
+    same = all(dim in (None, known) for dim, known in zip(dims, own.shape, strict=True))
+    return inferred.elem_type == own.dtype and same
+
+
+def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
+    draws = Draws(f"back/{operator.name}/{number}")
+    temper = draw_temper(draws)
+    opset = draws.between(operator.since, operator.until)
+    if not hazards:
+        temper = replace(temper, extreme=0.0, dims=tuple(dim for dim in temper.dims if dim))
+    return Scope(draws, replace(temper, opset=opset))
+
+
+def sampled(operator: Operator, scope: Scope) -> Call | None:
+    dtype, rank = scope.draws.pick(operator.dtypes_at(scope.opset)), scope.draws.pick(operator.ranks)
+    try:
+        return operator.sample(scope, scope.create(dtype, scope.shape(rank), operator.domain))
+    except DoesNotFit:
+        return None
+
+
+def wanted_types(operator: Operator, scope: Scope) -> Iterator[TensorType]:
+    """Any type, and what the operator's own sampler leads to."""
+    for _ in range(6):
+        yield TensorType(scope.draws.pick(tuple(DType)), scope.shape(scope.draws.below(6)))
+    call = sampled(operator, scope)
+    if call is not None:
+        yield operator.infer(call)[0]
+
+
+def solved(operator: Operator, wanted_programs: int = 12) -> Iterator[Program]:
+    """Programs of one node that the solver found, on operands without hazards."""
+    for number in range(600):
+        scope = scope_of(operator, number, hazards=False)
+        for wanted in list(wanted_types(operator, scope))[::-1]:
+            if not operator.recognises(wanted, scope.opset) or volume(wanted.shape) > MAX_ELEMENTS:
+                continue
+            mark = scope.mark()
+            if place(scope, operator, operator.solve(scope, wanted)):
+                yield finish(scope)
+                wanted_programs -= 1
+                break
+            scope.restore(mark)
+        if not wanted_programs:
+            return
+
+
+@OPERATORS
+def test_what_is_recognised_is_solved(operator: Operator) -> None:
+    found = 0
+    for number in range(150):
+        scope = scope_of(operator, number)
+        for wanted in wanted_types(operator, scope):
+            if volume(wanted.shape) <= MAX_ELEMENTS and operator.recognises(wanted, scope.opset):
+                call = operator.solve(scope, wanted)
+                assert operator.infer(call)[0] == wanted
+                assert all(volume(operand.shape) <= MAX_ELEMENTS for operand in call.present)
+                found += 1
+    assert found >= 10
+
+
+@OPERATORS
+def test_what_is_sampled_is_recognised(operator: Operator) -> None:
+    found = 0
+    for number in range(150):
+        scope = scope_of(operator, number)
+        call = sampled(operator, scope)
+        if call is not None:
+            wanted = operator.infer(call)[0]
+            assert volume(wanted.shape) > MAX_ELEMENTS or operator.recognises(wanted, scope.opset), wanted
+            found += 1
+    assert found >= 10
+
+
+@OPERATORS
+def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, sandbox: Sandbox) -> None:
+    """The type that onnx infers where it infers one, and the type that the un-optimised backend returns."""
+    found = 0
+    for program in solved(operator):
+        assert checker_complaint(program.model) is None
+        inferred = inferred_types(program.model)
+        run = sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
+        assert run.is_ok, run.message
+        for name, value in run.outputs.items():
+            own = program.types[name]
+            assert isinstance(value, np.ndarray)
+            assert (value.shape, value.dtype) == (own.shape, NUMPY[own.dtype])
+            if name in inferred:
+                assert agrees(inferred[name].tensor_type, own)
+        found += 1
+    assert found >= 10
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Not", TensorType(F32, (2,))),
+        ("Less", TensorType(F32, (2,))),
+        ("MatMul", TensorType(F32, (2, 0))),
+        ("Unsqueeze", TensorType(F32, (2, 3))),
+        ("GlobalMaxPool", TensorType(F32, (1, 2, 3, 1))),
+        ("Size", TensorType(I64, (1,))),
+        ("DepthToSpace", TensorType(F32, (1, 1, 3, 2))),
+        ("Conv", TensorType(F32, (2, 3))),
+        ("LSTM", TensorType(F32, (3, 3, 1, 2))),
+        ("QuantizeLinear", TensorType(BOOL, ())),
+        ("ArgMax", TensorType(U8, (1,))),
+    ],
+)
+def test_what_no_call_can_give_is_not_recognised(name: str, wanted: TensorType) -> None:
+    operator = find_operator(name)
+    assert not any(operator.recognises(wanted, opset) for opset in range(operator.since, operator.until + 1))
