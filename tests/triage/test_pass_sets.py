@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reducer.pass_sets import PassSet
+from tests.triage.failing import clip_exception, division_crash, healthy
+from tests.triage.test_cli import crux
+from triage.pass_sets import advice
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    division_crash().save(tmp_path / "crash")
+    clip_exception().save(tmp_path / "clip")
+    healthy().save(tmp_path / "healthy")
+    return tmp_path
+
+
+def test_passes_prints_the_contract_of_the_documents(folder: Path) -> None:
+    done = crux(folder, "passes", "clip", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document["minimal"] == ["FuseReluClip"]
+    assert document["unique"] is True
+    assert document["checks"] == 3
+
+
+def test_a_failure_without_optimisation_takes_no_pass(folder: Path) -> None:
+    document = json.loads(crux(folder, "passes", "crash", "--json").stdout)
+    assert (document["minimal"], document["checks"], document["unique"]) == ([], 1, True)
+
+
+def test_passes_exits_with_1_when_the_failure_does_not_show(folder: Path) -> None:
+    done = crux(folder, "passes", "healthy", "--json")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "does not show" in done.stderr
+
+
+def test_a_target_without_passes_is_bad_usage(folder: Path) -> None:
+    done = crux(folder, "passes", "clip", "--target", "reference")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_reduce_prints_the_passes_of_the_result(folder: Path) -> None:
+    document = json.loads(crux(folder, "reduce", "clip", "-o", "small", "--json").stdout)
+    kept = json.loads((folder / "small" / "reduction.json").read_text())
+    assert document["passes"] == kept["passes"] == ["FuseReluClip"]
+    assert document["pass_checks"] == 2
+    again = json.loads(crux(folder, "reduce", "clip", "-o", "small", "--json").stdout)
+    assert again["passes"] == ["FuseReluClip"]
+
+
+def test_an_issue_says_what_to_disable(folder: Path) -> None:
+    assert crux(folder, "report", "clip", "-o", "out").returncode == 0
+    text = (folder / "out" / "clip" / "issue.md").read_text()
+    assert 'Disabling only `FuseReluClip` makes it go away: `disabled_optimizers=["FuseReluClip"]`' in text
+
+
+ADVICE = {
+    "no search": (None, ""),
+    "without optimisation": (PassSet((), "none", 0), ""),
+    "one": (
+        PassSet(("A",), "all", 2, cures=("A",)),
+        'Disabling only `A` makes it go away: `disabled_optimizers=["A"]` of `InferenceSession`.',
+    ),
+    "either of two": (
+        PassSet(("A", "B"), "all", 2, cures=("A", "B")),
+        "Disabling only `A` or `B` makes it go away: "
+        '`disabled_optimizers=["A"]` or `disabled_optimizers=["B"]` of `InferenceSession`.',
+    ),
+    "one with another that others can stand in for": (
+        PassSet(("A", "B"), "all", 2, cures=("B",)),
+        'Disabling only `B` makes it go away: `disabled_optimizers=["B"]` of `InferenceSession`. '
+        "It takes `A`, or what does the same, as well.",
+    ),
+    "none alone": (
+        PassSet(("A", "B"), "all", 2),
+        "It takes `A` and `B`, and no single optimiser's being disabled makes it go away.",
+    ),
+    "nothing that can be disabled": (
+        PassSet((), "all", 2, beyond_passes=True),
+        "Disabling every optimiser that can be disabled by name does not make it go away.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_advice_claims_no_more_than_was_seen(name: str) -> None:
+    found, text = ADVICE[name]
+    assert advice(found) == text
