@@ -1,9 +1,13 @@
 """A model with rounding-sized noise in its floats: what results may do when nothing is wrong.
 
-After every node that rounds, each float output `y` becomes `y + y * noise`; before every quantisation its
-input moves by up to half a step, so that a value may fall to the neighbouring one. Integer paths have no
-rounding and stay as they are. Values that are not finite are replaced by several finite ones in turn: what
-then changes did depend on them.
+After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
+after a sum that of its terms (`oracles.accumulation`). Before every quantisation its input moves by up to
+half a step, so that a value may fall to the neighbouring one. Integer paths have no rounding and stay as they
+are. Values that are not finite are replaced by several finite ones in turn: what then changes did depend on
+them.
+
+Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
+half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two.
 """
 
 from __future__ import annotations
@@ -17,8 +21,12 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx_graph import subgraphs
 from corpus.values import Tensor
+from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, growth, terms_of
 from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
+
+MOST_NOISE = 0.1
+"""The noise relative to a result stays below this, however short the type and long the sum."""
 
 HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
@@ -43,7 +51,7 @@ RANDOM = frozenset(_RANDOM.split())
 class Perturbation:
     """One noisy variant of a model.
 
-    `seed` chooses the noise; an even seed moves quantised values the other way than the odd one before it.
+    `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all.
     """
 
@@ -72,6 +80,7 @@ class Perturbation:
         for body in subgraphs(changed):
             self._perturb_graph(body)
         yield from self._before(changed)
+        yield from self._shake_operand(changed)
         after = [new for i in range(len(changed.output)) for new in self._after(changed, i)]
         yield changed
         yield from after
@@ -127,10 +136,10 @@ class Perturbation:
             finite = self._name() if rounds else name
             yield from self._make_finite(raw, finite, self.types[name].elem_type)
             if rounds:
-                yield from self._multiply(finite, name, self.types[name].elem_type)
+                yield from self._shake(node, finite, name)
         elif rounds:
             raw = node.output[index] = self._name()
-            yield from self._multiply(raw, name, self.types[name].elem_type)
+            yield from self._shake(node, raw, name)
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
         if node.op_type not in ("Cast", "CastLike"):
@@ -140,11 +149,64 @@ class Perturbation:
             return False
         return EPSILON[source.elem_type] < EPSILON[self.types[name].elem_type]
 
-    def _multiply(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
-        noise, shift = self._name(), self._name()
-        yield from self._uniform(source, noise, NOISE_ULPS * EPSILON[element], self.seed, element)
-        yield helper.make_node("Mul", [source, noise], [shift])
-        yield helper.make_node("Add", [source, shift], [target])
+    def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Noise in what a normalisation gets: it may subtract nearly equal values."""
+        if node.op_type in NONLINEAR and self._is_float(node.input[0]):
+            source, moved = node.input[0], self._name()
+            node.input[0] = moved
+            yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
+
+    def _shake(self, node: NodeProto, source: str, target: str) -> Iterator[NodeProto]:
+        """What rounding may do to one result of a node."""
+        element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
+        if node.op_type in LINEAR | NONLINEAR:
+            ulps += growth(terms_of(node, self.types))
+            size = yield from self._size(node, source, target)
+        yield from self._move(source, size, target, element, ulps)
+
+    def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
+        """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
+        if node.op_type in LINEAR:
+            return (yield from self._sum_of_magnitudes(node))
+        size = self._name()
+        yield helper.make_node("Abs", [source], [size])
+        if node.op_type in LOGARITHMIC:
+            one, more = self._name(), self._name()
+            yield scalar(one, 1.0, self.types[target].elem_type)
+            yield helper.make_node("Add", [size, one], [more])
+            return more
+        dims = static_dims(self.types[target])
+        if not dims or 0 in dims:
+            return size
+        greatest = self._name()
+        yield helper.make_node("ReduceMax", [size], [greatest])
+        return greatest
+
+    def _sum_of_magnitudes(self, node: NodeProto) -> Generator[NodeProto, None, str]:
+        """The same node on the magnitudes of its inputs."""
+        twin, total = NodeProto(), self._name()
+        twin.CopyFrom(node)
+        twin.ClearField("name")
+        for index, name in enumerate(node.input):
+            if self._is_float(name):
+                twin.input[index] = self._name()
+                yield helper.make_node("Abs", [name], [twin.input[index]])
+        del twin.output[:]
+        twin.output.append(total)
+        yield twin
+        return total
+
+    def _move(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
+        """`source + size * noise`, minus that under an even seed; the noise is half of its bound or more."""
+        bound = min(ulps * EPSILON[element], MOST_NOISE)
+        drawn, side, half, least, noise, shift = (self._name() for _ in range(6))
+        yield from self._uniform(source, drawn, bound / 2, (self.seed + 1) // 2, element)
+        yield helper.make_node("Sign", [drawn], [side])
+        yield scalar(half, bound / 2, element)
+        yield helper.make_node("Mul", [side, half], [least])
+        yield helper.make_node("Add", [drawn, least], [noise])
+        yield helper.make_node("Mul", [size, noise], [shift])
+        yield helper.make_node("Add" if self.seed % 2 else "Sub", [source, shift], [target])
 
     def _uniform(
         self, like: str, target: str, high: float, seed: int, element: int | None = None

@@ -45,8 +45,11 @@ def stand_ins(seed: int, element: int) -> tuple[float, float]:
 
 
 def perturb_inputs(inputs: Mapping[str, Value], seed: int) -> dict[str, Value]:
-    """The inputs with noise of the same size, and finite; whole numbers stay, they are exact on purpose."""
-    rng = np.random.default_rng(seed)
+    """The inputs with noise of the same size, and finite; whole numbers stay, they are exact on purpose.
+
+    As in the model, an even seed moves everything the other way than the odd one before it.
+    """
+    rng = np.random.default_rng((seed + 1) // 2)
     return {name: _perturb_value(value, rng, seed) for name, value in inputs.items()}
 
 
@@ -63,5 +66,6 @@ def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int) -> Tenso
     wide = widen(value).astype(np.float64)
     huge, standing = stand_ins(seed, element)
     wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
-    noise = rng.uniform(-1, 1, wide.shape) * NOISE_ULPS * EPSILON[element]
+    drawn = rng.uniform(-1, 1, wide.shape)
+    noise = (drawn + np.sign(drawn)) / 2 * NOISE_ULPS * EPSILON[element] * (1 if seed % 2 else -1)
     return np.where(wide == np.rint(wide), wide, wide * (1 + noise)).astype(value.dtype)

@@ -50,6 +50,13 @@ QUANTISE = (
     "g (float[64] x) => (float[64] y) <float s = {0.1}, uint8 z = {128}>"
     " { e = Sin(x) q = QuantizeLinear(e, s, z) y = DequantizeLinear(q, s, z) }"
 )
+SUM_THEN_MOD = (
+    "g (float[1,512] x) => (float[1,1] y) <float one = {1.0}>"
+    " { s = ReduceSum<keepdims = 1, noop_with_empty_axes = 0>(x) y = Mod<fmod = 1>(s, one) }"
+)
+SUM_THEN_FLOOR = (
+    "g (float[1,512] x) => (float[1,1] y) { c = Sin(x) s = ReduceSum<keepdims = 1>(c) y = Floor(s) }"
+)
 ARGMAX = "g (float[1,8] x) => (int64[1] y) { e = Exp(x) y = ArgMax<axis = 1, keepdims = 0>(e) }"
 LINE = np.linspace(0.1, 1.3, 64, dtype=F)
 
@@ -70,6 +77,41 @@ def test_rounding_explains_what_it_can_do(
     judge: Judge, graph: str, change: Any, inputs: dict[str, Any], left: str
 ) -> None:
     assert weigh(judge, graph, change, **inputs) == left
+
+
+NEARLY_ONE = np.full((1, 512), 2 / 512 + 1e-8, F)
+PAIRS = np.repeat(np.array([[1.0, -1.0]], F) * np.linspace(0.1, 1.4, 256, dtype=F)[:, None], 1, 0).reshape(
+    1, 512
+)
+
+
+@pytest.mark.parametrize(
+    ("graph", "x", "left"),
+    [
+        (SUM_THEN_MOD, NEARLY_ONE, ""),
+        (SUM_THEN_MOD, NEARLY_ONE * F(0.75), "value"),
+        (SUM_THEN_FLOOR, PAIRS, ""),
+    ],
+    ids=["a sum at a jump", "a sum far from one", "terms that cancel"],
+)
+def test_the_order_of_a_sum_may_take_it_across_a_jump(
+    judge: Judge, graph: str, x: np.ndarray, left: str
+) -> None:
+    assert weigh(judge, graph, lambda y: y - F(1), x=x) == left
+
+
+def test_a_pair_of_seeds_moves_every_element_both_ways(judge: Judge) -> None:
+    """At least half the noise at each: a jump that is nearer than that shows under one of the two."""
+    model = model_of("g (float[200] x) => (float[200] y) { y = Exp(x) }")
+    x = np.arange(200, dtype=F) % 3
+    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
+    middle = np.asarray(judge.rerun(job)[0].outputs["y"], np.float64)
+    up, down = (
+        np.asarray(judge.rerun(Job(noisy.SerializeToString(), {"x": x}, ()))[0].outputs["y"], np.float64)
+        for noisy in (Perturbation(tensor_types(model), seed).apply(model) for seed in (1, 2))
+    )
+    assert (np.sign(up - middle) == -np.sign(down - middle)).all()
+    assert (np.abs(up - middle) / middle > 3 * 2.0**-23).all()
 
 
 def test_where_every_quantisation_rounds_alone_a_step_counts(judge: Judge) -> None:
