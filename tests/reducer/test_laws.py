@@ -142,7 +142,7 @@ def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_no
     assert not again.steps
 
 
-@few
+@settings(few, max_examples=6)
 @given(data=st.data(), seed=st.integers(0, 10_000))
 def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
     judge: Judge, data: st.DataObject, seed: int
