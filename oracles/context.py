@@ -15,7 +15,7 @@ from oracles.perturb import RANDOM
 from oracles.run import Run
 from oracles.sandbox import Job
 from oracles.sensitivity import Noise
-from oracles.value_types import type_complaint
+from oracles.value_types import Types, static_dims, tensor_types, type_complaint
 
 REPEATS = 4
 
@@ -46,8 +46,8 @@ class Context:
         self.earlier: tuple[Run, ...] = ()
         self._classify = classify
         self._accept_invalid = accept_invalid
-        self._rerun = rerun
-        self._ask_referee = ask_referee
+        self.rerun = rerun
+        self.ask_referee = ask_referee
 
     def classify(self, run: Run) -> str:
         """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
@@ -64,10 +64,19 @@ class Context:
     def names(self) -> frozenset[str]:
         return names_of(self.model)
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape that inference gives a value on these inputs; None where it is not known."""
+        declared = self._types.get(name)
+        return static_dims(declared) if declared is not None else None
+
+    @cached_property
+    def _types(self) -> Types:
+        return tensor_types(self.model, self.job.inputs)
+
     @cached_property
     def referee(self) -> Run:
         """The run of an independent implementation (the reference evaluator, or onnxruntime for that one)."""
-        return self._ask_referee(self.job)
+        return self.ask_referee(self.job)
 
     @cached_property
     def is_random(self) -> bool:
@@ -77,11 +86,11 @@ class Context:
     @cached_property
     def repeats(self) -> tuple[Run, ...]:
         """More un-optimised runs on the same inputs, in one process: memory is dirty from the second on."""
-        return (*self.earlier, *(run for _ in range(REPEATS) for run in self._rerun(self.job)))
+        return (*self.earlier, *(run for _ in range(REPEATS) for run in self.rerun(self.job)))
 
     @cached_property
     def noise(self) -> Noise:
-        return Noise(self.model, self.job, self._rerun)
+        return Noise(self.model, self.job, self.rerun)
 
 
 def _is_training(node: onnx.NodeProto) -> bool:

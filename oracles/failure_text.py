@@ -89,7 +89,10 @@ def _read_exception(text: str) -> FailureText:
 def native_site(trace: str) -> str:
     """`file.cc Class::Method` of the innermost native frame in a Python traceback; "" where it has none."""
     native = _NATIVE_FRAME.findall(trace)
-    return f"{native[-1][0]} {function_name(native[-1][1])}" if native else ""
+    if not native:
+        return ""
+    file, signature = native[-1]
+    return f"{file} {function_name(signature.partition(' [with ')[0])}"
 
 
 def _words(message: str, tail: str) -> str:

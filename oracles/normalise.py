@@ -24,6 +24,7 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Exception during initialization: ", ""),
         (r"Load model from \S+ failed:\s*", ""),
         (r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ", ""),
+        (r"\b(?:ir\.)?Op\(span=.*?\bname=\"([\w.]+)\".*?support_level=\d+\)", r"\1"),
         (r"(?m)^\s*%\S+ = .*\n?", ""),
         (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
         (r"0x[0-9a-fA-F]+", "<address>"),

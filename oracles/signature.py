@@ -28,9 +28,11 @@ from oracles.names import names_of
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Run
 from oracles.value_types import Types, tensor_types
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Symptom, Verdict
 
 VERSION = 1
+SHARED_FILES = ("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc ")
+"""TVM's checks that any operator may run into."""
 Component = tuple[str, str]
 
 
@@ -71,11 +73,16 @@ def signature(
         case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
             return Signature.of(*head, ("ops", _multiset(measure)))
     message = run.message if run is not None else ""
-    components = dict(_exception(symptom.kind, "", message, _names(case)))
+    components = dict(_exception(symptom.kind, _site(symptom), message, _names(case)))
     if not (components["site"] or components["op"]):
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
     return Signature.of(*head, ("side", symptom.side), *components.items())
+
+
+def _site(symptom: Symptom) -> str:
+    """Where it was thrown; a function that serves many operators is none, so that the operators tell."""
+    return "" if symptom.site.startswith(SHARED_FILES) else symptom.site
 
 
 def _names(case: Case | None) -> frozenset[str]:
@@ -138,6 +145,11 @@ def _is_generic(site: str) -> bool:
 def _mismatch(
     verdict: Verdict, measure: Measure | None, case: Case | None, passes: tuple[str, ...]
 ) -> Iterator[Component]:
+    symptom = verdict.symptom
+    if symptom is not None and symptom.side:  # the operator alone contradicts its declaration
+        yield "site", symptom.site
+        yield "kind", symptom.kind
+        return
     yield "passes", " ".join(sorted(passes))
     yield "ops", _pattern(parse(case.program)) if case is not None else _multiset(measure)
     yield "kind", _kind(verdict)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from corpus.case import Case
-from oracles.compare import compare_outputs
+from oracles.compare import Difference, compare_outputs
 from oracles.context import Context, evidence
 from oracles.run import Phase, Run
 from oracles.symptom import symptom_of_difference
@@ -32,9 +34,22 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     difference = context.noise.beyond_noise(runs[0].outputs, run.outputs, context.tolerance, steps=steps)
     if difference is None:
         return None
-    side, note = wrong_side(runs[0], run, context.referee, difference.output)
+    side, note = _side(runs[0], run, context, difference)
+    if side == "un-optimised" and runs[0].config.backend:
+        context.notes.append(f"{runs[0].config.label} is the wrong side: {difference}")
+        return None
     symptom = symptom_of_difference(difference.kind, side)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
     return Verdict(
         Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), (note,) if note else ()
     )
+
+
+def _side(baseline: Run, run: Run, context: Context, difference: Difference) -> tuple[str, str]:
+    """Who is wrong: of two shapes the one that was not inferred, otherwise as a third opinion has it."""
+    if difference.kind == "shape":
+        actual = run.outputs.get(difference.output)
+        declared = context.shape_of(difference.output)
+        if isinstance(actual, np.ndarray) and declared == actual.shape:
+            return "un-optimised", ""
+    return wrong_side(baseline, run, context.referee, difference.output)

@@ -109,3 +109,12 @@ def test_a_template_is_a_fixed_point() -> None:
 )
 def test_a_function_is_known_by_its_class_and_name(signature: str, name: str) -> None:
     assert function_name(signature) == name
+
+
+def test_rendered_operators_and_code_leave_their_names() -> None:
+    text = (
+        'ir.Op(span=None, ty=ir.Type(span=None), name="relax.sqrt", description="x", arguments=(), '
+        "num_inputs=1, support_level=10) requires a float, but R.add(lv2, R.const(0, dtype)) is not\n"
+        "  %10 = fcmp oeq i1 %6, %9, !dbg !42\n"
+    )
+    assert template(text) == "relax.sqrt requires a float, but R.add(*) is not"

@@ -139,3 +139,11 @@ def test_an_unknown_setting_is_one_clear_line(text: str) -> None:
 def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error: str, message: str, kind: str) -> None:
     run = Run(Config("c"), Status.EXCEPTION, Phase.IMPORT, error=error, message=message)
     assert tvm.classify(run) == kind
+
+
+def test_a_baseline_that_is_wrong_itself_is_only_noted(judge: Judge) -> None:
+    """onnxruntime reduces no axis of an empty tensor; TVM does what was inferred."""
+    graph = "g (float[0,12,1,2] x) => (float[0,1,1,2] y) { y = ReduceLogSumExp<axes = [-3]>(x) }"
+    verdict = verdict_of(judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert any("ort none is the wrong side" in note for note in verdict.notes)
