@@ -23,12 +23,13 @@ from reducer.engine import Engine
 from reducer.evidence import read_hints
 from reducer.facts import learn
 from reducer.gate import Budget, BudgetSpent, Gate, Predicate
+from reducer.hiding import hide, inspect
 from reducer.journal import NAME as JOURNAL
 from reducer.journal import Answer, Journal
 from reducer.move import all_moves
 from reducer.order import size
 from reducer.pass_sets import PassSet, failing_config, find_pass_set
-from reducer.predicates import Both, Command, JudgePool, SameSymptom
+from reducer.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.result import Reduction, finished
 from reducer.subject import Subject
 from reducer.trace import Point, kept_nodes
@@ -49,7 +50,8 @@ class Options:
     """How to reduce: on which target, or by which command; and how long.
 
     `check` is a shell command whose exit code `check_exit` means interesting; without it the target's
-    symptom is kept. `also` is a second command that must exit with 0.
+    symptom is kept. `also` is a second command that must exit with 0. `private`: nothing of the original may
+    remain in the result.
     """
 
     target: Target = field(default_factory=lambda: Target("ort"))
@@ -64,15 +66,20 @@ class Options:
     atol: float = 1e-3
     accept_invalid: bool = False
     timeout: float = 300.0
+    private: bool = False
 
     def header(self, case: Case) -> Mapping[str, Any]:
         """What must be the same for a journal to be of use."""
         names = ("check", "check_exit", "also", "rtol", "atol", "accept_invalid")
+        settings = {name: getattr(self, name) for name in names}
+        if self.private:
+            hidden = {name: _digest(settings[name]) for name in ("check", "also") if settings[name]}
+            settings |= {"private": True, **hidden}
         return {
             "case_id": case.case_id,
             "target": str(self.target),
             "moves": [move.name for move in all_moves()],
-            **{name: getattr(self, name) for name in names},
+            **settings,
         }
 
     def judge(self) -> Judge:
@@ -83,6 +90,10 @@ class Options:
             atol=self.atol,
             accept_invalid=self.accept_invalid,
         )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,8 @@ def reduce_case(
     """
     journal = Journal(out / JOURNAL, options.header(case))
     pool = JudgePool(options.judge)
+    if options.private:
+        case = replace(case, origin="", notes=())
     try:
         journal.open()
         return _Session(replace(case, target=options.target), out, options, pool, on_progress).run(
@@ -141,6 +154,7 @@ class _Session:
     pool: JudgePool
     on_progress: Callable[[Progress], None]
     has_ended: bool = False
+    words_left: tuple[str, ...] | None = None
 
     def run(self, journal: Journal, on_other: Callable[[Case, Verdict], None]) -> Reduction:
         started = time.monotonic()
@@ -155,13 +169,16 @@ class _Session:
             try:
                 with suppress(BudgetSpent):
                     self._shrink(gate, engine)
+                if self.options.private:
+                    self._hide(gate, engine)
                 self.has_ended = True
             finally:
                 result = self._result(gate, engine, verdict, time.monotonic() - started)
                 if engine.is_minimal:
                     gate.close()
                     journal.finish(gate.used)
-                result.save(self.out)
+                if not self.options.private or self.words_left is not None:
+                    result.save(self.out)
         finally:
             gate.close()
         return result
@@ -192,6 +209,12 @@ class _Session:
             self.curve.clear()
             self._run_engine(engine)
 
+    def _hide(self, gate: Gate, engine: Engine) -> None:
+        """Whatever the budget; before this has ended nothing may be written but the journal."""
+        gate.budget = Budget()
+        self.best = hide(engine, self.best.embedded())
+        self.words_left = inspect(self.case, self.best.case(self.case))
+
     def _run_engine(self, engine: Engine) -> None:
         for better in engine.run(self.subject):
             self.best = better
@@ -217,6 +240,8 @@ class _Session:
             predicate = Command(options.check or "", options.check_exit, options.timeout)
         if options.also is not None:
             predicate = Both(predicate, Command(options.also, 0, options.timeout))
+        if options.private:
+            predicate = Silent(predicate)
         return predicate
 
     def _gate(self, predicate: Predicate, is_sound: bool, journal: Journal, started: float) -> Gate:
@@ -289,7 +314,8 @@ class _Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(self.curve),
-            kept=kept_nodes(parse(self.case.program), self.best),
+            kept=() if self.options.private else kept_nodes(parse(self.case.program), self.best),
+            words_left=self.words_left,
         )
 
     def _passes(self, gate: Gate, case: Case, verdict: Verdict | None) -> PassSet | None:

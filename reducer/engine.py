@@ -55,6 +55,16 @@ class Engine:
                     yield found
         self.is_minimal = True
 
+    def run_once(self, subject: Subject) -> Subject:
+        """Run each move once and take what it finds, be it smaller or not."""
+        for place, move in enumerate(self.moves):
+            self.move = move.name
+            found = self._apply(move, Position(place, subject, has_changed=False))
+            if found is not subject:
+                subject = self.learn(found) if move.reshapes else found
+                self._note(move, subject)
+        return subject
+
     def _note(self, move: Move, subject: Subject) -> None:
         nodes, _, elements, *_, program_bytes = size(subject)
         self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))

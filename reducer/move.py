@@ -39,7 +39,8 @@ class Move:
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
-    `renames` that its candidates differ in names alone.
+    `renames` that its candidates differ in names alone. A move that `hides` only runs where the original is
+    to be hidden; what it leaves need not be smaller.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Move:
     search: Callable[[Subject, Hints], Search]
     reshapes: bool = field(default=False, kw_only=True)
     renames: bool = field(default=False, kw_only=True)
+    hides: bool = field(default=False, kw_only=True)
 
 
 def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:
@@ -74,9 +76,18 @@ def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject
     return best
 
 
-@cache
 def all_moves() -> tuple[Move, ...]:
-    """Every move of every file in `reducer/passes`, in the order of a round."""
+    """Every move of every file in `reducer/passes` that makes a case smaller, in the order of a round."""
+    return tuple(move for move in _found() if not move.hides)
+
+
+def hiding_moves() -> tuple[Move, ...]:
+    """The moves that hide the original, in their order."""
+    return tuple(move for move in _found() if move.hides)
+
+
+@cache
+def _found() -> tuple[Move, ...]:
     package = importlib.import_module("reducer.passes")
     found: list[Move] = []
     for info in pkgutil.iter_modules(package.__path__):

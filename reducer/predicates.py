@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpus.case import Case
@@ -99,6 +99,16 @@ class Both:
     def __call__(self, case: Case) -> Answer:
         answer = self.first(case)
         return self.second(case) if answer.interesting else answer
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Another predicate's answers without the text of what was seen, for a journal that tells nothing."""
+
+    predicate: Callable[[Case], Answer]
+
+    def __call__(self, case: Case) -> Answer:
+        return replace(self.predicate(case), symptom="")
 
 
 class JudgePool:

@@ -38,6 +38,7 @@ class Budget:
     check: str | None = None
     check_exit: int = 0
     also: str | None = None
+    private: bool = False
 
 
 def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Options:
@@ -53,6 +54,7 @@ def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Opt
         rtol=options.rtol,
         atol=options.atol,
         accept_invalid=options.accept_invalid,
+        private=budget.private,
     )
 
 

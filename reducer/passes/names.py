@@ -15,16 +15,17 @@ from reducer.subject import Subject
 
 def canonical_names(subject: Subject, hints: Hints) -> Search:
     """All at once: a name that matters is rare, and then the author's names stay."""
-    renamed = _renamed(subject)
-    if size(renamed) < size(subject) and (yield lambda: renamed):
-        return renamed
+    shorter = renamed(subject)
+    if size(shorter) < size(subject) and (yield lambda: shorter):
+        return shorter
     return subject
 
 
-def _renamed(subject: Subject) -> Subject:
+def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
+    """The subject under short names, but for those that are to stay."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
-    names = _new_names(model.graph)
+    names = {old: old if old in stay else new for old, new in new_names(model.graph).items()}
     graph = model.graph
     for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         info.name = names[info.name]
@@ -52,7 +53,7 @@ def _renamed(subject: Subject) -> Subject:
     return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
 
 
-def _new_names(graph: onnx.GraphProto) -> dict[str, str]:
+def new_names(graph: onnx.GraphProto) -> dict[str, str]:
     """Inputs x0…, weights w0…, results y0… if they are outputs and t0… if not, in the order they appear."""
     outputs = {info.name for info in graph.output}
     counts: dict[str, int] = {}

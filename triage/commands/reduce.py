@@ -38,6 +38,11 @@ MaxChecks = Annotated[
     int | None, typer.Option("--max-checks", metavar="N", help="Stop after so many checks.", min=1)
 ]
 
+Private = Annotated[
+    bool,
+    typer.Option("--private", help="Leave nothing of the original: no names, strings or runs of values."),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("reduce")(as_command(CaseOptions, reduce))
@@ -53,6 +58,7 @@ def reduce(
     also: Also = None,
     minutes: Minutes = None,
     max_checks: MaxChecks = None,
+    private: Private = False,
 ) -> int:
     """Shrink a failing case while it keeps its symptom; exit code 1 when the failure does not show.
 
@@ -63,11 +69,12 @@ def reduce(
     from corpus.errors import UserError
     from triage.reducing import Budget
 
-    budget = Budget(minutes, max_checks, check, check_exit, also)
+    budget = Budget(minutes, max_checks, check, check_exit, also, private)
     if all_failures:
-        if case or out or check or also:
+        if case or out or check or also or private:
             raise UserError(
-                "reduce --all: takes no CASE, -o, --check or --also; results go into the database"
+                "reduce --all: takes no CASE, -o, --check, --also or --private;"
+                " results go into the database, beside the originals"
             )
         emit(_reduce_all(options, budget), as_json=options.json, show=_show)
         return 0
@@ -93,7 +100,9 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
         say(f"crux: {word}: the failure does not show, there is nothing to reduce")
         return 1
     if done is not None or not (out / PAGE).is_file():
-        write_page(out, case)
+        write_page(out, None if budget.private else case)
+    for text in document.get("words_left", ()):
+        say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     return 0
 
