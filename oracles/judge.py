@@ -16,6 +16,7 @@ from corpus.target import Target
 from oracles.backends import Compared, Forking, Tagging, find_backend
 from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
+from oracles.declarations import outputs_contradict
 from oracles.rules import find_rules
 from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
@@ -29,6 +30,8 @@ REFEREE_CPU_SECONDS = 5.0
 OPTIMISED_BYTES = 64 << 20
 """Of a larger program the optimised form is not asked for."""
 
+DECLARED_BYTES = 16 << 20
+"""Of a larger program the outputs' types are not compared with the outputs."""
 
 _LIMITS = Limits()
 
@@ -138,7 +141,7 @@ class Judge:
         notes: tuple[str, ...] = ()
         while rounds:
             runs = self._first_take(case, baseline, rounds.pop(0))
-            if not self._is_clean(runs):
+            if not self._is_clean(case, runs):
                 context = context or self._open(case)
                 verdict = self._second_take(case, context, runs, fresh)
                 if verdict.outcome is not Outcome.PASS:
@@ -164,11 +167,14 @@ class Judge:
             return self.runs(case, (self.configs[0], *others))
         return (baseline, *self.runs(case, others))
 
-    def _is_clean(self, runs: tuple[Run, ...]) -> bool:
+    def _is_clean(self, case: Case, runs: tuple[Run, ...]) -> bool:
         expected = runs[0].outputs
-        return all(run.is_ok for run in runs) and all(
-            compare_outputs(expected, run.outputs, self.tolerance) is None for run in runs[1:]
-        )
+        if not all(run.is_ok for run in runs) or any(
+            compare_outputs(expected, run.outputs, self.tolerance) for run in runs[1:]
+        ):
+            return False
+        is_small = len(case.program) <= DECLARED_BYTES
+        return not (is_small and outputs_contradict(parse(case.program), expected))
 
     def _open(self, case: Case) -> Context:
         original = parse(case.program)
@@ -194,7 +200,7 @@ class Judge:
             configs = tuple(run.config for run in first)
             runs = self._run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]
-        if not repaired and (changed or self._is_clean(runs)):
+        if not repaired and (changed or self._is_clean(case, runs)):
             context.notes.append(STATE_DEPENDENT)
         verdict = self._judge(case, runs, context)
         set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()

@@ -30,7 +30,7 @@ from oracles.compare import (
 )
 from oracles.perturb import QUANTISING, RANDOM, Perturbation
 from oracles.perturb_inputs import EPSILON, perturb_inputs
-from oracles.record import record_model
+from oracles.record import Recording, record_model
 from oracles.run import Run, Status
 from oracles.sandbox import Job
 from oracles.value_types import tensor_types
@@ -138,7 +138,7 @@ class Noise:
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
         inputs = perturb_inputs(self._job.inputs, seed)
-        noisy = Perturbation(self._types, seed, self._replaced, steps).apply(self._model)
+        noisy = Perturbation(self.types, seed, self._replaced, steps).apply(self._model)
         for program in (noisy.SerializeToString(), self._job.program):
             run = self._rerun(replace(self._job, program=program, inputs=inputs))[0]
             if run.is_ok:
@@ -153,39 +153,40 @@ class Noise:
         return any(node.op_type in QUANTISING for node in walk_nodes(self._model.graph))
 
     @cached_property
-    def _types(self) -> dict[str, onnx.TypeProto.Tensor]:
+    def types(self) -> dict[str, onnx.TypeProto.Tensor]:
         """Types of all values: inferred, and where that falls short, those that were seen."""
         types = tensor_types(self._model, self._job.inputs)
         made = {name for node in self._model.graph.node for name in node.output if name}
         if made <= types.keys():
             return types
-        for name, value in self._recorded.items():
+        for name, value in self.recording.values.items():
             if name not in types and isinstance(value, np.ndarray):
                 seen = onnx.helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
                 types[name] = seen.tensor_type
         return types
 
     @cached_property
-    def _recorded(self) -> Mapping[str, Value]:
-        return record_model(self._model, self._job, self._rerun, byte_budget=RECORDED_BYTES).values
+    def recording(self) -> Recording:
+        """The un-optimised run with its intermediates."""
+        return record_model(self._model, self._job, self._rerun, byte_budget=RECORDED_BYTES)
 
     @cached_property
     def nonfinite(self) -> frozenset[str]:
         """The values of the main graph, inputs included, that hold a NaN or an infinity."""
-        return frozenset(name for name, value in self._recorded.items() if not _all_finite(value))
+        return frozenset(name for name, value in self.recording.values.items() if not _all_finite(value))
 
     @cached_property
     def _replaced(self) -> frozenset[str]:
         """What the perturbation makes finite; inside bodies nothing was seen, so everything there."""
         if not self.nonfinite:
             return frozenset()
-        return self.nonfinite | (self._types.keys() - self._recorded.keys())
+        return self.nonfinite | (self.types.keys() - self.recording.values.keys())
 
     def _is_defined(self, name: str) -> bool:
         """Whether values that are not finite only pass through operators that define what to do with them."""
         tainted = set(self.nonfinite)
         touched: set[str] = set()
-        wanted = self._ancestors(name)
+        wanted = self.ancestors(name)
         for node in self._model.graph.node:
             if tainted.intersection(free_names(node)) and wanted.intersection(node.output):
                 tainted.update(node.output)
@@ -195,12 +196,12 @@ class Noise:
     def _only_passes(self, name: str) -> bool:
         """Whether NaN and infinity come in from outside and only pass through such operators: no node here
         makes one, which is where implementations differ."""
-        wanted = self._ancestors(name)
+        wanted = self.ancestors(name)
         makers = (node for node in self._model.graph.node if wanted.intersection(node.output))
         made = {node.op_type for node in makers if self.nonfinite.intersection(node.output)}
         return bool(self.nonfinite) and self._is_defined(name) and made <= DEFINED
 
-    def _ancestors(self, name: str) -> set[str]:
+    def ancestors(self, name: str) -> set[str]:
         """The names that a value of the main graph is computed from, itself included."""
         makers = producers(self._model.graph)
         found, waiting = {name}, [name]
@@ -213,8 +214,8 @@ class Noise:
 
     def _can_move(self, name: str) -> bool:
         """Whether anything before an output is a float, of unknown type, or random."""
-        types = self._types
-        wanted = self._ancestors(name)
+        types = self.types
+        wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
             return True
         nodes = (node for node in self._model.graph.node if wanted.intersection(node.output))

@@ -32,7 +32,8 @@ class Symptom:
     `kind` is the exception's leaf class, the signal's name, or the kind of mismatch (`shape`, `dtype`,
     `nan`, `value`); `site` the throwing C++ function or the top frame that is not glue, or for a mismatch
     which side is wrong; `message` the message's template. `side` tells which of the runs show it where only
-    some do: `optimised` or `un-optimised`.
+    some do: `optimised` or `un-optimised`. A result that contradicts what its operator declares has the
+    operator as its site, and a side.
     """
 
     outcome: Outcome

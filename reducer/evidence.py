@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from reducer.move import Hints
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -15,8 +15,18 @@ _QUOTED = re.compile(
 
 
 def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
-    """What the failing run's message names, and the node at which the recording run stopped."""
+    """What the failing run's message names, and the node at which the recording run stopped.
+
+    Of a result that contradicts its declaration the verdict's own words name the node.
+    """
     text = "\n".join(run.message for run in (verdict.runs if verdict else ()) if not run.is_ok)
+    if (
+        verdict is not None
+        and verdict.outcome is Outcome.MISMATCH
+        and verdict.symptom
+        and verdict.symptom.side
+    ):
+        text, culprit = verdict.title, ""
     quoted = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
     names = tuple(dict.fromkeys(name for name in (culprit, *quoted) if name))
     return Hints(operators=tuple(dict.fromkeys(_words(text))), nodes=names)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 import onnx
 
 from corpus.case import Case
+from corpus.onnx_graph import free_names
 from corpus.onnx_infer import infer, inferred_types, untyped_copy
 from oracles.record import Recording
 from reducer.subject import Facts, Subject
@@ -16,6 +17,8 @@ from reducer.tensors import agrees
 
 Record: TypeAlias = Callable[[Case], Recording]
 """Runs a case un-optimised and gives the value of every tensor of its main graph that it came to."""
+
+Types: TypeAlias = Mapping[str, onnx.TypeProto]
 
 SMALL_TENSOR = 64
 """Initializers with more elements carry no shapes: shape inference sees only their type."""
@@ -27,8 +30,19 @@ def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
     types = inferred_types(subject.model)
     # some kernels return other dims than their specification gives; what flowed is what counts
     sound = {name: known for name, known in types.items() if agrees(known, recording.values.get(name))}
-    facts = Facts(sound, recording.values)
+    facts = Facts(sound, recording.values, _specified(subject, types, sound))
     return replace(subject, facts=facts), recording.crashed_at or ""
+
+
+def _specified(subject: Subject, types: Types, sound: Types) -> Types:
+    """The types of the first results that do not keep to them, their operands being sound."""
+    unsound = types.keys() - sound.keys()
+    return {
+        name: types[name]
+        for node in subject.nodes
+        for name in node.output
+        if name in unsound and not unsound.intersection(free_names(node))
+    }
 
 
 def inferred(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -111,7 +111,8 @@ def value_info(subject: Subject, name: str) -> onnx.ValueInfoProto:
     """The declaration of a tensor, typed where its type is known."""
     if name in subject.graph_outputs:
         return subject.graph_outputs[name]
-    declared = subject.facts.types.get(name) or type_of(subject.facts.values.get(name))
+    facts = subject.facts
+    declared = facts.specified.get(name) or facts.types.get(name) or type_of(facts.values.get(name))
     return onnx.ValueInfoProto(name=name, type=declared)
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
+import onnx
 import pytest
 
 import oracles.rules
 from corpus.case import Case
 from oracles.compare import Tolerance
 from oracles.context import Context
+from oracles.record import Recording
 from oracles.rules import find_rules
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Verdict
 
 CASE = Case("onnx", b"", {})
+
+
+class Quiet:
+    """Noise of a model without nodes."""
+
+    recording = Recording({}, None, True)
+    types: Mapping[str, onnx.TypeProto.Tensor] = MappingProxyType({})
+
+    def ancestors(self, name: str) -> set[str]:
+        return {name}
 
 
 class Facts:
@@ -28,6 +42,8 @@ class Facts:
         self.names: frozenset[str] = frozenset()
         self.tolerance = Tolerance()
         self.is_random = False
+        self.model = onnx.ModelProto()
+        self.noise = Quiet()
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 

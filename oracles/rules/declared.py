@@ -1,0 +1,127 @@
+"""Declared against actual: an un-optimised value has another shape or dtype than its operator fixes.
+
+The operator's own inference and the reference evaluator must both say so: each of them can be wrong alone.
+Whatever complains further down, or differs because of it, follows from the first such value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.onnx_graph import free_names
+from corpus.onnx_types import element_type
+from oracles.compare import compare
+from oracles.context import Context
+from oracles.declarations import Contradiction, contradiction
+from oracles.normalise import parse_message
+from oracles.run import Phase, Run, Status
+from oracles.sandbox import Job
+from oracles.symptom import symptom_of_run
+from oracles.verdict import Outcome, Symptom, Verdict
+
+ORDER = 45
+SIDE = "un-optimised"
+
+
+@dataclass(frozen=True)
+class _Find:
+    """A node, and how the first of its results contradicts what is declared."""
+
+    node: onnx.NodeProto
+    name: str
+    what: Contradiction
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    concerned = set().union(*(context.noise.ancestors(name) for name in _concerned(runs, context)))
+    found = next((each for each in _finds(context) if each.name in concerned), None)
+    if found is None or not _is_confirmed(found, context):
+        return None
+    title = f"wrong {found.what.kind} of {found.name!r}: {found.node.op_type} gives {found.what}"
+    if runs[0].config.backend:
+        symptom = symptom_of_run(Outcome.UNSUPPORTED, runs[0], context.names)
+        return Verdict(
+            Outcome.UNSUPPORTED, Phase.COMPARE, f"nothing to compare with: {title}", symptom, runs[:1]
+        )
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, found.what.kind, family(found.node), side=SIDE)
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, f"{title} ({runs[0].config.label})", symptom, runs[:1])
+
+
+def family(node: onnx.NodeProto) -> str:
+    """The operator, or for those that share their kernels' frame the word for all of them."""
+    reduces = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
+    return "Reduction" if reduces and not node.domain else node.op_type
+
+
+def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
+    """The tensors at which something is wrong: outputs, and what goes into the node that complains."""
+    baseline = runs[0]
+    broken = context.noise.recording.crashed_at
+    for node in context.model.graph.node:
+        if broken and (node.name == broken or broken in node.output):
+            yield from free_names(node)
+    for name, value in baseline.outputs.items():
+        others = (run.outputs.get(name) for run in runs[1:] if run.is_ok)
+        if _contradiction(context, name) or any(
+            compare(name, value, other, context.tolerance) for other in others
+        ):
+            yield name
+    for run in runs[1:]:
+        if baseline.is_ok and run.status is Status.EXCEPTION:
+            operator = parse_message(run.message).op
+            yield from (
+                name for node in context.model.graph.node if node.op_type == operator for name in node.input
+            )
+
+
+def _contradiction(context: Context, name: str) -> Contradiction | None:
+    declared, value = context.noise.types.get(name), context.noise.recording.values.get(name)
+    return contradiction(declared, value) if declared is not None else None
+
+
+def _finds(context: Context) -> Iterator[_Find]:
+    """The results that contradict their types, in the order of the graph."""
+    for node in context.model.graph.node:
+        for name in node.output:
+            what = _contradiction(context, name) if name else None
+            if what is not None:
+                yield _Find(node, name, what)
+
+
+def _is_confirmed(found: _Find, context: Context) -> bool:
+    """Whether the node alone does it again on the same operands, and the referee gives what is declared."""
+    job = _alone(found, context)
+    if job is None:
+        return False
+    again, referee = context.rerun(job)[0], context.ask_referee(job)
+    declared = context.noise.types[found.name]
+    return (
+        again.is_ok
+        and referee.is_ok
+        and contradiction(declared, again.outputs.get(found.name)) == found.what
+        and isinstance(referee.outputs.get(found.name), np.ndarray)
+        and contradiction(declared, referee.outputs.get(found.name)) is None
+    )
+
+
+def _alone(found: _Find, context: Context) -> Job | None:
+    """The node as a model of its own, on the values that it got; None where they are not known."""
+    values = {name: context.noise.recording.values.get(name) for name in sorted(free_names(found.node))}
+    if not all(isinstance(value, np.ndarray) for value in values.values()):
+        return None
+    model = onnx.ModelProto(ir_version=context.model.ir_version)
+    model.opset_import.extend(context.model.opset_import)
+    model.functions.extend(context.model.functions)
+    graph = model.graph
+    graph.name = "alone"
+    graph.node.append(found.node)
+    for name, value in values.items():
+        assert isinstance(value, np.ndarray)
+        graph.input.append(onnx.helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
+    graph.output.append(onnx.ValueInfoProto(name=found.name))
+    return replace(context.job, program=model.SerializeToString(), inputs=values, external=())
