@@ -1,8 +1,9 @@
-"""`crux triage`: the clusters of a database."""
+"""`crux triage`: the clusters of a database, and of raw traces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, help="List the clusters: one for each bug.")
     group.callback()(as_command(StoreOptions, list_clusters))
+    group.command("traces")(as_command(StoreOptions, cluster_folder))
     app.add_typer(group, name="triage")
 
 
-def list_clusters(options: StoreOptions) -> int:
+def list_clusters(options: StoreOptions, context: typer.Context) -> int:
     """List the clusters of the database: one for each bug, as far as the signatures tell.
 
     Example: crux triage --db crux.db
     """
+    if context.invoked_subcommand:
+        return 0
     from triage.clusters import clusters
     from triage.store import open_existing
 
@@ -34,6 +38,32 @@ def list_clusters(options: StoreOptions) -> int:
         documents = (_document(store, cluster) for cluster in clusters(store))
         emit(documents, as_json=options.json, show=_show)
     return 0
+
+
+def cluster_folder(
+    options: StoreOptions,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A file for each failure's text.")],
+) -> int:
+    """Cluster raw traces and logs by their text alone: the cluster of each file in the folder.
+
+    Example: crux triage traces failures/ --json
+    """
+    from triage.traces import cluster_traces, read_traces
+
+    found = cluster_traces(read_traces(folder))
+    emit([dict(found)], as_json=options.json, show=_show_traces, single=True)
+    return 0
+
+
+def _show_traces(documents: list[Document]) -> Table:
+    (found,) = documents
+    members: dict[str, list[str]] = {}
+    for name, cluster in found.items():
+        members.setdefault(cluster, []).append(name)
+    ordered = sorted(members.items(), key=lambda each: (-len(each[1]), each[1]))
+    return table(
+        ("cluster", "files", "names"), ((key, len(names), " ".join(names)) for key, names in ordered)
+    )
 
 
 def _document(store: Store, cluster: Cluster) -> Document:

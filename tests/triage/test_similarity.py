@@ -1,0 +1,111 @@
+"""Which signatures are one bug, which are related, which are neither."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from oracles.signature import Signature
+from triage.linkage import average_linkage
+from triage.similarity import MERGE, RELATED, compare
+
+RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{*}, requested shape:{*}"
+MERGE_SHAPES = "Can't merge shape info. Both {} dimension have values but they differ"
+
+
+def ort(**components):
+    return Signature.of(("backend", "ort"), ("outcome", "exception"), *components.items())
+
+
+def tvm(**components):
+    return Signature.of(("backend", "tvm"), ("outcome", "exception"), *components.items())
+
+
+def crash(**components):
+    return Signature.of(("backend", "ort"), ("outcome", "crash"), *components.items())
+
+
+ONE_BUG = {
+    "a function that moved to another file and got a suffix": (
+        ort(site="concat.cc PrepareForCompute", message="Non concat axis dimensions must match"),
+        ort(site="concatbase.h PrepareForComputeImpl", message="Non concat axis dimensions must match"),
+    ),
+    "a few words said otherwise": (
+        ort(op="Concat", message=MERGE_SHAPES.format("source and target")),
+        ort(op="Concat", message=MERGE_SHAPES.format("inferred and declared")),
+    ),
+    "a renamed function of TVM": (
+        tvm(site="linear_algebra.cc InferStructInfoMatmul", message="lengths of T.int64(*) are not equal"),
+        tvm(site="linear_algebra.cc InferTypeMatmul", message="lengths of T.int64(*) are not equal"),
+    ),
+    "a crash in a renamed function": (
+        crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
+        crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),
+    ),
+}
+TWO_BUGS = {
+    "one text, two operators": (
+        ort(op="Gather", message="indices element out of data bounds, idx=*"),
+        ort(op="Scatter", message="indices element out of data bounds, idx=*"),
+    ),
+    "one text that names two operators": (
+        tvm(message="The following operators are not supported for frontend ONNX: Det"),
+        tvm(message="The following operators are not supported for frontend ONNX: StringNormalizer"),
+    ),
+    "two texts of one site": (
+        ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message=RESHAPE),
+        ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message="Invalid size of the shape tensor"),
+    ),
+    "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
+    "one operator, two signals": (crash(signal="SIGFPE", ops="Div"), crash(signal="SIGSEGV", ops="Div")),
+    "one signal, two operators": (crash(signal="SIGFPE", ops="Div"), crash(signal="SIGFPE", ops="Mod")),
+    "with optimisation only, and always": (
+        ort(side="optimised", op="Add", message="boom"),
+        ort(side="both", op="Add", message="boom"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), ONE_BUG.values(), ids=ONE_BUG.keys())
+def test_one_bug(first, second):
+    assert 0 < compare(first, second).distance <= MERGE
+
+
+@pytest.mark.parametrize(("first", "second"), TWO_BUGS.values(), ids=TWO_BUGS.keys())
+def test_two_bugs(first, second):
+    assert compare(first, second).distance > MERGE
+
+
+def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():
+    every = {each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair}
+    for first, second in itertools.combinations(every, 2):
+        compared = compare(first, second)
+        assert compared.obstacle or sum(part.weight for part in compared.parts) == pytest.approx(1)
+        assert compared.distance == compare(second, first).distance
+
+
+def test_one_text_at_two_operators_is_related():
+    assert compare(*TWO_BUGS["one text, two operators"]).distance <= RELATED
+
+
+DISTANCES = {"ab": 0.1, "bc": 0.2, "ac": 0.4, "cd": 0.24, "ad": 0.9, "bd": 0.9}
+
+
+def distance(one, two):
+    return DISTANCES["".join(sorted((one, two)))]
+
+
+def test_a_partition_is_the_same_in_any_order():
+    found = {average_linkage(order, distance, 0.25) for order in itertools.permutations("abcd")}
+    assert found == {(("a", "b"), ("c", "d"))}
+
+
+def test_the_cut_is_for_the_average_of_all_pairs():
+    assert average_linkage("abc", distance, 0.35) == (("a", "b", "c"),)
+    assert average_linkage("abc", distance, 0.29) == (("a", "b"), ("c",))
+
+
+def test_pinned_items_stay_where_they_are_put():
+    assert average_linkage("abc", distance, 0.35, {"a": 1, "b": 2}) == (("a",), ("b", "c"))
+    assert average_linkage("ad", distance, 0.3, {"a": 1, "d": 1}) == (("a", "d"),)

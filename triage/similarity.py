@@ -1,0 +1,154 @@
+"""How far two signatures of one backend and outcome are apart (L2): 0 is the same, 1 nothing in common.
+
+Exceptions are compared by message (a sequence of words), operator and site. Site and operator both say
+*where*: one which neither side names leaves its weight to the other, and both leave theirs to the message.
+Where a message itself names an operator that the other does not, and the reverse, that is two operators.
+Crashes are compared by operators (or the caller, in a bare trace) and site. Wrong results and timeouts are
+exact: nothing is similar to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+from rapidfuzz.distance import Indel
+
+from oracles.signature import Signature
+
+MERGE = 0.25
+"""Average distances up to this are one cluster."""
+RELATED = 0.45
+"""Distances up to this are shown as related, and never merged."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
+_OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
+_CRASH = {"ops": 0.6, "site": 0.4}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One component of a comparison: its share of the whole, and how far the two texts are apart in it."""
+
+    name: str
+    weight: float
+    distance: float
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two signatures side by side; `obstacle` says in words why they can never be one where that is so."""
+
+    distance: float
+    parts: tuple[Part, ...] = ()
+    obstacle: str = ""
+
+
+def compare(first: Signature, second: Signature) -> Comparison:
+    """The weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
+    if first.components == second.components:
+        return Comparison(0.0)
+    one, two = _facts(first), _facts(second)
+    _add_operators(one, two)
+    obstacle = _obstacle(one, two)
+    if obstacle:
+        return Comparison(1.0, obstacle=obstacle)
+    parts = tuple(
+        _part(name, weight, one.get(name, ""), two.get(name, ""))
+        for name, weight in _weights(one, two).items()
+    )
+    return Comparison(sum(part.weight * part.distance for part in parts), parts)
+
+
+def _part(name: str, weight: float, one: str, two: str) -> Part:
+    return Part(name, weight, _distance(name, one, two), one, two)
+
+
+def group_of(signature: Signature) -> tuple[str, str] | None:
+    """The backend and outcome within which a signature has neighbours; None where only equals are one bug."""
+    facts = _facts(signature)
+    outcome = facts.get("outcome", "")
+    return (facts["backend"], outcome) if outcome in ("exception", "crash") else None
+
+
+_BACKENDS = {"onnxruntime": "ort"}
+
+
+def _facts(signature: Signature) -> dict[str, str]:
+    """The components by name, in the vocabulary of comparisons: a bare trace knows its package and caller."""
+    facts = dict(signature.components)
+    package = facts.get("package", "")
+    facts["backend"] = facts.get("backend") or _BACKENDS.get(package, package)
+    if "rewritten" in facts:
+        facts.setdefault("op", facts["rewritten"])
+    if "caller" in facts:
+        facts.setdefault("ops", facts["caller"])
+    return facts
+
+
+def _add_operators(one: dict[str, str], two: dict[str, str]) -> None:
+    """Where no component does, take the operators that only one of the messages names, if both name some."""
+    if one.get("op") or two.get("op"):
+        return
+    named, other = (_operators(facts.get("message", "")) for facts in (one, two))
+    if named - other and other - named:
+        one["op"], two["op"] = (" ".join(sorted(each)) for each in (named - other, other - named))
+
+
+def _operators(message: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", message)) & _operator_types()
+
+
+@functools.cache
+def _operator_types() -> frozenset[str]:
+    return frozenset(schema.name for schema in onnx.defs.get_all_schemas())
+
+
+def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
+    for name in ("backend", "outcome", "signal", "side"):
+        if one.get(name, "") != two.get(name, ""):
+            return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
+    if one.get("outcome") not in ("exception", "crash"):
+        return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
+    return ""
+
+
+def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
+    """The share of each component, moved away from those that neither side has."""
+    if one.get("outcome") == "crash":
+        weights, heirs = dict(_CRASH), {"site": "ops", "ops": "site"}
+    else:
+        weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
+        heirs = {"site": "op", "op": "site"}
+    absent = [name for name in heirs if not (one.get(name) or two.get(name))]
+    for name in absent:
+        heir = "message" if len(absent) == len(heirs) else heirs[name]
+        weights[heir] = weights.get(heir, 0.0) + weights.pop(name)
+    return weights
+
+
+def _distance(name: str, one: str, two: str) -> float:
+    if name == "site":
+        return _between_sites(one, two)
+    if name == "op":
+        return float(one != two)
+    return Indel.normalized_distance(_words(one, name), _words(two, name))
+
+
+def _between_sites(one: str, two: str) -> float:
+    """Half by file, half by function, in the words of their names: a release renames a function slightly."""
+    if not (one and two):
+        return float(one != two)
+    (file, _, function), (other_file, _, other_function) = one.partition(" "), two.partition(" ")
+    pairs = ((file, other_file), (function, other_function))
+    return sum(Indel.normalized_distance(_WORDS.findall(a), _WORDS.findall(b)) for a, b in pairs) / len(pairs)
+
+
+def _words(text: str, name: str) -> list[str]:
+    return text.split() if name == "ops" else re.findall(r"\w+", text)
