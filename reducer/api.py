@@ -153,6 +153,7 @@ class _Session:
     options: Options
     pool: JudgePool
     on_progress: Callable[[Progress], None]
+    passes: PassSet | None = None
     has_ended: bool = False
     words_left: tuple[str, ...] | None = None
 
@@ -171,10 +172,12 @@ class _Session:
                     self._shrink(gate, engine)
                 if self.options.private:
                     self._hide(gate, engine)
-                self.has_ended = True
+                with suppress(BudgetSpent):
+                    self.passes = self._passes(gate, verdict)
+                    self.has_ended = True
             finally:
                 result = self._result(gate, engine, verdict, time.monotonic() - started)
-                if engine.is_minimal:
+                if result.is_minimal:
                     gate.close()
                     journal.finish(gate.used)
                 if not self.options.private or self.words_left is not None:
@@ -295,12 +298,11 @@ class _Session:
         if verdict is not None:
             with self.pool.one() as judge:
                 verdict = judge.verdict(case)
-        passes = self._passes(gate, case, verdict)
-        minimal = passes.minimal if passes else ()
+        minimal = self.passes.minimal if self.passes else ()
         return Reduction(
             case=case,
             verdict=verdict,
-            passes=passes,
+            passes=self.passes,
             signature=signature(verdict, after, case, minimal) if verdict is not None else None,
             before=measure(parse(self.case.program)),
             after=after,
@@ -310,7 +312,7 @@ class _Session:
             seconds=seconds,
             rate=self.rate,
             runs_per_decision=gate.repeats,
-            is_minimal=engine.is_minimal,
+            is_minimal=engine.is_minimal and self.has_ended,
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(self.curve),
@@ -318,17 +320,19 @@ class _Session:
             words_left=self.words_left,
         )
 
-    def _passes(self, gate: Gate, case: Case, verdict: Verdict | None) -> PassSet | None:
-        """The minimal pass set of the result; not of one that was interrupted, nor of a command's."""
-        if verdict is None or not self.has_ended:
+    def _passes(self, gate: Gate, verdict: Verdict | None) -> PassSet | None:
+        """The minimal pass set of the result; none of what a command decides."""
+        if verdict is None:
             return None
+        case = self.best.case(self.case)
 
         def ask(key: str, question: Callable[[], bool]) -> bool:
             digest = hashlib.sha256(key.encode()).hexdigest()
             gate.used.append(digest)
             if digest not in gate.journal.answers:
+                gate.budget.spend(0)  # the minutes only
                 gate.journal.add(digest, Answer(question()))
             return gate.journal.answers[digest].interesting
 
         with self.pool.one() as judge:
-            return find_pass_set(judge, case, verdict, ask, gate.repeats)
+            return find_pass_set(judge, case, judge.verdict(case), ask, gate.repeats)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from oracles.compare import Tolerance
 from oracles.judge import Judge
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict
-from reducer.api import Options, reduce_case
+from reducer.api import Options, finished, reduce_case
 from reducer.pass_sets import PassSet, find_pass_set
 from tests.reducer.driving import ORT, case_of, model_of
 
@@ -135,7 +136,7 @@ def test_a_backend_without_passes_has_no_pass_set() -> None:
     assert find_pass_set(judge, case, judge.verdict(case)) is None
 
 
-def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path: Any) -> None:
+def test_a_reduction_ends_with_the_passes_and_its_signature_names_them(tmp_path: Path) -> None:
     row = FAILURES["a rule that needs another one first"]
     done = reduce_case(row.case, tmp_path / "out", Options())
     assert done.signature is not None
@@ -290,3 +291,34 @@ def test_a_pass_that_the_log_does_not_name_is_found_all_the_same() -> None:
     found = found_by(_Made(("A", "B", "C"), frozenset({"ConstantFolding"})))
     assert found.minimal == ("ConstantFolding",)
     assert found.unique
+
+
+class _Stopped(Exception):
+    """Stands for Ctrl-C."""
+
+
+def test_an_interrupt_in_the_search_for_passes_leaves_the_best_case_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = FAILURES["a rule that needs another one first"].case
+
+    def stop(*arguments: object) -> None:
+        raise _Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr("reducer.api.find_pass_set", stop)
+        with pytest.raises(_Stopped):
+            reduce_case(case, tmp_path / "out", Options())
+    assert Case.load(tmp_path / "out").program
+    assert finished(tmp_path / "out") is None
+    reduce_case(case, tmp_path / "out", Options())
+    reduce_case(case, tmp_path / "whole", Options())
+    files = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert [
+        name for name in files if bytes_of(tmp_path, "out", name) != bytes_of(tmp_path, "whole", name)
+    ] == []
+
+
+def bytes_of(root: Path, folder: str, name: str) -> bytes:
+    return (root / folder / name).read_bytes()
