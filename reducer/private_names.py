@@ -29,6 +29,8 @@ REMARKS = frozenset(
 )
 """Fields that no operator reads, in whatever message they are."""
 
+Domained = (NodeProto, FunctionProto, onnx.OperatorSetIdProto)
+
 
 def _edited(subject: Subject, edit: Callable[[onnx.ModelProto], None]) -> Subject:
     model = onnx.ModelProto()
@@ -73,10 +75,9 @@ def _drop_unused_sets(model: onnx.ModelProto) -> None:
     used = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
     used.update(function.domain for function in model.functions)
     for holder in (model, *model.functions):
-        kept = [item for item in holder.opset_import if item.domain in used]
-        copies = [onnx.OperatorSetIdProto(domain=item.domain, version=item.version) for item in kept]
-        del holder.opset_import[:]
-        holder.opset_import.extend(copies)
+        for at in reversed(range(len(holder.opset_import))):
+            if holder.opset_import[at].domain not in used:
+                del holder.opset_import[at]
 
 
 def plain_dims(subject: Subject) -> Subject:
@@ -105,13 +106,13 @@ def plain_domains(subject: Subject) -> Subject:
             for attribute in node.attribute:
                 attribute.name = attributes[attribute.name]
         for node in foreign:
-            node.domain, node.op_type = domains.get(node.domain, node.domain), kinds[node.op_type]
+            node.op_type = kinds[node.op_type]
             node.ClearField("overload")
         for function in model.functions:
-            _rename_function(function, domains, kinds, attributes)
-        for holder in (model, *model.functions):
-            for item in holder.opset_import:
-                item.domain = domains.get(item.domain, item.domain)
+            _rename_function(function, kinds, attributes)
+        for message in messages(model):
+            if isinstance(message, Domained) and message.domain in domains:
+                message.domain = domains[message.domain]
 
     return _edited(subject, edit)
 
@@ -130,12 +131,9 @@ def _attribute_names(nodes: Iterable[NodeProto], functions: Iterable[FunctionPro
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _rename_function(
-    function: FunctionProto, domains: dict[str, str], kinds: dict[str, str], attributes: dict[str, str]
-) -> None:
+def _rename_function(function: FunctionProto, kinds: dict[str, str], attributes: dict[str, str]) -> None:
     if not onnx.defs.has(function.name, domain=function.domain):
         function.name = kinds[function.name]
-    function.domain = domains.get(function.domain, function.domain)
     function.ClearField("overload")
     function.attribute[:] = [attributes[name] for name in function.attribute]
     for item in function.attribute_proto:

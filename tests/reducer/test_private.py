@@ -25,7 +25,7 @@ from reducer.private_strings import placeholders
 from reducer.private_values import CHANGES, RUN, alike, fresh, tells
 from reducer.remains import holds_run, words_left
 from reducer.subject import Subject
-from tests.reducer.driving import ORT, Counting, IsInteresting, drive
+from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
 from tests.triage.test_cli import crux
 
 RANDOM = np.random.default_rng(7)
@@ -346,3 +346,16 @@ def test_one_worker_and_two_give_the_same_bytes(tmp_path: Path, reduce: Reduce) 
     for jobs in (1, 2):
         reduce(weights_case(), tmp_path / str(jobs), has_many_numbers, jobs)
     assert dict(contents(tmp_path / "1")) == dict(contents(tmp_path / "2"))
+
+
+def test_a_model_that_tells_nothing_is_left_as_it_is() -> None:
+    model = model_of("g (float[8] x0) => (float[8] y0) { y0 = Neg(x0) }")
+    model.graph.name = "graph"
+    del model.opset_import[1]
+    model.opset_import[0].ClearField("domain")
+    subject = Subject(model, {"x0": np.zeros(8, np.float32)})
+    assert [drive(move, subject, lambda model, inputs: True).candidates for move in hiding_moves()] == [
+        [],
+        [],
+        [],
+    ]
