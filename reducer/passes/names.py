@@ -48,6 +48,7 @@ def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
         subject.facts,
         types={names[name]: value for name, value in subject.facts.types.items() if name in names},
         values={names[name]: value for name, value in subject.facts.values.items() if name in names},
+        specified={names[name]: value for name, value in subject.facts.specified.items() if name in names},
     )
     origins = {new: subject.origin(old) for old, new in names.items()}
     return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
