@@ -228,7 +228,7 @@ class _Session:
             return None
         with self.pool.one() as judge:
             verdict = judge.verdict(self.case)
-        if not verdict.is_bug:
+        if verdict.symptom is None:
             raise DoesNotFail
         return verdict
 

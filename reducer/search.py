@@ -15,7 +15,10 @@ Items: TypeAlias = frozenset[int]
 SetSearch: TypeAlias = Generator[Items, bool, Items]
 
 PATIENCE = 2
-"""How many essentials in a row may be found without discarding anything before a bisection gives up."""
+"""How many essentials in a row may be found with hardly anything discarded before a bisection gives up."""
+
+DENSE = 1 / 8
+"""A bisection that discards no more than this share of what is left has found nothing out."""
 
 SMALL = 8
 """With this few items left, bisecting on is cheaper than starting another search."""
@@ -46,7 +49,7 @@ def find_essentials(
         if dense >= patience and len(rest) > small:
             break
         length = yield from _shortest_prefix(essential, rest, weigh)
-        dense = dense + 1 if length == len(rest) else 0
+        dense = dense + 1 if len(rest) - length <= DENSE * len(rest) else 0
         essential.append(rest[length - 1])
         rest = rest[: length - 1]
     return frozenset([*essential, *rest])

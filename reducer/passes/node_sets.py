@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TypeAlias
 
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.nodesets import keep_nodes
 from reducer.search import PATIENCE, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
+
+Groups: TypeAlias = list[list[int]]
+
+RARE = 3
+"""An operator type with no more nodes than this is rare."""
 
 NEAR = (1, 4)
 """How many steps up from an essential node the other nodes of its pattern are looked for."""
@@ -19,24 +25,39 @@ MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
 
 
-def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search:
-    """All nodes of some operator types at once: a model has far fewer types than nodes.
+def keep_rare_types(subject: Subject, hints: Hints) -> Search:
+    """Only the nodes of operator types that are rare: what a bug needs is seldom what the model is full of."""
+    rare = [members for members in _by_type(subject) if len(members) <= RARE]
+    if len(subject.nodes) <= FEW or not rare:
+        return subject
+    rarest = partial(_keep_groups, subject, rare, frozenset(range(len(rare))), link=False)
+    if (yield rarest):
+        found = rarest() or subject
+        build = partial(_keep_groups, subject, rare, link=False)
+        return (yield from over_sets(found, find_essentials(range(len(rare))), build))
+    return subject
 
-    Rare types come first, since what a bug needs is seldom what the model is full of.
-    """
+
+def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """All nodes of some operator types at once: a model has far fewer types than nodes."""
+    groups = _by_type(subject)
+    if len(subject.nodes) <= FEW or len(groups) < 3 or len(groups) * 2 > len(subject.nodes):
+        return subject
+    search = find_essentials(range(len(groups)), patience=1, small=0)
+    return (yield from over_sets(subject, search, partial(_keep_groups, subject, groups, link=link)))
+
+
+def _by_type(subject: Subject) -> Groups:
+    """The nodes of each operator type, rare types first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, node in enumerate(subject.nodes):
         groups.setdefault((node.domain, node.op_type), []).append(index)
-    members = sorted(groups.values(), key=len)
-    if len(subject.nodes) <= FEW or len(members) < 3 or len(members) * 2 > len(subject.nodes):
-        return subject
+    return sorted(groups.values(), key=len)
 
-    def build(keep: Items) -> Subject | None:
-        nodes = frozenset(index for group in keep for index in members[group])
-        return keep_nodes(subject, nodes, link=link)
 
-    search = find_essentials(range(len(members)), patience=1, small=0)
-    return (yield from over_sets(subject, search, build))
+def _keep_groups(subject: Subject, groups: Groups, keep: Items, *, link: bool) -> Subject | None:
+    nodes = frozenset(index for group in keep for index in groups[group])
+    return keep_nodes(subject, nodes, link=link)
 
 
 def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
@@ -84,8 +105,9 @@ def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
 
 
 MOVES = (
-    Move("drop operator types by cut", 200, partial(drop_operator_types, link=False)),
-    Move("bisect nodes by cut", 210, partial(bisect_nodes, link=False)),
+    Move("keep rare operator types", 200, keep_rare_types),
+    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False)),
+    Move("drop operator types by cut", 210, partial(drop_operator_types, link=False)),
     Move("drop operator types by link", 220, partial(drop_operator_types, link=True), reshapes=True),
     Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
     Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False)),
