@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from corpus.onnx_graph import subgraphs
 from corpus.onnx_infer import graph_types, is_external
 from corpus.onnx_measure import op_name
 from corpus.onnx_types import DTYPES, count, dtype_name
+from corpus.values import Tensor
 
 _SHOWN = 8
 _TEXT = 60
@@ -87,10 +89,19 @@ def tensor_text(tensor: TensorProto) -> str:
     if count(dims) > _SHOWN or tensor.data_type not in DTYPES:
         return text
     try:
-        values = numpy_helper.to_array(tensor).tolist()
+        values = _shortest(numpy_helper.to_array(tensor))
     except (ValueError, TypeError):
         return f"{text} (damaged)"
     return f"{text} = {values}"
+
+
+def _shortest(array: Tensor) -> object:
+    """The elements as nested lists; floats in the fewest digits that tell them apart in their own type."""
+    if array.dtype.kind in "biuUSO" or "int" in array.dtype.name:
+        return array.tolist()
+    if array.ndim:
+        return [_shortest(each) for each in map(np.asarray, array)]
+    return complex(str(array)) if array.dtype.kind == "c" else float(str(array))
 
 
 def _attribute_text(attribute: AttributeProto) -> str:
