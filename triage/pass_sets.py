@@ -19,7 +19,7 @@ def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
         if not isinstance(judge.backend, Optimising):
             raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
         verdict = judge.verdict(case)
-        found = find_pass_set(judge, case, verdict) if verdict.is_bug else None
+        found = find_pass_set(judge, case, verdict)
     if found is None:
         return None
     return {"case": word, **counted(found, 1).to_json(), "symptom": str(verdict.symptom)}
