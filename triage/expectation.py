@@ -19,7 +19,9 @@ class Expectation:
     """The claim.
 
     `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
-    is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths.
+    is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
+    says which side of a mismatch is wrong; `contradiction` what a result is and what its operator fixes, in
+    words, where that is the failure.
     """
 
     outcome: Outcome
@@ -27,6 +29,8 @@ class Expectation:
     passing: Run | None
     fragment: str = ""
     kind: str = ""
+    wrong: str = ""
+    contradiction: str = ""
 
     @property
     def configs(self) -> dict[str, Config]:
@@ -60,13 +64,17 @@ def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = froze
 
 def _mismatch(verdict: Verdict, tolerance: Tolerance) -> Expectation:
     baseline, *others = verdict.runs
+    if verdict.symptom is not None and verdict.symptom.side:
+        words = verdict.title.partition(": ")[2].rpartition(" (")[0]
+        kind, side = verdict.symptom.kind, verdict.symptom.side
+        return Expectation(verdict.outcome, baseline, None, kind=kind, wrong=side, contradiction=words)
     failing = next(
         run
         for run in others
         if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
     )
-    kind = verdict.symptom.kind if verdict.symptom else ""
-    return Expectation(verdict.outcome, failing, baseline, kind=kind)
+    kind, wrong = (verdict.symptom.kind, verdict.symptom.site) if verdict.symptom else ("", "")
+    return Expectation(verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
 
 
 def _failed(verdict: Verdict) -> list[Run]:

@@ -34,6 +34,7 @@ class Row:
 
 
 MOST_OPERATORS = 4
+UNOPTIMISED = "un-optimised"
 WRONG = {
     "nan": "NaN where there should be none, or the reverse",
     "value": "wrong values",
@@ -44,7 +45,8 @@ WRONG = {
 def title(expectation: Expectation, operators: Sequence[str]) -> str:
     """One line that says which operators do what, the title of the issue."""
     run, kinds = expectation.failing, list(dict.fromkeys(operators))
-    where = f"{' + '.join(kinds)}: " if len(kinds) <= MOST_OPERATORS else ""
+    shown = [*kinds[:MOST_OPERATORS], *(["…"] if len(kinds) > MOST_OPERATORS else [])]
+    where = f"{' + '.join(shown)}: " if shown else ""
     if expectation.outcome is Outcome.CRASH:
         what = f"{signal_text(run)} {_while(run)}"
     elif expectation.outcome is Outcome.EXCEPTION:
@@ -57,7 +59,9 @@ def title(expectation: Expectation, operators: Sequence[str]) -> str:
 
 
 def _only_with(expectation: Expectation) -> str:
-    """Which optimisation it takes, when it takes one."""
+    """Which optimisation it takes, when it takes one; or that it takes none to be wrong."""
+    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
+        return "" if expectation.is_unstable else " (un-optimised result is wrong)"
     if expectation.passing is None or expectation.is_unstable:
         return ""
     return f" (optimisation level {expectation.failing.config.label}, not {expectation.passing.config.label})"
@@ -76,7 +80,7 @@ def happened(expectation: Expectation, package: str) -> str:
     if expectation.is_unstable:
         return f"With {package} two runs at optimisation level `{run.config.label}` give different results."
     if expectation.outcome is Outcome.MISMATCH:
-        return f"With {package} the results at `{run.config.label}` and at `{_other(expectation)}` differ."
+        return _happened_to_values(expectation, package)
     what = {
         Outcome.CRASH: f"dies of {signal_text(run)}",
         Outcome.EXCEPTION: "raises an exception",
@@ -91,12 +95,25 @@ def happened(expectation: Expectation, package: str) -> str:
     return f"{package} {what} {_while(run)}, {level}."
 
 
+def _happened_to_values(expectation: Expectation, package: str) -> str:
+    run = expectation.failing
+    if expectation.contradiction:
+        return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
+    differ = f"the results at `{run.config.label}` and at `{_other(expectation)}` differ"
+    if expectation.wrong == UNOPTIMISED:
+        return f"With {package} the un-optimised result is wrong; {differ}."
+    return f"With {package} {differ}."
+
+
 def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
+    if expectation.contradiction:
+        inferred = "ONNX's shape inference and its reference evaluator both give it"
+        return f"The {expectation.kind} that the operator's inputs fix: {inferred}."
     if expectation.outcome is Outcome.MISMATCH:
-        return _expected_values(verdict, tolerance)
+        return _expected_values(expectation, verdict, tolerance)
     what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
     if expectation.passing:
         return f"{what}: at optimisation level `{_other(expectation)}` the same model runs."
@@ -105,12 +122,11 @@ def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -
     return f"{what}: whatever the model is, the process should go on."
 
 
-def _expected_values(verdict: Verdict, tolerance: Tolerance) -> str:
+def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
     text = f"The same values at every level (compared with rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
     if any("presumed" in note for note in verdict.notes):
         return text
-    wrong = verdict.symptom.site if verdict.symptom else ""
-    right = {"optimised": "un-optimised", "un-optimised": "optimised"}.get(wrong)
+    right = {"optimised": "un-optimised", "un-optimised": "optimised"}.get(expectation.wrong)
     return f"{text} ONNX's reference evaluator agrees with the {right} result." if right else text
 
 

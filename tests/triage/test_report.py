@@ -154,6 +154,35 @@ def test_wrong_values_are_shown_side_by_side():
     assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
 
 
+def test_the_wrong_side_is_named():
+    given = mismatch()
+    wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
+    expectation = expect(wrong, Tolerance())
+    assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
+    assert "the un-optimised result is wrong" in issue.happened(expectation, "onnxruntime")
+    assert "evaluator agrees with the optimised result" in issue.expected(expectation, wrong, Tolerance())
+
+
+def test_of_many_operators_a_title_names_the_first():
+    operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
+    title = issue.title(expect(mismatch(), Tolerance()), operators)
+    assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: wrong values")
+
+
+def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be():
+    given = mismatch()
+    contradicted = replace(
+        given,
+        title="wrong shape of 'y': ReduceSum gives [0] where its inputs fix [1] (none)",
+        symptom=replace(given.symptom, kind="shape", site="Reduction", side="un-optimised"),
+        runs=given.runs[:1],
+    )
+    expectation = expect(contradicted, Tolerance())
+    assert issue.title(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
+    assert "ReduceSum gives [0] where its inputs fix [1]." in issue.happened(expectation, "onnxruntime")
+    assert issue.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
+
+
 def test_the_reference_is_only_named_when_it_was_asked():
     assert "reference evaluator agrees" in issue.expected(
         expect(mismatch(), Tolerance()), mismatch(), Tolerance()

@@ -4,6 +4,7 @@ import base64
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -165,6 +166,16 @@ def test_the_script_of_a_real_bug_exits_with_1(make, mode, tmp_path):
     done = run_script(write_script(case, real_claim(case), mode), tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     assert "THE BUG SHOWS" in done.stdout
+
+
+@pytest.mark.parametrize(("dims", "code"), [([1, 3], 1), ([3], 0), (["n"], 0)])
+def test_a_result_against_its_declaration_is_shown_by_one_run(dims, code, tmp_path):
+    made = model([("Neg", ["x"], ["y"])], {"x": (1, [3])}, {"y": (1, dims)})
+    case = Case("onnx", made.SerializeToString(), {"x": np.zeros(3, np.float32)}, ORT)
+    claim = claim_of(Outcome.MISMATCH, kind="shape")
+    given = replace(claim.expectation, passing=None, contradiction="Neg gives [3] where its inputs fix [1,3]")
+    done = run_script(write_script(case, replace(claim, expectation=given)), tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH, Outcome.TIMEOUT])

@@ -14,7 +14,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx_types import DTYPES, dtype_name, element_type
+from corpus.onnx_types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.compare import Tolerance
 from triage.expectation import Expectation
@@ -79,6 +79,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code") -> str:
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
+        declared=_declared(model) if claim.expectation.contradiction else {},
         **_claim_fields(claim),
         **_configs(claim.expectation),
     )
@@ -129,6 +130,17 @@ def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
         used |= new
         waiting += [text for text, names in pieces.items() if names & new]
     return used
+
+
+def _declared(model: onnx.ModelProto) -> dict[str, tuple[str, list[int | None] | None]]:
+    """The element type and dims that the model declares for its outputs; None for what it leaves open."""
+    found = {}
+    for output in model.graph.output:
+        tensor = output.type.tensor_type
+        if tensor.elem_type and tensor.elem_type != STRING:
+            sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+            found[output.name] = (dtype_name(tensor.elem_type), sizes if tensor.HasField("shape") else None)
+    return found
 
 
 def _claim_fields(claim: Claim) -> dict[str, Any]:
