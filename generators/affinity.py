@@ -73,11 +73,11 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
 
 
 @cache
-def operators_for(dtype: DType, rank: int, opset: int) -> Mapping[Kind, tuple[Operator, ...]]:
+def operators_for(dtype: DType, rank: int, opset: int, contrib: bool) -> Mapping[Kind, tuple[Operator, ...]]:
     """The operators that take a value of this type into their focus, by class."""
     found: dict[Kind, list[Operator]] = {}
     for operator in all_operators():
-        if operator.takes(dtype, rank, opset):
+        if (contrib or operator.is_standard) and operator.takes(dtype, rank, opset):
             found.setdefault(operator.kind, []).append(operator)
     return {kind: tuple(found[kind]) for kind in Kind if kind in found}
 
@@ -94,10 +94,10 @@ class Leaning:
         self.weights = {kind: weight * draws.pick((0.2, 1, 1, 4)) for kind, weight in _WEIGHT.items()}
 
     def choose(
-        self, draws: Draws, producer: Kind | None, dtype: DType, rank: int, opset: int
+        self, draws: Draws, producer: Kind | None, dtype: DType, rank: int, opset: int, contrib: bool
     ) -> Operator | None:
         """An operator to put after a value of this type that came from a producer of this class."""
-        choices = operators_for(dtype, rank, opset)
+        choices = operators_for(dtype, rank, opset, contrib)
         if not choices:
             return None
         kinds = list(choices)

@@ -10,19 +10,22 @@ from generators.spec import Attribute, Operand
 from generators.types import OF_NUMPY
 
 # The IR version that came with an opset, so that an old reader of that opset reads the model too.
-_IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
+_IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 
 
 def write_model(scope: Scope, outputs: list[Operand]) -> onnx.ModelProto:
     """The model of everything in the scope."""
     model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
     model.opset_import.add(domain="", version=scope.opset)
+    for domain in sorted({node.domain for node in scope.nodes if node.domain}):
+        model.opset_import.add(domain=domain, version=1)
     graph = model.graph
     graph.name = "graph"
     for operand, _ in scope.inputs:
         _declare(graph.input.add(), operand)
     for operand in outputs:
         _declare(graph.output.add(), operand)
+    _declare_contrib(graph, scope)
     for name, array in scope.initializers:
         tensor = graph.initializer.add()
         tensor.name = name
@@ -35,9 +38,20 @@ def write_model(scope: Scope, outputs: list[Operand]) -> onnx.ModelProto:
     return model
 
 
+def _declare_contrib(graph: onnx.GraphProto, scope: Scope) -> None:
+    """The types of inner results that only their own operator set can infer."""
+    foreign = {name for node in scope.nodes if node.domain for name in node.results}
+    shown = {info.name for info in graph.output}
+    for operand in scope.pool:
+        if operand.name in foreign and operand.name not in shown:
+            _declare(graph.value_info.add(), operand)
+
+
 def _write_node(graph: onnx.GraphProto, grown: Node) -> None:
-    name = f"{grown.op}_{grown.results[0]}"
-    node = graph.node.add(op_type=grown.op, name=name, input=grown.operands, output=grown.results)
+    name = f"{grown.op_type}_{grown.results[0]}"
+    node = graph.node.add(op_type=grown.op_type, name=name, input=grown.operands, output=grown.results)
+    if grown.domain:
+        node.domain = grown.domain
     for attribute, value in grown.attributes.items():
         _write_attribute(node.attribute.add(name=attribute), value)
 

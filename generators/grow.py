@@ -55,7 +55,9 @@ def _step(scope: Scope, leaning: Leaning, room: int) -> None:
     focus = _focus(scope)
     if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):
         return
-    operator = leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset)
+    operator = leaning.choose(
+        scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.temper.contrib
+    )
     if operator is None:
         return
     mark = scope.mark()

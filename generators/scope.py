@@ -38,6 +38,7 @@ class Temper:
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
     of graph inputs among new operands, `reuse` of values that are there already.
+    `contrib` lets `com.microsoft` in.
     """
 
     opset: int
@@ -49,6 +50,7 @@ class Temper:
     composite: float
     inputs: float
     reuse: float
+    contrib: bool
 
 
 class DoesNotFit(Exception):
@@ -62,6 +64,15 @@ class Node(NamedTuple):
     operands: tuple[str, ...]
     results: tuple[str, ...]
     attributes: Mapping[str, Attribute]
+
+    @property
+    def op_type(self) -> str:
+        return self.op.rpartition(".")[2]
+
+    @property
+    def domain(self) -> str:
+        """The operator set; empty for ONNX's own."""
+        return self.op.rpartition(".")[0]
 
 
 class Mark(NamedTuple):
@@ -89,6 +100,7 @@ def draw_temper(draws: Draws) -> Temper:
         composite=draws.pick((0.0, 0.0, 0.05, 0.15)),
         inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
+        contrib=draws.chance(0.15),
     )
 
 
@@ -258,8 +270,9 @@ class Scope:
         self, op: Operator, call: Call, types: Iterable[TensorType], ranges: Iterable[Range]
     ) -> tuple[Operand, ...]:
         """Add a node and its results."""
+        content = None if op.content is None else op.content(call)
         results = tuple(
-            Operand(self.fresh_name(), dtype, shape, bounds, op.kind)
+            Operand(self.fresh_name(), dtype, shape, bounds, op.kind, content)
             for (dtype, shape), bounds in zip(types, ranges, strict=True)
         )
         names = tuple("" if value is None else value.name for value in call.operands)

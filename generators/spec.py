@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from generators.scope import Scope
 
 MAX_RANK = 5
-FIRST_OPSET, LAST_OPSET = 13, 21
+FIRST_OPSET, LAST_OPSET = 13, 23
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Tensor
 
@@ -112,6 +112,7 @@ Recogniser = Callable[["Operator", TensorType, int], bool]
 Solver = Callable[["Operator", "Scope", TensorType], Call | None]
 TypeRule = Callable[[Call], tuple[TensorType, ...]]
 RangeRule = Callable[[Call], tuple[Range, ...]]
+ContentRule = Callable[[Call], Tensor]
 
 
 def sample_alone(scope: Scope, focus: Operand) -> Call:
@@ -159,7 +160,8 @@ class Operator:
     """One operator. `sample` may decline a focus (None).
 
     `dtypes` and `ranks` are those of the operand in focus; `later` adds element types from an opset on.
-    `domain` is where the focus's values must lie for the results to be finite.
+    `domain` is where the focus's values must lie for the results to be finite. `content` gives the first
+    result where it follows from the operands' types. A name with dots is of the operator set before the last.
     """
 
     name: str
@@ -174,6 +176,12 @@ class Operator:
     until: int = LAST_OPSET
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
     inverse: Inverse = SAME
+    content: ContentRule | None = None
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether it is one of ONNX's own."""
+        return "." not in self.name
 
     def recognises(self, wanted: TensorType, opset: int) -> bool:
         """Whether its first result can have this type; then `solve` finds a call."""

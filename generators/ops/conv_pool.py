@@ -93,7 +93,8 @@ def _divisor(scope: Scope, *counts: int) -> int:
     return scope.draws.pick([1, 1, common, *(n for n in range(2, common) if common % n == 0)])
 
 
-def _sample_conv(scope: Scope, focus: Operand) -> Call | None:
+def sample_conv(scope: Scope, focus: Operand) -> Call | None:
+    """A weight, perhaps a bias, and the attributes of a convolution of the focus."""
     window = _window(scope, focus)
     if window is None:
         return None
@@ -113,10 +114,13 @@ def _sample_conv(scope: Scope, focus: Operand) -> Call | None:
     return Call(operands, attributes)
 
 
+def conv_shape(call: Call, weight: Operand) -> Shape:
+    """The shape that a convolution with this weight gives."""
+    return (call.operand(0).shape[0], weight.shape[0], *_image_shape(call, weight.shape[2:]))
+
+
 def _infer_conv(call: Call) -> tuple[TensorType, ...]:
-    image, weight = call.operand(0), call.operand(1)
-    shape = (image.shape[0], weight.shape[0], *_image_shape(call, weight.shape[2:]))
-    return (TensorType(image.dtype, shape),)
+    return (TensorType(call.operand(0).dtype, conv_shape(call, call.operand(1))),)
 
 
 def _bound_conv(call: Call) -> tuple[Range, ...]:
@@ -273,7 +277,7 @@ _PADDED = (F32, F64, F16, I8, U8, I32, I64, U32, U64, BOOL)
 
 OPERATORS = (
     Operator(
-        "Conv", Kind.LINEAR, (F32, F16), _sample_conv, _infer_conv, _bound_conv, _IMAGES, inverse=back.CONV
+        "Conv", Kind.LINEAR, (F32, F16), sample_conv, _infer_conv, _bound_conv, _IMAGES, inverse=back.CONV
     ),
     Operator(
         "ConvTranspose",
@@ -342,6 +346,7 @@ OPERATORS = (
         _infer_global,
         _bound_lp,
         _IMAGES,
+        until=21,
         inverse=back.GLOBAL,
     ),
     Operator(

@@ -96,7 +96,11 @@ def _sample_pow(scope: Scope, focus: Operand) -> Call:
 
 def _bound_quotient(call: Call) -> tuple[Range, ...]:
     left, right = call.operand(0), call.operand(1)
-    return (within_type(left.dtype, div(left.range, right.range)),)
+    bounds = div(left.range, right.range)
+    if not is_float(left.dtype):
+        # Integers are rounded towards zero.
+        bounds = Range(min(bounds.low, 0), max(bounds.high, 0))
+    return (within_type(left.dtype, bounds),)
 
 
 def _bound_mod(call: Call) -> tuple[Range, ...]:

@@ -18,7 +18,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
     return batch + rows[-1:] + (right[-1:] if len(right) > 1 else ())
 
 
-def _sample_matmul(scope: Scope, focus: Operand) -> Call | None:
+def sample_matmul(scope: Scope, focus: Operand) -> Call | None:
     """The focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
     draws = scope.draws
     if 0 in focus.shape:
@@ -54,7 +54,8 @@ def _bound_matmul(call: Call) -> tuple[Range, ...]:
     return (within_type(left.dtype, symmetric(total)),)
 
 
-def _sample_gemm(scope: Scope, focus: Operand) -> Call:
+def sample_gemm(scope: Scope, focus: Operand) -> Call:
+    """The focus as either factor, turned or not, and perhaps an addend."""
     draws = scope.draws
     attributes: dict[str, Attribute] = {}
     for name in ("transA", "transB"):
@@ -152,7 +153,7 @@ OPERATORS = (
         "MatMul",
         Kind.LINEAR,
         (*FLOATS, I32, I64, U32, U64),
-        _sample_matmul,
+        sample_matmul,
         _infer_matmul,
         _bound_matmul,
         range(1, MAX_RANK + 1),
@@ -162,7 +163,7 @@ OPERATORS = (
         "Gemm",
         Kind.LINEAR,
         (F32, F64, F16),
-        _sample_gemm,
+        sample_gemm,
         _infer_gemm,
         _bound_gemm,
         range(2, 3),

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from corpus.values import Tensor
 from generators.intervals import hull
 from generators.inverses import part as back
 from generators.inverses.shared import filled
@@ -248,6 +249,14 @@ def _bound_shape(call: Call) -> tuple[Range, ...]:
     return (Range(min(shape), max(shape)),)
 
 
+def _content_shape(call: Call) -> Tensor:
+    return np.array(call.operand(0).shape[call.integer("start", 0) :], dtype=np.int64)
+
+
+def _content_size(call: Call) -> Tensor:
+    return np.array(math.prod(call.operand(0).shape), dtype=np.int64)
+
+
 def _bound_size(call: Call) -> tuple[Range, ...]:
     count = math.prod(call.operand(0).shape)
     return (Range(count, count),)
@@ -340,7 +349,16 @@ OPERATORS = (
         range(1, MAX_RANK),
         inverse=back.ONE_HOT,
     ),
-    Operator("Shape", Kind.PART, ALL, _sample_shape, _infer_shape, _bound_shape, inverse=back.SHAPE),
+    Operator(
+        "Shape",
+        Kind.PART,
+        ALL,
+        _sample_shape,
+        _infer_shape,
+        _bound_shape,
+        inverse=back.SHAPE,
+        content=_content_shape,
+    ),
     Operator(
         "Size",
         Kind.PART,
@@ -348,6 +366,7 @@ OPERATORS = (
         infer=lambda call: (TensorType(I64, ()),),
         bound=_bound_size,
         inverse=back.SIZE,
+        content=_content_size,
     ),
     Operator(
         "EyeLike",

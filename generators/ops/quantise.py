@@ -14,7 +14,7 @@ from generators.types import F32, I8, I32, NUMPY, U8, DType, Range, TensorType, 
 _QUANTISED = (U8, I8)
 
 
-def _scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
+def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
     """A scale that spreads the magnitude over the range of the quantised type, give or take."""
     draws = scope.draws
     step = rounded(max(magnitude, 0.1)) / 128 * draws.pick((0.5, 1.0, 1.0, 2.0))
@@ -22,7 +22,7 @@ def _scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
     return scope.fix((step * wobble).astype(np.float32), F32)
 
 
-def _zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
+def fix_zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
     draws = scope.draws
     low, high, _ = extent(dtype)
     value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
@@ -39,17 +39,17 @@ def _axis(scope: Scope, focus: Operand) -> tuple[tuple[int, ...], dict[str, Attr
 
 def _sample_quantise(scope: Scope, focus: Operand) -> Call:
     size, attributes = _axis(scope, focus)
-    scale = _scale(scope, size, focus.range.magnitude)
+    scale = fix_scale(scope, size, focus.range.magnitude)
     if scope.draws.chance(0.15):
         return Call((focus, scale), attributes)
-    return Call((focus, scale, _zero_point(scope, scope.draws.pick(_QUANTISED), size)), attributes)
+    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(_QUANTISED), size)), attributes)
 
 
 def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     focus = scope.supply(F32, wanted.shape)
     size, attributes = _axis(scope, focus)
-    scale = _scale(scope, size, focus.range.magnitude)
-    return Call((focus, scale, _zero_point(scope, wanted.dtype, size)), attributes)
+    scale = fix_scale(scope, size, focus.range.magnitude)
+    return Call((focus, scale, fix_zero_point(scope, wanted.dtype, size)), attributes)
 
 
 def _infer_quantise(call: Call) -> tuple[TensorType, ...]:
@@ -64,10 +64,10 @@ def _bound_by_type(call: Call) -> tuple[Range, ...]:
 def _sample_dequantise(scope: Scope, focus: Operand) -> Call:
     """Values of 32 bits have no zero point."""
     size, attributes = _axis(scope, focus)
-    scale = _scale(scope, size, scope.draws.pick((1.0, 4.0, 10.0)))
+    scale = fix_scale(scope, size, scope.draws.pick((1.0, 4.0, 10.0)))
     if focus.dtype is I32 or scope.draws.chance(0.15):
         return Call((focus, scale), attributes)
-    return Call((focus, scale, _zero_point(scope, focus.dtype, size)), attributes)
+    return Call((focus, scale, fix_zero_point(scope, focus.dtype, size)), attributes)
 
 
 def _infer_dequantise(call: Call) -> tuple[TensorType, ...]:
@@ -109,9 +109,9 @@ def _qlinear_matmul(scope: Scope, focus: Operand, columns: int) -> Call:
     one: tuple[int, ...] = ()
     parts: list[Operand] = []
     for operand in (focus, other):
-        parts += [operand, _scale(scope, one, 1.0), _zero_point(scope, operand.dtype, one)]
+        parts += [operand, fix_scale(scope, one, 1.0), fix_zero_point(scope, operand.dtype, one)]
     wide = float(focus.shape[-1])
-    return Call((*parts, _scale(scope, one, wide), _zero_point(scope, focus.dtype, one)))
+    return Call((*parts, fix_scale(scope, one, wide), fix_zero_point(scope, focus.dtype, one)))
 
 
 def _infer_qlinear_matmul(call: Call) -> tuple[TensorType, ...]:
@@ -133,9 +133,9 @@ def _matmul_integer(scope: Scope, focus: Operand, columns: int) -> Call:
     draws, kind = scope.draws, _second_dtype(scope, focus.dtype)
     operands: tuple[Operand, ...] = (focus, scope.supply(kind, (focus.shape[-1], columns)))
     if draws.chance(0.7):
-        operands += (_zero_point(scope, focus.dtype, ()),)
+        operands += (fix_zero_point(scope, focus.dtype, ()),)
         if draws.chance(0.7):
-            operands += (_zero_point(scope, kind, ()),)
+            operands += (fix_zero_point(scope, kind, ()),)
     return Call(operands)
 
 

@@ -66,6 +66,10 @@ def _leaky(call: Call) -> tuple[Range, ...]:
     return (symmetric(focus.magnitude * slope + 2.0 * slope),)
 
 
+def _sign(a: Range) -> Range:
+    return Range(-1 if a.low < 0 else 0, 1 if a.high > 0 else 0)
+
+
 def _relu(a: Range) -> Range:
     return clamp(a, 0, math.inf)
 
@@ -137,7 +141,7 @@ OPERATORS = (
     _math("Ceil", FLOATS, _through(rising(math.ceil))),
     _math("Floor", FLOATS, _through(rising(math.floor))),
     _math("Round", FLOATS, _through(lambda a: Range(a.low - 1, a.high + 1))),
-    _math("Sign", NUMERIC, _through(lambda a: clamp(a, -1, 1))),
+    _math("Sign", NUMERIC, _through(_sign)),
     _math("Exp", FLOATS, _through(rising(math.exp))),
     _math("Log", FLOATS, _through(rising(math.log)), Range(0.02, math.inf)),
     _math("Sqrt", FLOATS, _through(rising(math.sqrt)), Range(0, math.inf)),

@@ -1,0 +1,94 @@
+"""Convolutions of quantised images."""
+
+from __future__ import annotations
+
+import math
+
+from generators.intervals import within_type
+from generators.inverses.shared import recogniser
+from generators.inverses.window import CONV, is_image
+from generators.ops.conv_pool import conv_shape, sample_conv
+from generators.ops.quantise import fix_scale, fix_zero_point
+from generators.scope import Scope
+from generators.spec import MAX_RANK, Call, Inverse, Kind, Operand, Operator
+from generators.types import I8, I32, U8, Range, TensorType, extent
+
+
+def _sample_qlinear(scope: Scope, focus: Operand) -> Call | None:
+    call = sample_conv(scope, focus)
+    return None if call is None else _with_scales(scope, call)
+
+
+def _with_scales(scope: Scope, call: Call) -> Call:
+    """The same convolution with scales and zero points for image, weight and result; an integer bias."""
+    image, weight = call.operand(0), call.operand(1)
+    parts: list[Operand] = []
+    for operand in (image, weight):
+        parts += [operand, fix_scale(scope, (), 1.0), fix_zero_point(scope, operand.dtype, ())]
+    wide = float(math.prod(weight.shape[1:]))
+    parts += [fix_scale(scope, (), wide), fix_zero_point(scope, image.dtype, ())]
+    if len(call.operands) > 2:
+        parts.append(scope.supply(I32, (weight.shape[0],), Range(-1000, 1000)))
+    return call._replace(operands=tuple(parts))
+
+
+def _infer_qlinear(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(call.operand(7).dtype, conv_shape(call, call.operand(3))),)
+
+
+def _solve_qlinear(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    call = CONV.solve(operator, scope, wanted)
+    return None if call is None else _with_scales(scope, call)
+
+
+def _sample_integer(scope: Scope, focus: Operand) -> Call | None:
+    call = sample_conv(scope, focus)
+    return None if call is None else _with_zero_points(scope, call)
+
+
+def _with_zero_points(scope: Scope, call: Call) -> Call:
+    image, weight = call.operand(0), call.operand(1)
+    operands: tuple[Operand, ...] = (image, weight)
+    if scope.draws.chance(0.6):
+        operands += (fix_zero_point(scope, image.dtype, ()), fix_zero_point(scope, weight.dtype, ()))
+    return call._replace(operands=operands)
+
+
+def _infer_integer(call: Call) -> tuple[TensorType, ...]:
+    return (TensorType(I32, conv_shape(call, call.operand(1))),)
+
+
+def _bound_integer(call: Call) -> tuple[Range, ...]:
+    most = 255 * 255 * math.prod(call.operand(1).shape[1:])
+    return (within_type(I32, Range(-most, most)),)
+
+
+def _solve_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
+    call = CONV.solve(operator, scope, TensorType(U8, wanted.shape))
+    return None if call is None else _with_zero_points(scope, call)
+
+
+_IMAGES = range(3, MAX_RANK + 1)
+
+OPERATORS = (
+    Operator(
+        "QLinearConv",
+        Kind.QUANTISE,
+        (U8, I8),
+        _sample_qlinear,
+        _infer_qlinear,
+        lambda call: (extent(call.operand(7).dtype),),
+        _IMAGES,
+        inverse=Inverse(recogniser(is_image), _solve_qlinear),
+    ),
+    Operator(
+        "ConvInteger",
+        Kind.QUANTISE,
+        (U8,),
+        _sample_integer,
+        _infer_integer,
+        _bound_integer,
+        _IMAGES,
+        inverse=Inverse(recogniser(is_image, I32), _solve_integer),
+    ),
+)
