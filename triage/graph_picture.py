@@ -17,6 +17,7 @@ from triage.layered import Box, Drawing, Gaps, Point, draw, svg_path, topologica
 MOST_WHOLE = 150
 """Graphs with more nodes are drawn by the surroundings of the nodes that count."""
 MOST_AROUND = 70
+MOST_WITH_WEIGHTS = 30
 STEPS = 3
 MOST_LABEL = 34
 STUB = 12.0
@@ -97,8 +98,8 @@ class GraphPicture:
         return topological_order(len(self.nodes), dict(enumerate(self.sources)))
 
     def whole(self) -> Shown:
-        """Every node, with the graph's inputs, weights and outputs."""
-        return self._show(range(len(self.nodes)), with_weights=True)
+        """Every node, with the graph's inputs, outputs and, of a small one, weights."""
+        return self._show(range(len(self.nodes)), with_weights=len(self.nodes) <= MOST_WITH_WEIGHTS)
 
     def original(self) -> Shown:
         """The graph without its weights; of a large one the kept nodes and those a few steps around."""
@@ -197,6 +198,15 @@ def _cut(text: str) -> str:
     return clean if len(clean) <= MOST_LABEL else clean[: MOST_LABEL - 1] + "…"
 
 
+def _focus(items: list[Item], drawing: Drawing) -> Point:
+    """The uppermost kept node; where none is kept, the first one."""
+    for kind in ("kept", "node"):
+        found = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == kind]
+        if found:
+            return min(found, key=lambda centre: centre.y) if kind == "kept" else found[0]
+    return Point(drawing.width / 2, 0)
+
+
 def _shown(items: list[Item], boxes: list[Box], edges: list[tuple[int, int]], drawing: Drawing) -> Shown:
     def is_kept(*ends: int) -> bool:
         return all(items[end].kind == "kept" for end in ends)
@@ -211,7 +221,6 @@ def _shown(items: list[Item], boxes: list[Box], edges: list[tuple[int, int]], dr
             lines.append((f"M{centre.x:g} {centre.y - half - STUB:g}v{STUB:g}", "cut"))
         if item.is_read_more:
             lines.append((f"M{centre.x:g} {centre.y + half:g}v{STUB:g}", "cut"))
-    kept = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == "kept"]
-    focus = min(kept, key=lambda centre: centre.y, default=Point(drawing.width / 2, 0))
+    focus = _focus(items, drawing)
     triples = tuple(zip(items, drawing.centres, boxes, strict=True))
     return Shown(triples, tuple(lines), drawing.width, drawing.height, focus)

@@ -7,12 +7,15 @@ every box clear of the next one. Small and deterministic; made for some hundred 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 SWEEPS = 8
 BEND_WIDTH = 6.0
+MOST_BENDS = 1500
+"""With more of them the longest edges go straight, whatever is in their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,11 @@ def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 def _mesh(boxes: Sequence[Box], edges: Sequence[tuple[int, int]], ranks: list[int]) -> _Mesh:
     mesh = _Mesh(list(boxes), list(ranks), real=len(boxes))
-    for source, target in edges:
+    straight = _straight(edges, ranks)
+    for edge in edges:
+        source, target = edge
         path = [source]
-        for rank in range(ranks[source] + 1, ranks[target]):
+        for rank in () if edge in straight else range(ranks[source] + 1, ranks[target]):
             path.append(len(mesh.boxes))
             mesh.boxes.append(Box(BEND_WIDTH, 0))
             mesh.ranks.append(rank)
@@ -98,9 +103,20 @@ def _mesh(boxes: Sequence[Box], edges: Sequence[tuple[int, int]], ranks: list[in
     mesh.below = [[] for _ in mesh.boxes]
     for path in mesh.paths:
         for upper, lower in pairwise(path):
-            mesh.below[upper].append(lower)
-            mesh.above[lower].append(upper)
+            if mesh.ranks[lower] == mesh.ranks[upper] + 1:
+                mesh.below[upper].append(lower)
+                mesh.above[lower].append(upper)
     return mesh
+
+
+def _straight(edges: Sequence[tuple[int, int]], ranks: list[int]) -> set[tuple[int, int]]:
+    """The longest edges, for which there are no bends left."""
+    spans = sorted((ranks[target] - ranks[source] - 1, source, target) for source, target in edges)
+    return {
+        (source, target)
+        for (_, source, target), bends in zip(spans, accumulate(span for span, *_ in spans), strict=True)
+        if bends > MOST_BENDS
+    }
 
 
 def _ordered(mesh: _Mesh) -> list[list[int]]:
@@ -126,7 +142,11 @@ def _crossings(mesh: _Mesh, rows: list[list[int]]) -> int:
     count = 0
     for row in rows:
         ends = [place[lower] for vertex in row for lower in sorted(mesh.below[vertex], key=place.__getitem__)]
-        count += sum(1 for at, end in enumerate(ends) for earlier in ends[:at] if earlier > end)
+        seen: list[int] = []
+        for end in ends:
+            at = bisect_right(seen, end)
+            count += len(seen) - at
+            seen.insert(at, end)
     return count
 
 

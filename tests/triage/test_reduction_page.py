@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -208,3 +209,11 @@ def test_a_curve_falls_and_stays_within_its_frame(points: list[tuple[int, int]])
     assert all(chart.top <= y <= chart.bottom for y in ys)
     assert all(chart.top <= tick.at <= chart.bottom for tick in chart.up)
     assert chart.left <= chart.sweep < chart.right
+
+
+def test_a_graph_in_which_everything_reads_everything_is_drawn_within_seconds() -> None:
+    edges = [(source, target) for target in range(150) for source in range(target)]
+    started = time.process_time()
+    drawing = draw([Box(60, 40)] * 150, edges)
+    assert time.process_time() - started < 5
+    assert len(drawing.routes) == len(edges)
