@@ -72,7 +72,8 @@ def _merged(subject: Subject, name: str, into: str) -> Subject | None:
     model.CopyFrom(subject.model)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    return assemble(replace(subject, model=model), nodes)
+    merged = assemble(replace(subject, model=model), nodes)
+    return change_model(merged, lambda model: None) if merged is not None else None
 
 
 MOVES = (
