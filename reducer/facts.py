@@ -13,15 +13,12 @@ from corpus.onnx_graph import free_names
 from corpus.onnx_infer import infer, inferred_types, untyped_copy
 from oracles.record import Recording
 from reducer.subject import Facts, Subject
-from reducer.tensors import agrees
+from reducer.tensors import agrees, type_of
 
 Record: TypeAlias = Callable[[Case], Recording]
 """Runs a case un-optimised and gives the value of every tensor of its main graph that it came to."""
 
 Types: TypeAlias = Mapping[str, onnx.TypeProto]
-
-SMALL_TENSOR = 64
-"""Initializers with more elements carry no shapes: shape inference sees only their type."""
 
 
 def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
@@ -30,6 +27,9 @@ def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
     types = inferred_types(subject.model)
     # some kernels return other dims than their specification gives; what flowed is what counts
     sound = {name: known for name, known in types.items() if agrees(known, recording.values.get(name))}
+    # of a sequence inference seldom knows the dims, without which the checker takes no input or output
+    lists = {name: value for name, value in recording.values.items() if isinstance(value, list)}
+    sound |= {name: known for name, value in lists.items() if (known := type_of(value)) is not None}
     facts = Facts(sound, recording.values, _specified(subject, types, sound))
     return replace(subject, facts=facts), recording.crashed_at or ""
 

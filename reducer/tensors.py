@@ -25,9 +25,7 @@ def type_of(value: Value) -> onnx.TypeProto | None:
     if isinstance(value, list):
         if not value:
             return None
-        # members may differ in shape, so only their element type is declared
-        member = helper.make_tensor_type_proto(element_type(value[0]), None)
-        return helper.make_sequence_type_proto(member)
+        return helper.make_sequence_type_proto(_member_type(value))
     if value is None:
         return None
     return helper.make_tensor_type_proto(element_type(value), value.shape)
@@ -44,6 +42,16 @@ def agrees(declared: onnx.TypeProto, value: Value) -> bool:
         if dim.HasField("dim_value")
     )
     return len(dims) == value.ndim and all(wanted == size for wanted, size in fixed)
+
+
+def _member_type(members: list[Tensor]) -> onnx.TypeProto:
+    """What the members of a sequence share: dims that differ are open, and so is a rank that differs."""
+    ranks = {member.ndim for member in members}
+    if len(ranks) > 1:
+        return helper.make_tensor_type_proto(element_type(members[0]), None)
+    dims = [set(sizes) for sizes in zip(*(member.shape for member in members), strict=True)]
+    shape = [sizes.pop() if len(sizes) == 1 else None for sizes in dims]
+    return helper.make_tensor_type_proto(element_type(members[0]), shape)
 
 
 def initializer(name: str, array: Tensor) -> onnx.TensorProto:
