@@ -12,6 +12,7 @@ from corpus.case import ExternalFile
 
 PREFIX = "tensorcrux-"
 LOCK = "lock"
+KEPT = "kept"
 
 
 class Scratch:
@@ -38,8 +39,10 @@ class Scratch:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def clear_work(self) -> None:
-        """Remove what a worker wrote and did not live to remove."""
+        """Remove what a worker wrote and did not live to remove; what the zygote left for all is `KEPT`."""
         for entry in self.work.iterdir():
+            if entry.name == KEPT:
+                continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:

@@ -28,7 +28,7 @@ def judge() -> Iterator[Judge]:
         yield found
 
 
-def case_of(graph: str, *, opset: int = 17, **inputs: Value) -> Case:
+def case_of(graph: str, inputs: dict[str, Value], *, opset: int = 17) -> Case:
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
     return Case("onnx", model.SerializeToString(), inputs, TVM)
 
@@ -38,7 +38,7 @@ def floats(*values: float) -> np.ndarray:
 
 
 def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
-    return judge.verdict(case_of(graph, **inputs))
+    return judge.verdict(case_of(graph, inputs))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def verdict_of(judge: Judge, graph: str, **inputs: Value) -> Verdict:
 def test_a_sound_program_passes_in_every_way(judge: Judge, graph: str, inputs: dict[str, Value]) -> None:
     verdict = verdict_of(judge, graph, **inputs)
     assert verdict.outcome is Outcome.PASS, verdict.title
-    assert [run.config.label for run in judge.runs(case_of(graph, **inputs), judge.configs)] == [
+    assert [run.config.label for run in judge.runs(case_of(graph, inputs), judge.configs)] == [
         "ort none",
         "default -O3 bytecode",
         "zero -O0 compiled",
@@ -141,9 +141,8 @@ def test_only_a_refusal_of_an_operator_or_dtype_is_unsupported(error: str, messa
     assert tvm.classify(run) == kind
 
 
-def test_a_baseline_that_is_wrong_itself_is_only_noted(judge: Judge) -> None:
+def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge: Judge) -> None:
     """onnxruntime reduces no axis of an empty tensor; TVM does what was inferred."""
     graph = "g (float[0,12,1,2] x) => (float[0,1,1,2] y) { y = ReduceLogSumExp<axes = [-3]>(x) }"
     verdict = verdict_of(judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
-    assert verdict.outcome is Outcome.PASS, verdict.title
-    assert any("ort none is the wrong side" in note for note in verdict.notes)
+    assert not verdict.is_bug, verdict.title

@@ -1,0 +1,71 @@
+"""torch as it runs without a compiler: an ONNX graph lowered to a module, operator by operator."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.run import Config, Run
+
+NAME = "torch"
+PACKAGE = "torch"
+BASELINE = "ort"
+
+# In the worker
+
+
+def load() -> str:
+    """Import the framework (in the zygote); its version."""
+    import torch
+
+    import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
+
+    torch.set_num_threads(1)
+    return str(torch.__version__)
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Lower one model (bytes or a path) and run it."""
+    import torch
+
+    from oracles.in_worker.onnx_program import read_model
+    from oracles.in_worker.torch_program import build, from_torch
+
+    model = read_model(program)
+    enter("execute")
+    with torch.no_grad():
+        module, feeds = build(model, inputs)
+        values = module(*feeds)
+    names = [value.name for value in model.graph.output]
+    wanted = names if outputs is None else outputs
+    return {name: from_torch(values[names.index(name)]) for name in wanted}
+
+
+# In crux
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """One way only: eagerly."""
+    from corpus.errors import UserError
+    from oracles.run import Config
+
+    if target.device != "cpu":
+        raise UserError(f"target {target}: ONNX graphs are lowered to torch for the CPU only")
+    return (Config("eager"),)
+
+
+REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
+UNSUPPORTED = re.compile(r"not implemented for|not supported|has no lowering|no lowering for|takes no ")
+
+
+def classify(run: Run) -> str:
+    """What the table of lowerings or torch's kernels do not have."""
+    if run.is_ok:
+        return ""
+    if run.error == "Unsupported" or UNSUPPORTED.search(run.message):
+        return "unsupported"
+    return "invalid-input" if REFUSED.search(run.message) else ""

@@ -1,0 +1,107 @@
+"""An ONNX program as a torch module: straight-line code of the lowerings in `torch_ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from oracles.in_worker.onnx_program import fed_names
+from oracles.in_worker.torch_ops import DTYPES, TABLE, Op, Unsupported
+
+FOREIGN = {"bfloat16": torch.bfloat16}
+"""The types that numpy lacks and torch computes in."""
+
+
+def to_torch(value: Any) -> Any:
+    """A tensor of an array, or of (type name, bits)."""
+    if isinstance(value, tuple):
+        name, bits = value
+        if name not in FOREIGN:
+            raise Unsupported(f"torch takes no input of dtype {name}")
+        return torch.from_numpy(bits.view("int16").copy()).view(FOREIGN[name])
+    if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
+        raise Unsupported("torch takes no input of dtype string, sequence or optional")
+    return torch.from_numpy(value.copy())
+
+
+def from_torch(value: Any) -> Any:
+    value = value.detach().contiguous()
+    if value.dtype is torch.bfloat16:
+        return "bfloat16", value.view(torch.int16).numpy().view("uint16")
+    return value.numpy()
+
+
+def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:
+    """The module, and the values to call it with.
+
+    The nodes run once on the way: what decides a shape becomes a number of the program.
+    """
+    names = fed_names(model.graph)
+    values = {name: to_torch(inputs[name]) for name in names}
+    feeds = [values[name].clone() for name in names]
+    graph = torch.fx.Graph()
+    places = {name: graph.placeholder(f"x{index}") for index, name in enumerate(names)}
+    weights: dict[str, Any] = {}
+    for index, tensor in enumerate(model.graph.initializer):
+        values[tensor.name] = weights[f"w{index}"] = of_proto(tensor)
+        places[tensor.name] = graph.get_attr(f"w{index}")
+    for node in model.graph.node:
+        add(node, graph, values, places, version_of(model), lenient=lenient)
+    graph.output(tuple(places[value.name] for value in model.graph.output))
+    return torch.fx.GraphModule(weights, graph), feeds
+
+
+def add(
+    node: Any, graph: Any, values: dict[str, Any], places: dict[str, Any], opset: int, *, lenient: bool
+) -> None:
+    """Lower one node: run it, and write it down."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
+        raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to torch")
+    operands = [values[name] if name else None for name in node.input]
+    op = Op(node.op_type, attributes_of(node), operands, opset, len(node.output))
+    function = TABLE[node.op_type](op)
+    found = evaluated(function, operands, lenient=lenient)
+    made = graph.call_function(function, tuple(places[name] if name else None for name in node.input))
+    several = isinstance(found, (tuple, list))
+    for index, name in enumerate(node.output):
+        if name:
+            values[name] = found[index] if several else found
+            places[name] = graph.call_function(pick, (made, index)) if several else made
+
+
+def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
+    """A node's value; `lenient`, where it divides integers by zero, is for compiled code to find out."""
+    try:
+        return function(*operands)
+    except RuntimeError as error:
+        if not lenient or "ZeroDivisionError" not in str(error):
+            raise
+        return function(operands[0], torch.where(operands[1] == 0, 1, operands[1]).to(operands[1].dtype))
+
+
+def pick(values: Any, index: int) -> Any:
+    return values[index]
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    from onnx import TensorProto, helper
+
+    found = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    tensors = {name: value for name, value in found.items() if isinstance(value, TensorProto)}
+    return {**found, **{name: of_proto(tensor) for name, tensor in tensors.items()}}
+
+
+def of_proto(tensor: Any) -> Any:
+    from onnx import numpy_helper
+
+    array = numpy_helper.to_array(tensor)
+    if tensor.data_type not in DTYPES and array.dtype.name not in ("uint16", "uint32", "uint64"):
+        raise Unsupported(f"torch takes no weight of dtype {array.dtype.name}")
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def version_of(model: Any) -> int:
+    return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
