@@ -10,7 +10,8 @@ from typing import Any
 from corpus.case import Case
 from oracles.signature import Signature
 from oracles.verdict import Verdict
-from triage.clusters import assign, by_symptom, move
+from triage.assignment import assign, by_symptom, note_sighting
+from triage.clusters import move
 from triage.evidence import verdict_document
 from triage.names import cluster_name, failure_name
 from triage.store import Store, dump, now
@@ -34,6 +35,7 @@ class Failure:
     status: str
     reduced_case: str | None
     seen: int
+    release: str
 
     @property
     def name(self) -> str:
@@ -48,11 +50,18 @@ class Failure:
         return self.reduced_case or self.case_id
 
 
-COLUMNS = "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen"
+COLUMNS = (
+    "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
+)
 
 
-def record_failure(store: Store, case: Case, verdict: Verdict, *, run: int | None = None) -> Failure:
-    """Keep a failing case with its verdict; the same case on the same target is counted, not kept twice."""
+def record_failure(
+    store: Store, case: Case, verdict: Verdict, *, run: int | None = None, release: str = ""
+) -> Failure:
+    """Keep a failing case with its verdict; the same case on the same target is counted, not kept twice.
+
+    `release` is that of the package it was seen on, where it is known.
+    """
     case_id = store.add_case(case)
     target = str(case.target or "")
     with store.transaction():
@@ -60,10 +69,14 @@ def record_failure(store: Store, case: Case, verdict: Verdict, *, run: int | Non
         known = store.row(sql, (case_id, target))
         if known:
             number = int(known["id"])
-            store.write("UPDATE failures SET seen = seen + 1, last_seen = ? WHERE id = ?", (now(), number))
+            store.write(
+                "UPDATE failures SET seen = seen + 1, last_seen = ?, release = ? WHERE id = ?",
+                (now(), release, number),
+            )
         else:
-            number = _insert(store, case, verdict, run)
+            number = _insert(store, case, verdict, run, release)
         store.write("INSERT OR IGNORE INTO origins VALUES (?, ?)", (number, case.origin or case_id))
+        note_sighting(store, get_failure(store, number).cluster, release)
     return get_failure(store, number)
 
 
@@ -112,6 +125,8 @@ def record_reduction(
             (case_id, signature.digest, verdict.title, dump(verdict_document(verdict)), REDUCED, failure.id),
         )
         move(store, failure.id, cluster, "the reduced case's signature")
+        if cluster != failure.cluster:
+            note_sighting(store, cluster, failure.release)
         _keep_reduction(store, failure, case_id, REDUCED, document)
     return get_failure(store, failure.id)
 
@@ -136,7 +151,7 @@ def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
     return max(best, key=lambda document: int(document["nodes_before"]), default={})
 
 
-def _insert(store: Store, case: Case, verdict: Verdict, run: int | None) -> int:
+def _insert(store: Store, case: Case, verdict: Verdict, run: int | None, release: str) -> int:
     signature = by_symptom(case, verdict)
     cluster = assign(store, signature, verdict.title, reduced=False)
     values = {
@@ -150,6 +165,7 @@ def _insert(store: Store, case: Case, verdict: Verdict, run: int | None) -> int:
         "signature": signature.digest,
         "cluster": cluster,
         "status": NEW,
+        "release": release,
         "first_seen": now(),
         "last_seen": now(),
     }

@@ -68,7 +68,7 @@ class Fuzzer:
 
     def _keep(self, tested: Tested) -> Failure:
         case = replace(tested.case, target=self.target)
-        return record_failure(self.store, case, tested.verdict, run=self.run)
+        return record_failure(self.store, case, tested.verdict, run=self.run, release=self._judges[0].release)
 
     def _save(self) -> None:
         tally = self.tally

@@ -48,6 +48,16 @@ def find_cluster(store: Store, text: str) -> int | None:
     return int(match[1])
 
 
+def live_cluster(store: Store, text: str) -> int:
+    """The cluster of that name, or the one that took it in; raises `UserError` for any other word."""
+    found = find_cluster(store, text)
+    if found is None:
+        raise UserError(f"{text}: not a cluster's name; they look like C0001, see `crux triage`")
+    while row := store.row("SELECT note FROM clusters WHERE id = ? AND status = 'merged'", (found,)):
+        found = int(row["note"].removeprefix("C"))
+    return found
+
+
 def find_case(store: Store, text: str) -> str:
     """The full case id that a name stands for: a case's unique prefix, a failure, a cluster's best failure.
 

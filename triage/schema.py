@@ -127,3 +127,27 @@ def create_tables(db: Database) -> None:
 
 
 migrations(name="create_tables")(create_tables)
+
+SIMILARITIES = """
+CREATE TABLE similarities (
+    first TEXT NOT NULL REFERENCES signatures (digest),
+    second TEXT NOT NULL REFERENCES signatures (digest),
+    distance REAL NOT NULL,
+    PRIMARY KEY (first, second)
+) WITHOUT ROWID;
+ALTER TABLE signatures ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+CREATE INDEX signatures_by_kind ON signatures (kind, version);
+ALTER TABLE aliases ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE clusters ADD COLUMN note TEXT NOT NULL DEFAULT '';
+ALTER TABLE clusters ADD COLUMN renamed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE failures ADD COLUMN release TEXT NOT NULL DEFAULT '';
+"""
+
+
+def compare_signatures(db: Database) -> None:
+    for statement in SIMILARITIES.split(";"):
+        if statement.strip():
+            db.execute(statement)
+
+
+migrations(name="compare_signatures")(compare_signatures)

@@ -34,7 +34,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
     return chosen, document
 
 
-def keep(database: Path, case: Case, verdict: Verdict) -> str:
+def keep(database: Path, case: Case, verdict: Verdict, release: str) -> str:
     """Store a failing case; the failure's name."""
     with Store(database) as store:
-        return record_failure(store, case, verdict).name
+        return record_failure(store, case, verdict, release=release).name

@@ -1,4 +1,4 @@
-"""`crux triage`: the clusters of a database, and of raw traces."""
+"""`crux triage`: the clusters of a database, why they are so, what persons decide; clusters of raw traces."""
 
 from __future__ import annotations
 
@@ -14,28 +14,50 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from triage.clusters import Cluster
-    from triage.store import Store
+
+ClusterId = Annotated[str, typer.Argument(metavar="ID", help="A cluster, such as C0001.")]
+Other = Annotated[str, typer.Argument(metavar="OTHER", help="The cluster that is taken in.")]
+State = Annotated[
+    str, typer.Argument(metavar="STATE", help="filed, fixed, wontfix, invalid, duplicate, or new again.")
+]
+Value = Annotated[
+    str,
+    typer.Argument(metavar="[VALUE]", help="URL for filed, VERSION for fixed, the other's ID for duplicate."),
+]
+Digest = Annotated[str, typer.Argument(metavar="SIGNATURE", help="One of the cluster's, or its beginning.")]
+Title = Annotated[str, typer.Argument(metavar="TITLE", help="The title from now on.")]
+First = Annotated[str, typer.Argument(metavar="A", help="A failure or a cluster.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, help="List the clusters: one for each bug.")
     group.callback()(as_command(StoreOptions, list_clusters))
-    group.command("traces")(as_command(StoreOptions, cluster_folder))
+    for name, function in (
+        ("traces", cluster_folder),
+        ("why", explain),
+        ("mark", mark_cluster),
+        ("merge", merge_clusters),
+        ("split", split_cluster),
+        ("rename", rename_cluster),
+    ):
+        group.command(name)(as_command(StoreOptions, function))
     app.add_typer(group, name="triage")
 
 
 def list_clusters(options: StoreOptions, context: typer.Context) -> int:
-    """List the clusters of the database: one for each bug, as far as the signatures tell.
+    """List the clusters of the database: one for each bug, the most different ones first.
 
     Example: crux triage --db crux.db
     """
     if context.invoked_subcommand:
         return 0
-    from triage.clusters import clusters
+    from triage.known import load_known
+    from triage.overview import overview
     from triage.store import open_existing
 
     with open_existing(options.database) as store:
-        documents = (_document(store, cluster) for cluster in clusters(store))
+        documents = overview(store, load_known(options.database))
         emit(documents, as_json=options.json, show=_show)
     return 0
 
@@ -55,6 +77,93 @@ def cluster_folder(
     return 0
 
 
+def explain(options: StoreOptions, first: First, second: Second) -> int:
+    """Say why two failures or clusters are together or apart: what agrees, what differs, by how much.
+
+    Example: crux triage why C0001 C0002
+    """
+    from triage.store import open_existing
+    from triage.why import why
+
+    with open_existing(options.database) as store:
+        emit([why(store, first, second)], as_json=options.json, show=_show_why, single=True)
+    return 0
+
+
+def mark_cluster(options: StoreOptions, cluster: ClusterId, state: State, value: Value = "") -> int:
+    """Say what has become of a cluster; one that is fixed and shows again has regressed.
+
+    Example: crux triage mark C0001 fixed 1.32.0
+    """
+    from triage.decisions import mark
+    from triage.names import live_cluster
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store:
+        return _tell(options, mark(store, live_cluster(store, cluster), state, value))
+
+
+def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other) -> int:
+    """Let a cluster take in another, for good: they are one bug.
+
+    Example: crux triage merge C0001 C0004
+    """
+    from triage.decisions import merge
+    from triage.names import live_cluster
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store:
+        return _tell(options, merge(store, live_cluster(store, cluster), live_cluster(store, other)))
+
+
+def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest) -> int:
+    """Give one of a cluster's signatures a cluster of its own, for good: they are two bugs.
+
+    Example: crux triage split C0001 4750e08a
+    """
+    from triage.decisions import split
+    from triage.names import live_cluster
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store:
+        return _tell(options, split(store, live_cluster(store, cluster), signature))
+
+
+def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> int:
+    """Give a cluster a title of your own.
+
+    Example: crux triage rename C0001 "Pad into MaxPool"
+    """
+    from triage.decisions import rename
+    from triage.names import live_cluster
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store:
+        return _tell(options, rename(store, live_cluster(store, cluster), title))
+
+
+def _tell(options: StoreOptions, cluster: Cluster) -> int:
+    """What a cluster is after a decision."""
+    document = {"id": cluster.name, "title": cluster.title, "status": cluster.status, "note": cluster.note}
+    emit([document], as_json=options.json, show=_show_decided, single=True)
+    return 0
+
+
+def _show_decided(documents: list[Document]) -> Table:
+    return table(tuple(documents[0]), [tuple(each.values()) for each in documents])
+
+
+def _show(documents: list[Document]) -> Table:
+    def row(cluster: Document) -> tuple[object, ...]:
+        reduced = sum(failure["status"] == "reduced" for failure in cluster["failures"])
+        status = f"{cluster['status']} {cluster['note']}".strip()
+        known = cluster["known"]
+        seen = f"{len(cluster['failures'])} ({reduced} reduced)"
+        return cluster["id"], status, seen, cluster["title"], known, " ".join(cluster["related"])
+
+    return table(("id", "status", "failures", "title", "known as", "related"), map(row, documents))
+
+
 def _show_traces(documents: list[Document]) -> Table:
     (found,) = documents
     members: dict[str, list[str]] = {}
@@ -66,34 +175,6 @@ def _show_traces(documents: list[Document]) -> Table:
     )
 
 
-def _document(store: Store, cluster: Cluster) -> Document:
-    from triage.clusters import signatures_of
-    from triage.failures import list_failures, origins
-
-    failures = [
-        {
-            "id": failure.name,
-            "origins": origins(store, failure.id),
-            "outcome": failure.outcome,
-            "signature": failure.signature,
-            "status": failure.status,
-            "case": failure.best_case,
-            "seen": failure.seen,
-        }
-        for failure in list_failures(store, cluster=cluster.id)
-    ]
-    return {
-        "id": cluster.name,
-        "title": cluster.title,
-        "status": cluster.status,
-        "signatures": [row["signature"] for row in signatures_of(store, cluster.id)],
-        "failures": failures,
-    }
-
-
-def _show(documents: list[Document]) -> Table:
-    def row(cluster: Document) -> tuple[object, ...]:
-        reduced = sum(failure["status"] == "reduced" for failure in cluster["failures"])
-        return cluster["id"], cluster["status"], len(cluster["failures"]), reduced, cluster["title"]
-
-    return table(("id", "status", "failures", "reduced", "title"), map(row, documents))
+def _show_why(documents: list[Document]) -> Table:
+    (found,) = documents
+    return table(("together" if found["together"] else "apart",), [(line,) for line in found["words"]])

@@ -1,0 +1,82 @@
+"""Known issues: every bug of the regression corpus has an entry, which tags it and nothing else there."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus.errors import UserError
+from corpus.formats.onnx import measure, parse
+from corpus.regression import load_regressions
+from oracles.judge import Judge
+from oracles.signature import Signature, signature
+from reducer.pass_sets import find_pass_set
+from tests.triage.failing import ORT
+from triage.known import SHIPPED, known_issue, load_known, own_file, read_known
+
+RELU = Signature.of(
+    ("backend", "ort"),
+    ("outcome", "exception"),
+    ("site", "relu_clip_fusion.cc FuseReluClip::Apply"),
+    ("message", "Unexpected data type for Clip '*' input of *"),
+)
+OWN = """
+[mine]
+title = "My own"
+package = "onnxruntime"
+fixed = "1.32.0"
+match = { outcome = "exception", site = "relu_clip_fusion.cc .*" }
+"""
+
+
+def test_every_bug_of_the_corpus_has_an_entry():
+    assert {issue.id for issue in read_known(SHIPPED)} == {each.name for each in load_regressions()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regression", list(load_regressions()), ids=lambda each: each.name)
+def test_a_case_of_the_corpus_is_tagged_as_its_own_bug(regression):
+    with Judge(regression.case.target or ORT) as judge:
+        verdict = judge.verdict(regression.case)
+        if not verdict.is_bug:
+            pytest.skip("the installed release does not show the bug")
+        found = find_pass_set(judge, regression.case, verdict)
+    shown = measure(parse(regression.case.program))
+    named = signature(verdict, shown, regression.case, found.minimal if found else ())
+    holding = [issue.id for issue in read_known(SHIPPED) if issue.holds_for(named)]
+    assert holding == [regression.name]
+
+
+@pytest.mark.parametrize(
+    ("releases", "name"),
+    [((), "mine"), (("1.31.1",), "mine"), (("1.32.0",), "relu-clip-not-float"), (("",), "mine")],
+)
+def test_a_users_entry_comes_first_and_expires_with_the_release_that_fixed_it(tmp_path, releases, name):
+    database = tmp_path / "crux.db"
+    own_file(database).write_text(OWN)
+    found = known_issue(load_known(database), [RELU], releases)
+    assert found is not None
+    assert found.id == name
+
+
+def test_another_package_or_component_is_not_known():
+    tvm = Signature.of(("backend", "tvm"), *RELU.components[1:])
+    other = Signature.of(*RELU.components[:-1], ("message", "something else"))
+    assert known_issue(read_known(SHIPPED), [tvm, other], ()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a",
+        "a = 1",
+        "[a]\ntitle = 'no match'",
+        "[a]\ntitle = 'x'\npackage = 'tvm'\nmatch = {}",
+        "[a]\ntitle = 'x'\npackage = 'tvm'\nmatch = { op = '(' }",
+        "[a]\ntitle = 'x'\npackage = 'tvm'\nmatch = { op = 'x' }\nwhatever = 'x'",
+    ],
+)
+def test_a_file_that_cannot_be_used_is_the_users_mistake(tmp_path, text):
+    path = tmp_path / "known.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"known\.toml"):
+        read_known(path)
