@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, helper, inliner
+from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx_graph import defined_names, free_names, rename
 from corpus.values import Value
@@ -217,7 +217,11 @@ def inline_functions(subject: Subject, hints: Hints) -> Search:
         return subject
 
     def proposal() -> Subject:
-        model = inliner.inline_local_functions(subject.model)
+        from onnx_ir import from_proto, to_proto
+        from onnx_ir.passes.common import InlinePass
+
+        model = to_proto(InlinePass()(from_proto(subject.model)).model)
+        del model.graph.value_info[:]
         whole = replace(subject, model=model)
         return assemble(whole, list(whole.nodes)) or whole
 

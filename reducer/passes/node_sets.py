@@ -26,7 +26,7 @@ MANY = 32
 
 
 def keep_rare_types(subject: Subject, hints: Hints) -> Search:
-    """Only the nodes of operator types that are rare: what a bug needs is seldom what the model is full of."""
+    """Only the nodes of rare operator types: what a bug needs is seldom what the model is full of."""
     rare = [members for members in _by_type(subject) if len(members) <= RARE]
     if len(subject.nodes) <= FEW or not rare:
         return subject

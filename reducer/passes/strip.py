@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
 import onnx
 from google.protobuf.message import Message
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
-from corpus.onnx_graph import walk_graphs
+from corpus.onnx_graph import walk_graphs, walk_nodes
 from reducer.move import Hints, Move, Search
 from reducer.nodesets import declaration
 from reducer.order import size
@@ -19,7 +18,7 @@ from reducer.subject import Subject
 
 def strip(subject: Subject, hints: Hints) -> Search:
     """Everything at once; where that is too much, one kind after the other."""
-    changes = (_without_annotations, _without_documentation, _constants_lifted)
+    changes = (_constants_lifted, _without_annotations, _without_documentation)
     proposal = partial(_apply, subject, changes)
     if size(proposal()) >= size(subject):
         return subject
@@ -70,63 +69,18 @@ def _clear(item: Message) -> None:
 
 
 def _constants_lifted(model: onnx.ModelProto) -> None:
-    """Constant nodes become initializers; before IR 4 those are inputs, which bodies cannot have."""
-    if model.ir_version >= 4:
-        for graph in walk_graphs(model.graph):
-            _lift(graph)
+    """Constant nodes become initializers, in bodies too; before IR 4 those are inputs as well."""
+    if not any(node.op_type == "Constant" for node in walk_nodes(model.graph)):
         return
-    before = len(model.graph.initializer)
-    _lift(model.graph)
-    model.graph.input.extend(declaration(tensor) for tensor in model.graph.initializer[before:])
+    from onnx_ir import from_proto, to_proto  # half a second, which most models need not wait for
+    from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
-
-def _lift(graph: GraphProto) -> None:
-    kept = []
-    for node in graph.node:
-        tensor = constant_of(node)
-        if tensor is None:
-            kept.append(node)
-        else:
-            graph.initializer.append(tensor)
-    if len(kept) < len(graph.node):
-        nodes = [_copy(node) for node in kept]
-        del graph.node[:]
-        graph.node.extend(nodes)
-
-
-def _copy(node: NodeProto) -> NodeProto:
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    return copy
-
-
-def constant_of(node: NodeProto) -> TensorProto | None:
-    """The tensor that a Constant node holds, under its output's name; None for any other node."""
-    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
-        return None
-    return next(_tensors(node.attribute[0], node.output[0]), None)
-
-
-def _tensors(attribute: AttributeProto, name: str) -> Iterator[TensorProto]:
-    make = onnx.helper.make_tensor
-    if attribute.name == "value":
-        tensor = TensorProto()
-        tensor.CopyFrom(attribute.t)
-        tensor.name = name
-        yield tensor
-    elif attribute.name == "value_float":
-        yield make(name, TensorProto.FLOAT, (), [attribute.f])
-    elif attribute.name == "value_int":
-        yield make(name, TensorProto.INT64, (), [attribute.i])
-    elif attribute.name == "value_floats":
-        yield make(name, TensorProto.FLOAT, (len(attribute.floats),), attribute.floats)
-    elif attribute.name == "value_ints":
-        yield make(name, TensorProto.INT64, (len(attribute.ints),), attribute.ints)
-    elif attribute.name == "value_string":
-        yield TensorProto(name=name, data_type=TensorProto.STRING, string_data=[attribute.s])
-    elif attribute.name == "value_strings":
-        dims = (len(attribute.strings),)
-        yield TensorProto(name=name, data_type=TensorProto.STRING, dims=dims, string_data=attribute.strings)
+    before = {tensor.name for tensor in model.graph.initializer}
+    lift = LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
+    model.CopyFrom(to_proto(lift(from_proto(model)).model))
+    if model.ir_version < 4:
+        lifted = (tensor for tensor in model.graph.initializer if tensor.name not in before)
+        model.graph.input.extend(declaration(tensor) for tensor in lifted)
 
 
 MOVES = (Move("strip annotations, documentation and Constant nodes", 100, strip),)
