@@ -6,9 +6,9 @@ import onnx
 
 from corpus.case import Case
 from generators.grow import grow
-from generators.library import Generated, as_case, generate
+from generators.library import Generated, Options, as_case, generate
 
-__all__ = ["Generated", "generate", "make_case", "make_model"]
+__all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 
 
 def make_model(seed: int, nodes: int) -> onnx.ModelProto:

@@ -44,22 +44,23 @@ class Counts:
         }
 
 
-def _name(node: onnx.NodeProto) -> str:
+def qualified_name(node: onnx.NodeProto) -> str:
+    """The operator with its operator set, where that is not ONNX's own."""
     return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
 def count(model: onnx.ModelProto, types: Mapping[str, TensorType]) -> Counts:
     """The counts of one model, given the type of every value in it."""
     nodes = [node for node in model.graph.node if node.op_type != "Constant"]
-    producer = {name: _name(node) for node in nodes for name in node.output}
+    producer = {name: qualified_name(node) for node in nodes for name in node.output}
     op_dtype: set[tuple[object, ...]] = set()
     op_shape: set[tuple[object, ...]] = set()
     op_edge: set[tuple[str, str]] = set()
     for node in nodes:
-        operands = [types[name] for name in node.input if name]
-        results = tuple(types[name].dtype for name in node.output if name)
-        op_dtype.add((_name(node), tuple(operand.dtype for operand in operands), results))
-        op_shape.add((_name(node), tuple(operand.shape for operand in operands)))
-        op_edge.update((producer[name], _name(node)) for name in node.input if name in producer)
-    names = frozenset(map(_name, nodes))
+        operands = [types[name] for name in node.input if name in types]
+        results = tuple(types[name].dtype for name in node.output if name in types)
+        op_dtype.add((qualified_name(node), tuple(operand.dtype for operand in operands), results))
+        op_shape.add((qualified_name(node), tuple(operand.shape for operand in operands)))
+        op_edge.update((producer[name], qualified_name(node)) for name in node.input if name in producer)
+    names = frozenset(map(qualified_name, nodes))
     return Counts(1, names, frozenset(op_dtype), frozenset(op_shape), frozenset(op_edge))

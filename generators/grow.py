@@ -7,7 +7,7 @@ operands; so a program is connected, and every result's type and range are known
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -37,27 +37,51 @@ class Program:
     ranges: Mapping[str, Range]
 
 
+Choose = Callable[[Scope, Operand], Operator | None]
+"""Which operator to put after a value; None when there is none for it."""
+
+
+def leaning_choice(draws: Draws) -> Choose:
+    """The choice by one program's own weights between classes of operators."""
+    leaning = Leaning(draws)
+
+    def choose(scope: Scope, focus: Operand) -> Operator | None:
+        contrib = scope.temper.contrib
+        return leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, contrib)
+
+    return choose
+
+
 def grow(seed: int, nodes: int) -> Program:
     """The program of this seed with this many nodes, Constants not counted."""
     draws = Draws(f"{seed}/{nodes}")
     scope = Scope(draws, draw_temper(draws))
-    leaning = Leaning(draws)
-    scope.create(
-        draws.pick(scope.temper.dtypes), scope.shape(draws.weighted(_RANKS, _RANK_WEIGHTS)), as_input=True
-    )
-    while len(scope.nodes) < nodes:
-        _step(scope, leaning, nodes - len(scope.nodes))
+    choose = leaning_choice(draws)
+    begin(scope)
+    grow_to(scope, choose, nodes)
     return finish(scope)
 
 
-def _step(scope: Scope, leaning: Leaning, room: int) -> None:
+def begin(scope: Scope) -> None:
+    """The first value: an input of the graph."""
+    draws = scope.draws
+    scope.create(
+        draws.pick(scope.temper.dtypes), scope.shape(draws.weighted(_RANKS, _RANK_WEIGHTS)), as_input=True
+    )
+
+
+def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
+    """Put one operator after another until there are this many nodes."""
+    while len(scope.nodes) < nodes:
+        _step(scope, choose, nodes - len(scope.nodes))
+
+
+def _step(scope: Scope, choose: Choose, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
     focus = _focus(scope)
     if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):
         return
-    operator = leaning.choose(
-        scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.temper.contrib
-    )
+    operator = choose(scope, focus)
     if operator is None:
         return
     mark = scope.mark()

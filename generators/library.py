@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,9 +14,26 @@ from pathlib import Path
 from corpus.case import Case
 from corpus.errors import UserError
 from generators.counts import Counts, count
-from generators.grow import Program, grow
+from generators.disrupt import disrupt
+from generators.draws import Draws
+from generators.grow import Program
+from generators.strategies import DEFAULT, find_strategy
+from generators.strategies.coverage import Seen
 
 _BATCH = 50
+
+
+COVERAGE_FILE = "coverage.json"
+"""Beside the programs of the coverage strategy: what all of them cover, to start the next run from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How programs are made: the strategy, the file that it starts from, and whether they are broken."""
+
+    strategy: str = DEFAULT
+    source: Path | None = None
+    disruptive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +53,18 @@ def as_case(program: Program, seed: int) -> Case:
     return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}")
 
 
+def as_broken_case(program: Program, seed: int) -> Case:
+    """The case of a program with one violation, which its notes name; whole where none fits it."""
+    case = as_case(program, seed)
+    broken = disrupt(Draws(f"disrupt/{seed}"), program)
+    if broken is None:
+        return case
+    model, violation = broken
+    return replace(
+        case, program=model.SerializeToString(deterministic=True), notes=(f"violation: {violation}",)
+    )
+
+
 def generate(
     folder: Path,
     number: int,
@@ -42,6 +72,7 @@ def generate(
     *,
     seed: int = 0,
     jobs: int = 1,
+    options: Options = Options(),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Generated:
     """Write the programs of `number` seeds, from `seed` on, as `folder/seed-N`.
@@ -50,16 +81,25 @@ def generate(
     are done. Raises `UserError` where a folder holds another program.
     """
     start = time.perf_counter()
-    counts = Counts()
+    counts, seen = Counts(), Counter[str]()
     seeds = range(seed, seed + number)
     batches = [seeds[first : first + _BATCH] for first in range(0, number, _BATCH)]
-    for part in _in_order(partial(_write_batch, folder, nodes), batches, jobs):
+    find_strategy(options.strategy)
+    for part, more in _in_order(partial(_write_batch, folder, nodes, options), batches, jobs):
         counts |= part
+        seen.update(more)
         progress(counts.models)
+    if options.strategy == "coverage":
+        known = Seen.load(options.source) if options.source else Seen()
+        known.counts.update(seen)
+        known.save(folder / COVERAGE_FILE)
     return Generated(counts, time.perf_counter() - start)
 
 
-def _in_order(work: Callable[[range], Counts], batches: list[range], jobs: int) -> Iterator[Counts]:
+Batch = tuple[Counts, Counter[str]]
+
+
+def _in_order(work: Callable[[range], Batch], batches: list[range], jobs: int) -> Iterator[Batch]:
     if jobs <= 1 or len(batches) <= 1:
         yield from map(work, batches)
         return
@@ -67,13 +107,15 @@ def _in_order(work: Callable[[range], Counts], batches: list[range], jobs: int) 
         yield from pool.map(work, batches)
 
 
-def _write_batch(folder: Path, nodes: int, seeds: range) -> Counts:
-    counts = Counts()
-    for seed in seeds:
-        program = grow(seed, nodes)
-        _write(as_case(program, seed), folder / f"seed-{seed}")
+def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Batch:
+    counts, seen = Counts(), Seen()
+    programs = find_strategy(options.strategy)(seeds, nodes, options.source)
+    for seed, program in zip(seeds, programs, strict=True):
+        case = as_broken_case(program, seed) if options.disruptive else as_case(program, seed)
+        _write(case, folder / f"seed-{seed}")
         counts |= count(program.model, program.types)
-    return counts
+        seen.add(program)
+    return counts, seen.counts
 
 
 def _write(case: Case, folder: Path) -> None:

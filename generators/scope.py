@@ -87,6 +87,8 @@ def draw_temper(draws: Draws) -> Temper:
     dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
     if draws.chance(0.3):
         dims.append(1)
+    if draws.chance(0.12):
+        dims.append(draws.pick(_LARGE_DIMS))
     if draws.chance(0.08):
         dims.append(0)
     first = draws.weighted(_DTYPES, _DTYPE_WEIGHTS)
@@ -103,6 +105,9 @@ def draw_temper(draws: Draws) -> Temper:
         contrib=draws.chance(0.15),
     )
 
+
+_LARGE_DIMS = (31, 32, 33, 63, 64, 65, 97, 127, 128, 129)
+"""Powers of two with their neighbours, and a prime."""
 
 _DTYPES = tuple(DType)
 _DTYPE_WEIGHTS = tuple(
@@ -145,6 +150,10 @@ class Scope:
     def fresh_name(self) -> str:
         self._names += 1
         return f"v{self._names}"
+
+    def skip_names(self, count: int) -> None:
+        """Leave names to others."""
+        self._names += count
 
     # Operands
 

@@ -39,7 +39,8 @@ def _bias(scope: Scope, wanted: TensorType) -> tuple[Operand, ...]:
     return (scope.supply(wanted.dtype, wanted.shape[1:2]),) if scope.draws.chance(0.5) else ()
 
 
-def _solve_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+def solve_conv(scope: Scope, wanted: TensorType) -> Call:
+    """A convolution without a bias."""
     batch, features, *spatial = wanted.shape
     kernel, source, attributes = _window(scope, tuple(spatial))
     groups, channels = _channels(scope, features)
@@ -49,8 +50,12 @@ def _solve_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
         image, weight = (batch, 1, *spatial), (features, 1, *(1 for _ in spatial))
     if groups > 1:
         attributes["group"] = groups
-    operands = (scope.supply(wanted.dtype, image), scope.supply(wanted.dtype, weight), *_bias(scope, wanted))
-    return Call(operands, attributes)
+    return Call((scope.supply(wanted.dtype, image), scope.supply(wanted.dtype, weight)), attributes)
+
+
+def _solve_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    call = solve_conv(scope, wanted)
+    return call._replace(operands=(*call.operands, *_bias(scope, wanted)))
 
 
 def _solve_transposed(operator: Operator, scope: Scope, wanted: TensorType) -> Call:

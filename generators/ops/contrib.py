@@ -15,7 +15,7 @@ from generators.inverses.shared import (
     volume,
 )
 from generators.inverses.window import CONV
-from generators.ops.conv_pool import conv_shape, sample_conv
+from generators.ops.conv_pool import conv_shape, sample_conv, with_bias
 from generators.ops.matmul import matmul_shape, sample_gemm, sample_matmul
 from generators.scope import MAX_ELEMENTS, Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
@@ -112,7 +112,9 @@ def _activation(scope: Scope) -> dict[str, Attribute]:
 
 def _sample_fused_conv(scope: Scope, focus: Operand) -> Call | None:
     call = sample_conv(scope, focus)
-    return None if call is None else call._replace(attributes={**call.attributes, **_activation(scope)})
+    if call is None:
+        return None
+    return with_bias(scope, call)._replace(attributes={**call.attributes, **_activation(scope)})
 
 
 def _solve_fused_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:

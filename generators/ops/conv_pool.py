@@ -94,7 +94,7 @@ def _divisor(scope: Scope, *counts: int) -> int:
 
 
 def sample_conv(scope: Scope, focus: Operand) -> Call | None:
-    """A weight, perhaps a bias, and the attributes of a convolution of the focus."""
+    """A weight, and the attributes of a convolution of the focus."""
     window = _window(scope, focus)
     if window is None:
         return None
@@ -108,10 +108,20 @@ def sample_conv(scope: Scope, focus: Operand) -> Call | None:
     if scope.draws.chance(0.6):
         attributes["kernel_shape"] = kernel
     weight = scope.supply(focus.dtype, (features, channels // group, *kernel))
-    operands: tuple[Operand, ...] = (focus, weight)
+    return Call((focus, weight), attributes)
+
+
+def with_bias(scope: Scope, call: Call) -> Call:
+    """The convolution with one more value a feature, or as it is."""
+    weight = call.operand(1)
     if scope.draws.chance(0.5):
-        operands = (focus, weight, scope.supply(focus.dtype, (features,)))
-    return Call(operands, attributes)
+        return call
+    return call._replace(operands=(*call.operands, scope.supply(weight.dtype, weight.shape[:1])))
+
+
+def _sample_biased(scope: Scope, focus: Operand) -> Call | None:
+    call = sample_conv(scope, focus)
+    return None if call is None else with_bias(scope, call)
 
 
 def conv_shape(call: Call, weight: Operand) -> Shape:
@@ -277,7 +287,7 @@ _PADDED = (F32, F64, F16, I8, U8, I32, I64, U32, U64, BOOL)
 
 OPERATORS = (
     Operator(
-        "Conv", Kind.LINEAR, (F32, F16), sample_conv, _infer_conv, _bound_conv, _IMAGES, inverse=back.CONV
+        "Conv", Kind.LINEAR, (F32, F16), _sample_biased, _infer_conv, _bound_conv, _IMAGES, inverse=back.CONV
     ),
     Operator(
         "ConvTranspose",

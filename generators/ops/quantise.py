@@ -90,7 +90,7 @@ def _sample_dynamic(scope: Scope, focus: Operand) -> Call | None:
 
 def _bound_dynamic(call: Call) -> tuple[Range, ...]:
     focus = hull((call.operand(0).range, Range(0, 0)))
-    return Range(0, 255), Range(0, (focus.high - focus.low) / 255 + 1e-6), Range(0, 255)
+    return Range(0, 255), Range(0, max(1.0, (focus.high - focus.low) / 255 + 1e-6)), Range(0, 255)
 
 
 def _sample_qlinear_matmul(scope: Scope, focus: Operand) -> Call | None:

@@ -6,7 +6,7 @@ import math
 
 from generators.intervals import within_type
 from generators.inverses.shared import recogniser
-from generators.inverses.window import CONV, is_image
+from generators.inverses.window import is_image, solve_conv
 from generators.ops.conv_pool import conv_shape, sample_conv
 from generators.ops.quantise import fix_scale, fix_zero_point
 from generators.scope import Scope
@@ -27,7 +27,7 @@ def _with_scales(scope: Scope, call: Call) -> Call:
         parts += [operand, fix_scale(scope, (), 1.0), fix_zero_point(scope, operand.dtype, ())]
     wide = float(math.prod(weight.shape[1:]))
     parts += [fix_scale(scope, (), wide), fix_zero_point(scope, image.dtype, ())]
-    if len(call.operands) > 2:
+    if scope.draws.chance(0.5):
         parts.append(scope.supply(I32, (weight.shape[0],), Range(-1000, 1000)))
     return call._replace(operands=tuple(parts))
 
@@ -36,9 +36,8 @@ def _infer_qlinear(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(call.operand(7).dtype, conv_shape(call, call.operand(3))),)
 
 
-def _solve_qlinear(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    call = CONV.solve(operator, scope, wanted)
-    return None if call is None else _with_scales(scope, call)
+def _solve_qlinear(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _with_scales(scope, solve_conv(scope, wanted))
 
 
 def _sample_integer(scope: Scope, focus: Operand) -> Call | None:
@@ -63,9 +62,8 @@ def _bound_integer(call: Call) -> tuple[Range, ...]:
     return (within_type(I32, Range(-most, most)),)
 
 
-def _solve_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-    call = CONV.solve(operator, scope, TensorType(U8, wanted.shape))
-    return None if call is None else _with_zero_points(scope, call)
+def _solve_integer(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    return _with_zero_points(scope, solve_conv(scope, TensorType(U8, wanted.shape)))
 
 
 _IMAGES = range(3, MAX_RANK + 1)

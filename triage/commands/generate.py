@@ -20,15 +20,18 @@ class Mode(StrEnum):
     DISRUPTIVE = "disruptive"
 
 
-class Strategy(StrEnum):
-    FORWARD = "forward"
-
-
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the case folders go.")]
 Count = Annotated[int, typer.Option("--count", metavar="N", help="How many programs.", min=1)]
 Ops = Annotated[int, typer.Option("--ops", metavar="N", help="Nodes other than Constant in each.", min=1)]
-Strategies = Annotated[Strategy, typer.Option("--strategy", help="How graphs grow.")]
-Modes = Annotated[Mode, typer.Option("--mode", help="Valid programs only, or also broken ones.")]
+Strategy = Annotated[
+    str,
+    typer.Option("--strategy", metavar="X", help="How graphs grow: random, coverage, backward or mutate."),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="A saved coverage.json, or the model that is to be mutated."),
+]
+Modes = Annotated[Mode, typer.Option("--mode", help="Valid programs, or broken ones.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,19 +43,20 @@ def generate(
     out: Out,
     count: Count = 10,
     ops: Ops = 10,
-    strategy: Strategies = Strategy.FORWARD,
+    strategy: Strategy = "random",
+    source: Source = None,
     mode: Modes = Mode.STRICT,
 ) -> int:
-    """Write random valid programs, one case folder each; the same seed writes the same bytes.
+    """Write programs, one case folder each; the same seed writes the same bytes.
+
+    Disruptive programs hold exactly one violation each, which the notes in case.json name.
 
     Example: crux generate -o programs --count 100 --ops 10
     """
-    from corpus.errors import UserError
+    from generators.library import Options
     from generators.library import generate as write_programs
     from triage.progress import progress
 
-    if mode is not Mode.STRICT:
-        raise UserError(f"--mode {mode.value}: only strict programs can be generated so far")
     with progress() as shown:
         done = write_programs(
             out,
@@ -60,6 +64,7 @@ def generate(
             ops,
             seed=options.seed or 0,
             jobs=options.jobs,
+            options=Options(strategy, source, mode is Mode.DISRUPTIVE),
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)

@@ -1,0 +1,99 @@
+"""From a wanted result back to inputs, by the operators' recognisers and solvers (the Relay fuzzing RFC).
+
+Fuel bounds the nodes: every operand that a solver asks for is grown back in its turn while there is some,
+and reused or created afterwards. What is then missing of the size asked for grows forward from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from generators.draws import Draws
+from generators.grow import Program, begin, finish, grow_to, leaning_choice, place
+from generators.inverses.shared import volume
+from generators.ops import all_operators
+from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, Temper, draw_temper
+from generators.spec import Operand, Operator
+from generators.types import ANYTHING, DType, Range, Shape, TensorType
+
+_TRIES = 4
+_ATOM_RATE = 0.15
+"""How often an operand is no operator's result although there is fuel."""
+
+
+class BackwardScope(Scope):
+    """A scope that grows the operands that are asked of it; `fuel` is how many nodes it may still add."""
+
+    def __init__(self, draws: Draws, temper: Temper, fuel: int) -> None:
+        super().__init__(draws, temper)
+        self.fuel = fuel
+
+    def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
+        if self.fuel > 0 and volume(shape) <= MAX_ELEMENTS and not self.draws.chance(_ATOM_RATE):
+            grown = self.grow_back(TensorType(dtype, shape), within or ANYTHING)
+            if grown is not None:
+                return grown
+        return super().supply(dtype, shape, within)
+
+    def grow_back(self, wanted: TensorType, within: Range) -> Operand | None:
+        """A new operator's result of this type and inside this range; None when no try gives one."""
+        found = recognising(wanted, self.opset, self.temper.contrib)
+        mark, fuel = self.mark(), self.fuel
+        for operator in (self.draws.pick(found) for _ in range(_TRIES if found else 0)):
+            self.fuel = fuel - 1
+            result = self._solved(operator, wanted)
+            if result is not None and result.range.is_within(within):
+                return result
+            self.restore(mark)
+            self.fuel = fuel
+        return None
+
+    def _solved(self, operator: Operator, wanted: TensorType) -> Operand | None:
+        try:
+            call = operator.solve(self, wanted)
+            if _is_undefined(operator, call.present):
+                return None
+            placed = place(self, operator, call)
+        except DoesNotFit:
+            return None
+        return placed[0] if placed else None
+
+
+def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
+    """Whether the focus may lie outside the operator's domain."""
+    domain = operator.domain
+    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
+
+
+@cache
+def _standard_first() -> tuple[Operator, ...]:
+    return tuple(sorted(all_operators(), key=lambda operator: (not operator.is_standard, operator.name)))
+
+
+def recognising(wanted: TensorType, opset: int, contrib: bool) -> list[Operator]:
+    """The operators whose result can have this type."""
+    return [
+        operator
+        for operator in _standard_first()
+        if (contrib or operator.is_standard) and operator.recognises(wanted, opset)
+    ]
+
+
+def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+    """One tree back from a wanted result, and forward growth for the rest."""
+    for seed in seeds:
+        yield backward(seed, nodes)
+
+
+def backward(seed: int, nodes: int) -> Program:
+    draws = Draws(f"backward/{seed}/{nodes}")
+    scope = BackwardScope(draws, draw_temper(draws), nodes)
+    shape = scope.shape(draws.between(0, 4))
+    wanted = TensorType(draws.pick(scope.temper.dtypes), shape)
+    if scope.grow_back(wanted, ANYTHING) is None:
+        begin(scope)
+    scope.fuel = 0
+    grow_to(scope, leaning_choice(draws), nodes)
+    return finish(scope)

@@ -1,0 +1,253 @@
+"""Changes to a given model, each by types: insert, replace and delete nodes, or draw one's attributes anew.
+
+The model is the one that `--from` names, or a random program. Its inner values are not known, so results may
+leave the range in which a grown program keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.load import open_case
+from corpus.onnx_infer import inferred_types
+from corpus.values import Tensor
+from generators.counts import qualified_name
+from generators.draws import Draws
+from generators.emit import write_model
+from generators.grow import Program, grow, place
+from generators.ops import all_operators
+from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Operand, Operator
+from generators.strategies.backward import recognising
+from generators.types import DType, Range, TensorType, extent
+
+_ASSUMED = 10.0
+"""The magnitude that is assumed of a value that is not known."""
+
+_TRIES = 12
+
+
+class MutantScope(Scope):
+    """A scope before one node of a model; its names do not occur there."""
+
+    def fresh_name(self) -> str:
+        return f"mutant_{super().fresh_name()}"
+
+
+def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
+    """The type where it is a tensor of known dims that the budget allows."""
+    tensor = found.tensor_type
+    if tensor.elem_type not in set(DType) or not tensor.HasField("shape"):
+        return None
+    if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+    total = 1
+    for dim in shape:
+        total *= max(dim, 1)
+    fits = total <= MAX_ELEMENTS and len(shape) <= MAX_RANK
+    return TensorType(DType(tensor.elem_type), shape) if fits else None
+
+
+class Mutant:
+    """A model under change, the types of its values, and the inputs that came in."""
+
+    def __init__(self, model: onnx.ModelProto, draws: Draws) -> None:
+        self.model = onnx.ModelProto()
+        self.model.CopyFrom(model)
+        self.graph = self.model.graph
+        self.draws = draws
+        found = {name: _tensor_type(of) for name, of in inferred_types(model).items()}
+        self.types = {name: of for name, of in found.items() if of is not None}
+        self.inputs: dict[str, Tensor] = {}
+        self._scopes = 0
+
+    @property
+    def opset(self) -> int:
+        return next((entry.version for entry in self.model.opset_import if not entry.domain), LAST_OPSET)
+
+    def places(self) -> list[int]:
+        """The nodes that may change, in any order."""
+        found = [at for at, node in enumerate(self.graph.node) if node.op_type != "Constant"]
+        return self.draws.sample(found, len(found))
+
+    def operand(self, name: str) -> Operand | None:
+        """A value with the range that is assumed of it."""
+        if name not in self.types:
+            return None
+        dtype, shape = self.types[name]
+        limit = extent(dtype)
+        return Operand(name, dtype, shape, Range(max(limit.low, -_ASSUMED), min(limit.high, _ASSUMED)))
+
+    def scope(self, at: int) -> MutantScope:
+        """What may be used before the node at a place."""
+        temper = replace(draw_temper(self.draws), opset=self.opset, contrib=False, extreme=0.0)
+        made = MutantScope(self.draws, temper)
+        made.skip_names(1000 * self._scopes)
+        self._scopes += 1
+        names = [info.name for info in self.graph.input]
+        names += [name for node in self.graph.node[:at] for name in node.output]
+        made.pool = [operand for operand in map(self.operand, names) if operand is not None]
+        return made
+
+    def adopt(self, scope: MutantScope, at: int) -> None:
+        """Put what has grown in the scope before the node at a place."""
+        grown = write_model(scope, []).graph
+        nodes = [*self.graph.node[:at], *grown.node, *self.graph.node[at:]]
+        del self.graph.node[:]
+        self.graph.node.extend(nodes)
+        self.graph.initializer.extend(grown.initializer)
+        self.graph.input.extend(grown.input)
+        self.inputs.update((operand.name, array) for operand, array in scope.inputs)
+        self.types.update((operand.name, operand.type) for operand in scope.pool)
+        self.types.update((operand.name, operand.type) for operand, _ in scope.inputs)
+
+    def rename_uses(self, old: str, new: str, first: int = 0) -> None:
+        for node in self.graph.node[first:]:
+            for index, name in enumerate(node.input):
+                if name == old:
+                    node.input[index] = new
+
+
+Mutation = Callable[[Mutant], bool]
+
+
+def insert(mutant: Mutant) -> bool:
+    """An operator that keeps the type, before one operand of a node."""
+    for at in mutant.places()[:_TRIES]:
+        node = mutant.graph.node[at]
+        operand = mutant.operand(mutant.draws.pick(list(node.input))) if node.input else None
+        if operand is None:
+            continue
+        scope = mutant.scope(at)
+        result = _sampled(scope, mutant.draws.pick(all_operators()), operand)
+        if result is None:
+            continue
+        index = list(node.input).index(operand.name)
+        node.input[index] = result.name
+        mutant.adopt(scope, at)
+        return True
+    return False
+
+
+def _sampled(scope: Scope, operator: Operator, focus: Operand) -> Operand | None:
+    """The result of the operator on the focus, where its type is the focus's."""
+    if not (operator.is_standard and operator.takes(focus.dtype, focus.rank, scope.opset)):
+        return None
+    domain = operator.domain
+    if domain is not None and not focus.range.is_within(domain):
+        return None
+    try:
+        call = operator.sample(scope, focus)
+    except DoesNotFit:
+        return None
+    if call is None or operator.infer(call)[0] != focus.type:
+        return None
+    placed = place(scope, operator, call)
+    return placed[0] if placed else None
+
+
+def replace_node(mutant: Mutant) -> bool:
+    """Another operator that gives a result of the same type, found by its solver, on what is there."""
+    for at in mutant.places()[:_TRIES]:
+        node = mutant.graph.node[at]
+        wanted = mutant.types.get(node.output[0]) if len(node.output) == 1 else None
+        if wanted is None:
+            continue
+        scope = mutant.scope(at)
+        found = [one for one in recognising(wanted, scope.opset, False) if one.domain is None]
+        try:
+            operator = mutant.draws.pick(found)
+            placed = place(scope, operator, operator.solve(scope, wanted))
+        except DoesNotFit:
+            continue
+        if placed is None:
+            continue
+        name = node.output[0]
+        mutant.adopt(scope, at)
+        grown = mutant.graph.node[at + len(scope.nodes) + len(scope.constants) - 1]
+        grown.output[0] = name
+        del mutant.graph.node[at + len(scope.nodes) + len(scope.constants)]
+        return True
+    return False
+
+
+def delete(mutant: Mutant) -> bool:
+    """A node gives way to one of its operands of the same type."""
+    shown = {info.name for info in mutant.graph.output}
+    for at in mutant.places():
+        node = mutant.graph.node[at]
+        wanted = mutant.types.get(node.output[0])
+        same = [name for name in node.input if name and mutant.types.get(name) == wanted]
+        if wanted is None or not same or len(node.output) > 1 or node.output[0] in shown:
+            continue
+        mutant.rename_uses(node.output[0], mutant.draws.pick(same), at + 1)
+        del mutant.graph.node[at]
+        return True
+    return False
+
+
+@cache
+def _by_name() -> Mapping[str, Operator]:
+    return {operator.name: operator for operator in all_operators()}
+
+
+def redraw(mutant: Mutant) -> bool:
+    """The same operator on the same focus, its attributes and other operands drawn anew."""
+    for at in mutant.places()[:_TRIES]:
+        node = mutant.graph.node[at]
+        operator = _by_name().get(qualified_name(node))
+        focus = mutant.operand(node.input[0]) if node.input else None
+        if operator is None or focus is None or len(node.output) > 1:
+            continue
+        scope = mutant.scope(at)
+        result = _sampled(scope, operator, focus)
+        if result is None or mutant.types.get(node.output[0]) != result.type:
+            continue
+        name = node.output[0]
+        mutant.adopt(scope, at)
+        last = at + len(scope.nodes) + len(scope.constants)
+        mutant.graph.node[last - 1].output[0] = name
+        del mutant.graph.node[last]
+        return True
+    return False
+
+
+MUTATIONS: tuple[Mutation, ...] = (insert, replace_node, delete, redraw)
+
+
+def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+    """One to four changes to each seed's model."""
+    given = open_case(source) if source else None
+    for seed in seeds:
+        draws = Draws(f"mutate/{seed}/{nodes}")
+        if given is None:
+            program = grow(seed, nodes)
+            yield mutate(program.model, program.inputs, draws)
+        else:
+            yield mutate(onnx.ModelProto.FromString(given.program), _tensors(given), draws)
+
+
+def _tensors(case: Case) -> dict[str, Tensor]:
+    found = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    if case.format != "onnx" or case.external or len(found) < len(case.inputs):
+        raise UserError(f"{case.origin}: to mutate, name an ONNX model of tensors without external data")
+    return found
+
+
+def mutate(model: onnx.ModelProto, inputs: Mapping[str, Tensor], draws: Draws) -> Program:
+    """The model after some changes; one that no change fits comes back as it was."""
+    mutant = Mutant(model, draws)
+    if FIRST_OPSET <= mutant.opset <= LAST_OPSET:
+        for _ in range(draws.between(1, 4)):
+            any(mutation(mutant) for mutation in draws.sample(MUTATIONS, len(MUTATIONS)))
+    del mutant.graph.value_info[:]
+    return Program(mutant.model, {**inputs, **mutant.inputs}, mutant.types, {})

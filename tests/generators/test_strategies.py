@@ -1,0 +1,123 @@
+"""What holds for the programs of every strategy, and what each is for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats.onnx import checker_complaint
+from generators import Options, generate
+from generators.counts import Counts, count
+from generators.disrupt import VIOLATIONS
+from generators.draws import Draws
+from generators.grow import grow
+from generators.library import COVERAGE_FILE, as_broken_case
+from generators.strategies import find_strategy, strategy_names
+from generators.strategies.coverage import Seen
+from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
+
+STRATEGIES = pytest.mark.parametrize("name", strategy_names())
+
+
+def test_the_strategies_are_found() -> None:
+    assert strategy_names() == ("backward", "coverage", "mutate", "random")
+    with pytest.raises(UserError, match="there is backward, coverage"):
+        find_strategy("sideways")
+
+
+@STRATEGIES
+def test_the_checker_accepts_every_program(name: str) -> None:
+    for program in find_strategy(name)(range(40), 10, None):
+        assert checker_complaint(program.model) is None
+        assert {info.name for info in program.model.graph.input} == set(program.inputs)
+
+
+@STRATEGIES
+def test_two_processes_write_what_one_writes(name: str, tmp_path: Path) -> None:
+    options = Options(name)
+    one = generate(tmp_path / "one", 60, 5, options=options)
+    two = generate(tmp_path / "two", 60, 5, options=options, jobs=2)
+    assert one.counts == two.counts
+    for path in (tmp_path / "one").rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
+
+
+def counts_of(name: str, number: int, nodes: int) -> Counts:
+    total = Counts()
+    for program in find_strategy(name)(range(number), nodes, None):
+        total |= count(program.model, program.types)
+    return total
+
+
+def test_coverage_meets_more_operators_types_and_neighbours_than_chance() -> None:
+    guided, unguided = counts_of("coverage", 100, 10), counts_of("random", 100, 10)
+    assert len(guided.op_types) > len(unguided.op_types)
+    assert len(guided.op_dtype) > len(unguided.op_dtype)
+    assert len(guided.op_edge) > len(unguided.op_edge)
+
+
+def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:
+    generate(tmp_path / "first", 20, 5, options=Options("coverage"))
+    saved = tmp_path / "first" / COVERAGE_FILE
+    generate(tmp_path / "second", 20, 5, options=Options("coverage", saved))
+    again = Seen.load(tmp_path / "second" / COVERAGE_FILE).counts
+    assert all(again[key] >= number for key, number in Seen.load(saved).counts.items())
+    fresh = Case.load(tmp_path / "first" / "seed-3").case_id
+    assert Case.load(tmp_path / "second" / "seed-3").case_id != fresh
+
+
+def test_a_file_that_holds_no_coverage_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("[1")
+    with pytest.raises(UserError, match="no coverage"):
+        next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json"))
+
+
+def test_backward_and_random_have_the_size_that_was_asked_for() -> None:
+    for name in ("backward", "coverage"):
+        for program in find_strategy(name)(range(20), 12, None):
+            assert sum(node.op_type != "Constant" for node in program.model.graph.node) == 12
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation: Mutation) -> None:
+    changed = 0
+    for seed in range(30):
+        program = grow(seed, 8)
+        mutant = Mutant(program.model, Draws(str(seed)))
+        if mutation(mutant):
+            del mutant.graph.value_info[:]
+            assert checker_complaint(mutant.model) is None
+            changed += mutant.model.SerializeToString() != program.model.SerializeToString()
+    assert changed >= 5
+
+
+def test_a_users_model_is_mutated(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2, 3] x) => (float[2, 3] y) '
+        "{ a = Relu(x) b = Tanh(a) y = Add(a, b) }"
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    found = list(find_strategy("mutate")(range(20), 10, tmp_path / "model.onnx"))
+    assert len({program.model.SerializeToString() for program in found}) >= 15
+    for program in found:
+        assert checker_complaint(program.model) is None
+        assert [info.name for info in program.model.graph.output] == ["y"]
+
+
+def test_a_disruptive_program_has_one_violation_that_the_checker_or_the_notes_name() -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(150):
+        case = as_broken_case(grow(seed, 8), seed)
+        if not case.notes:
+            continue
+        (note,) = case.notes
+        kinds[note.split(": ")[1]] += 1
+        assert checker_complaint(onnx.ModelProto.FromString(case.program)) is not None, note
+    assert len(kinds) == len(VIOLATIONS)
+    assert kinds.total() >= 140
