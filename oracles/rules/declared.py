@@ -71,12 +71,9 @@ def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
             compare(name, value, other, context.tolerance) for other in others
         ):
             yield name
-    for run in runs[1:]:
-        if baseline.is_ok and run.status is Status.EXCEPTION:
-            operator = parse_message(run.message).op
-            yield from (
-                name for node in context.model.graph.node if node.op_type == operator for name in node.input
-            )
+    for operator in {parse_message(run.message).op for run in runs if run.status is Status.EXCEPTION}:
+        named = (node for node in context.model.graph.node if node.op_type == operator)
+        yield from (name for node in named for name in node.input)
 
 
 def _contradiction(context: Context, name: str) -> Contradiction | None:

@@ -25,6 +25,7 @@ EMPTY = np.zeros((0, 4), F)
 SHOWN = {
     "refused further down": "t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s)",
     "measured": "t = ReduceL1<keepdims = 0>(x, a) y = Shape(t)",
+    "a buffer that is used again": "n = Shape(r) t = ReduceL1<keepdims = 0>(n, b) u = Shape(t) y = Shape(u)",
     "after other nodes": "n = Neg(x) t = ReduceL2(n, a) u = Abs(t) v = Neg(u) y = Reshape(v, s)",
 }
 """Reductions, along an axis counted from the end, of tensors without elements."""
@@ -45,7 +46,7 @@ def _shows(judge: Judge) -> None:
 
 def case_of(nodes: str, x: np.ndarray, output: str = "y") -> Case:
     shape = ",".join(map(str, x.shape))
-    constants = "<int64[1] a = {-2}, int64[2] s = {2, 2}>"
+    constants = "<int64[1] a = {-2}, int64[1] b = {-1}, int64[2] s = {2, 2}, float r = {1.0}>"
     graph = f"g (float[{shape}] x) => ({output}) {constants} {{ {nodes} }}"
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {graph}')
     return Case("onnx", model.SerializeToString(), {"x": x}, ORT)
