@@ -25,7 +25,7 @@ STRATEGIES = pytest.mark.parametrize("name", strategy_names())
 
 
 def test_the_strategies_are_found() -> None:
-    assert strategy_names() == ("backward", "coverage", "mutate", "random")
+    assert strategy_names() == ("backward", "coverage", "functions", "mutate", "random")
     with pytest.raises(UserError, match="there is backward, coverage"):
         find_strategy("sideways")
 

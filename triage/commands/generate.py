@@ -25,7 +25,9 @@ Count = Annotated[int, typer.Option("--count", metavar="N", help="How many progr
 Ops = Annotated[int, typer.Option("--ops", metavar="N", help="Nodes other than Constant in each.", min=1)]
 Strategy = Annotated[
     str,
-    typer.Option("--strategy", metavar="X", help="How graphs grow: random, coverage, backward or mutate."),
+    typer.Option(
+        "--strategy", metavar="X", help="How graphs grow: random, coverage, backward, functions or mutate."
+    ),
 ]
 Source = Annotated[
     Path | None,

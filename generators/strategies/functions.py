@@ -1,0 +1,18 @@
+"""Random programs with some of their nodes in model-local functions, plain, nested or wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from generators.draws import Draws
+from generators.functions import wrap
+from generators.grow import Program, grow
+
+
+def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+    """A wrapped form of each seed's random program; the results are the same."""
+    for seed in seeds:
+        program = grow(seed, nodes)
+        yield replace(program, model=wrap(program.model, Draws(f"functions/{seed}/{nodes}")))
