@@ -3,8 +3,8 @@
 Exceptions are compared by message (a sequence of words), operator and site. Site and operator both say
 *where*: one which neither side names leaves its weight to the other, and both leave theirs to the message.
 Where a message itself names an operator that the other does not, and the reverse, that is two operators.
-Crashes are compared by operators (or the caller, in a bare trace) and site. Wrong results and timeouts are
-exact: nothing is similar to them.
+Crashes are compared by operators (or the caller, in a bare trace), site and last words, as far as there are
+any. Wrong results and timeouts are exact: nothing is similar to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RELATED = 0.45
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
 _OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
-_CRASH = {"ops": 0.6, "site": 0.4}
+_CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,10 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
     """The share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
-        weights, heirs = dict(_CRASH), {"site": "ops", "ops": "site"}
-    else:
-        weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
-        heirs = {"site": "op", "op": "site"}
+        present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
+        return {name: weight / sum(present.values()) for name, weight in present.items()}
+    weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
+    heirs = {"site": "op", "op": "site"}
     absent = [name for name in heirs if not (one.get(name) or two.get(name))]
     for name in absent:
         heir = "message" if len(absent) == len(heirs) else heirs[name]

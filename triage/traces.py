@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
+from oracles.normalise import template
 from oracles.signature import Signature, signature_of_text
 from triage.linkage import average_linkage
 from triage.similarity import MERGE, compare
@@ -15,6 +16,11 @@ from triage.similarity import MERGE, compare
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+),? in (\S+)', re.M)
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
 _GENERATED = re.compile(r"[a-z0-9]{24,}\.py")
+_LAST_WORDS = re.compile(
+    r"^(?:.*(?:what\(\):|LLVM ERROR:|Check failed:|Assertion `)|"
+    r"(?:free|malloc|realloc|munmap_chunk)\w*\(\):|double free|corrupted ).*$",
+    re.M,
+)
 _NO_TRACES = (".md", ".json", ".onnx", ".npz")
 MOST_BYTES = 4 << 20
 
@@ -63,7 +69,14 @@ def trace_signature(text: str) -> Signature:
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
         return found
-    return Signature.of(*found.components, ("caller", " ".join(_callers(text))))
+    caller = ("caller", "<".join(_callers(text)))
+    return Signature.of(*found.components, caller, ("message", _last_words(text)))
+
+
+def _last_words(text: str) -> str:
+    """What the process said of its end: a C++ exception, a failed check, the C library's complaint."""
+    found = _LAST_WORDS.findall(text)
+    return template(found[-1]) if found else ""
 
 
 def _callers(text: str) -> Iterator[str]:
