@@ -24,7 +24,6 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Exception during initialization: ", ""),
         (r"Load model from \S+ failed:\s*", ""),
         (r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ", ""),
-        (r"\b(?:ir\.)?Op\(span=.*?\bname=\"([\w.]+)\".*?support_level=\d+\)", r"\1"),
         (r"(?m)^\s*%\S+ = .*\n?", ""),
         (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
         (r"0x[0-9a-fA-F]+", "<address>"),
@@ -51,6 +50,7 @@ def template(text: str, names: Iterable[str] = ()) -> str:
 
     `names` are the model's own (nodes and values): they are dropped wherever they stand as whole words.
     """
+    text = name_operators(text)
     for pattern, replacement in _DROPPED:
         text = pattern.sub(replacement, text)
     text = _drop_names(text, names)
@@ -66,6 +66,14 @@ def template(text: str, names: Iterable[str] = ()) -> str:
     text = _NUMBER_LIST.sub(r"\1#\2", text)
     text = re.sub(r"[#*]+", "*", text)
     return re.sub(r"\s+", " ", text).strip(" .:")[:_MAX_TEMPLATE]
+
+
+_RENDERED_OPERATOR = re.compile(r"\b(?:ir\.)?Op\(span=.*?\bname=\"([\w.]+)\".*?support_level=\d+\)")
+
+
+def name_operators(text: str) -> str:
+    """TVM prints all that it knows of an operator: its name is enough."""
+    return _RENDERED_OPERATOR.sub(r"\1", text)
 
 
 _IR_CALL = re.compile(r"\b[RT]\.[\w.]+\(")

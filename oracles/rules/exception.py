@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.context import Context, evidence
-from oracles.normalise import parse_message
+from oracles.normalise import name_operators, parse_message
 from oracles.run import Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
@@ -41,6 +41,6 @@ def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Ve
 
 def _summary(run: Run) -> str:
     parsed = parse_message(run.message)
-    text = " ".join((parsed.rest or run.message).split())[:160]
+    text = " ".join(name_operators(parsed.rest or run.message).split())[:160]
     place = f" in {parsed.site}" if parsed.site else ""
     return f"{run.error}{place} during {run.phase}: {text}"
