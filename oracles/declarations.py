@@ -39,6 +39,16 @@ def contradiction(declared: TypeProto.Tensor, value: Value) -> Contradiction | N
     return Contradiction("shape", _shape_text(value.shape), _shape_text(dims))
 
 
+def keeps_to(declared: TypeProto.Tensor, value: Value, kind: str) -> bool:
+    """Whether a tensor has the declared `shape`, or is of the whole type where `kind` is `dtype`.
+
+    The reference evaluator's dtypes are often numpy's own, its shapes are to be trusted.
+    """
+    if not isinstance(value, np.ndarray):
+        return False
+    return _fits(declared, value.shape) if kind == "shape" else contradiction(declared, value) is None
+
+
 def outputs_contradict(model: ModelProto, outputs: Mapping[str, Value]) -> bool:
     """Whether an output contradicts the model's own declaration of it."""
     return any(

@@ -17,7 +17,7 @@ from corpus.onnx_graph import free_names
 from corpus.onnx_types import element_type
 from oracles.compare import compare
 from oracles.context import Context
-from oracles.declarations import Contradiction, contradiction
+from oracles.declarations import Contradiction, contradiction, keeps_to
 from oracles.normalise import parse_message
 from oracles.run import Phase, Run, Status
 from oracles.sandbox import Job
@@ -65,6 +65,8 @@ def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
     for node in context.model.graph.node:
         if broken and (node.name == broken or broken in node.output):
             yield from free_names(node)
+        elif not broken and baseline.status is Status.EXCEPTION:  # nothing to be seen while each is an output
+            yield from node.output
     for name, value in baseline.outputs.items():
         others = (run.outputs.get(name) for run in runs[1:] if run.is_ok)
         if _contradiction(context, name) or any(
@@ -101,8 +103,7 @@ def _is_confirmed(found: _Find, context: Context) -> bool:
         again.is_ok
         and referee.is_ok
         and contradiction(declared, again.outputs.get(found.name)) == found.what
-        and isinstance(referee.outputs.get(found.name), np.ndarray)
-        and contradiction(declared, referee.outputs.get(found.name)) is None
+        and keeps_to(declared, referee.outputs.get(found.name), found.what.kind)
     )
 
 

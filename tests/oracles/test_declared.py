@@ -26,6 +26,7 @@ SHOWN = {
     "refused further down": "t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s)",
     "measured": "t = ReduceL1<keepdims = 0>(x, a) y = Shape(t)",
     "a buffer that is used again": "n = Shape(r) t = ReduceL1<keepdims = 0>(n, b) u = Shape(t) y = Shape(u)",
+    "of integers": "n = Cast<to = 6>(x) t = ReduceSumSquare<keepdims = 0>(n, a) y = Reshape(t, s)",
     "after other nodes": "n = Neg(x) t = ReduceL2(n, a) u = Abs(t) v = Neg(u) y = Reshape(v, s)",
 }
 """Reductions, along an axis counted from the end, of tensors without elements."""
