@@ -93,7 +93,7 @@ def draw_temper(draws: Draws) -> Temper:
         dims.append(0)
     first = draws.weighted(_DTYPES, _DTYPE_WEIGHTS)
     return Temper(
-        opset=draws.between(FIRST_OPSET, LAST_OPSET),
+        opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
         dims=tuple(dims),
         dtypes=(first, first, first, draws.weighted(_DTYPES, _DTYPE_WEIGHTS)),
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),

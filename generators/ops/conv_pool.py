@@ -322,7 +322,7 @@ OPERATORS = (
     Operator(
         "LpPool",
         Kind.POOL,
-        (F32,),
+        (F32, F16),
         lambda scope, focus: _sample_pool(scope, focus, p=(1, 2, 3)),
         _infer_pool,
         _bound_lp,
@@ -351,7 +351,7 @@ OPERATORS = (
     Operator(
         "GlobalLpPool",
         Kind.POOL,
-        (F32,),
+        (F32, F16),
         _sample_global_lp,
         _infer_global,
         _bound_lp,

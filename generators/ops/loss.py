@@ -10,7 +10,7 @@ from generators.intervals import hull, symmetric
 from generators.inverses.shared import another_dim, is_filled, recogniser, split_off
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import ALL, BOOL, F32, F64, I32, I64, Range, Shape, TensorType
+from generators.types import ALL, BOOL, F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 
 def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
@@ -167,9 +167,9 @@ OPERATORS = (
     Operator(
         "Det",
         Kind.REDUCE,
-        (F32,),
+        (F32, F16),
         _sample_det,
-        lambda call: (TensorType(F32, call.operand(0).shape[:-2]),),
+        lambda call: (TensorType(call.operand(0).dtype, call.operand(0).shape[:-2]),),
         _bound_det,
         range(2, MAX_RANK + 1),
         inverse=Inverse(recogniser(lambda shape: len(shape) <= 3 and is_filled(shape)), _solve_det),

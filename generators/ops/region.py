@@ -10,7 +10,7 @@ from generators.intervals import hull, symmetric
 from generators.inverses.shared import another_dim, is_filled, recogniser, volume
 from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
+from generators.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
 
 
 def _corners(scope: Scope, focus: Operand, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -80,8 +80,9 @@ def _sample_roi_pool(scope: Scope, focus: Operand) -> Call | None:
 
 def _roi_pool(scope: Scope, focus: Operand, count: int, size: tuple[int, int]) -> Call:
     batches = [[scope.draws.below(focus.shape[0])] for _ in range(count)]
-    regions = np.concatenate((np.array(batches), _corners(scope, focus, count)), axis=1).astype(np.float32)
-    return Call((focus, scope.fix(regions, F32)), {"pooled_shape": size})
+    regions = np.concatenate((np.array(batches), _corners(scope, focus, count)), axis=1)
+    regions = regions.astype(NUMPY[focus.dtype])
+    return Call((focus, scope.fix(regions, focus.dtype)), {"pooled_shape": size})
 
 
 def _infer_roi_pool(call: Call) -> tuple[TensorType, ...]:
@@ -193,7 +194,7 @@ OPERATORS = (
     Operator(
         "MaxRoiPool",
         Kind.RESAMPLE,
-        (F32,),
+        (F32, F16),
         _sample_roi_pool,
         _infer_roi_pool,
         _bound_region,
@@ -204,7 +205,7 @@ OPERATORS = (
     Operator(
         "Col2Im",
         Kind.RESAMPLE,
-        (F32,),
+        (F32, F16),
         _sample_columns,
         _infer_columns,
         _bound_columns,
@@ -226,7 +227,7 @@ OPERATORS = (
     Operator(
         "MaxUnpool",
         Kind.POOL,
-        (F32,),
+        (F32, F16),
         _sample_unpool,
         _infer_unpool,
         _bound_region,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from corpus.errors import UserError
@@ -90,7 +91,7 @@ def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[
 def guided(seed: int, nodes: int, seen: Seen) -> Program:
     """One program, which is then counted."""
     draws = Draws(f"coverage/{seed}/{nodes}")
-    scope = Scope(draws, draw_temper(draws))
+    scope = Scope(draws, replace(draw_temper(draws), contrib=draws.chance(0.5)))
     begin(scope)
     grow_to(scope, seen.choose, nodes)
     program = finish(scope)
