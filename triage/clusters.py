@@ -6,6 +6,7 @@ another one takes in stays known as `merged`.
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 
@@ -60,8 +61,13 @@ def signatures_of(store: Store, cluster: int) -> list[Row]:
 
 def load_signature(row: Row) -> Signature:
     """A signature from its row: `digest`, `version` and `components` as JSON."""
-    components = tuple((str(name), str(text)) for name, text in json.loads(row["components"]))
-    return Signature(int(row["version"]), components, str(row["digest"]))
+    return _load_signature(int(row["version"]), str(row["components"]), str(row["digest"]))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _load_signature(version: int, document: str, digest: str) -> Signature:
+    components = tuple((str(name), str(text)) for name, text in json.loads(document))
+    return Signature(version, components, digest)
 
 
 def get_signature(store: Store, digest: str) -> Signature:

@@ -4,7 +4,7 @@ Exceptions are compared by message (a sequence of words), operator and site. Sit
 *where*: one which neither side names leaves its weight to the other, and both leave theirs to the message.
 Where a message itself names an operator that the other does not, and the reverse, that is two operators.
 Crashes are compared by operators (or the caller, in a bare trace), site and last words, as far as there are
-any. Wrong results and timeouts are exact: nothing is similar to them.
+any; wrong results as `triage.wrong_results` says. Timeouts are exact: nothing is similar to them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import onnx
 from rapidfuzz.distance import Indel
 
 from oracles.signature import Signature
+from triage import wrong_results
 
 MERGE = 0.25
 """Average distances up to this are one cluster."""
@@ -25,6 +26,10 @@ RELATED = 0.45
 """Distances up to this are shown as related, and never merged."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
+_SIGNAL = 0.2
+"""What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
+COMPARED = ("exception", "crash", "mismatch")
 _ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
 _OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
 _CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
@@ -59,6 +64,9 @@ def compare(first: Signature, second: Signature) -> Comparison:
     obstacle = _obstacle(one, two)
     if obstacle:
         return Comparison(1.0, obstacle=obstacle)
+    if one["outcome"] == "mismatch":
+        parts = tuple(_part_of_results(name, one, two) for name in wrong_results.WEIGHTS)
+        return Comparison(sum(part.weight * part.distance for part in parts), parts)
     parts = tuple(
         _part(name, weight, one.get(name, ""), two.get(name, ""))
         for name, weight in _weights(one, two).items()
@@ -70,11 +78,17 @@ def _part(name: str, weight: float, one: str, two: str) -> Part:
     return Part(name, weight, _distance(name, one, two), one, two)
 
 
+def _part_of_results(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> Part:
+    shown = "ops" if name == "dtypes" else name
+    apart = wrong_results.distance(name, one, two)
+    return Part(name, wrong_results.WEIGHTS[name], apart, one.get(shown, ""), two.get(shown, ""))
+
+
 def group_of(signature: Signature) -> tuple[str, str] | None:
     """The backend and outcome within which a signature has neighbours; None where only equals are one bug."""
     facts = _facts(signature)
     outcome = facts.get("outcome", "")
-    return (facts["backend"], outcome) if outcome in ("exception", "crash") else None
+    return (facts["backend"], outcome) if outcome in COMPARED else None
 
 
 _BACKENDS = {"onnxruntime": "ort"}
@@ -111,19 +125,32 @@ def _operator_types() -> frozenset[str]:
 
 
 def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
-    for name in ("backend", "outcome", "signal", "side"):
+    for name in ("backend", "outcome", "side", *(() if _is_one_damage(one, two) else ("signal",))):
         if one.get(name, "") != two.get(name, ""):
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
-    if one.get("outcome") not in ("exception", "crash"):
+    if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
-    return ""
+    return wrong_results.obstacle(one, two) if one["outcome"] == "mismatch" else ""
+
+
+def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
+    """Whether two crashes at equal operators differ in how the system noticed damaged memory."""
+    signals = {one.get("signal", ""), two.get("signal", "")}
+    return (
+        signals <= _OF_MEMORY
+        and "caller" not in one
+        and bool(one.get("ops"))
+        and one["ops"] == two.get("ops")
+    )
 
 
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
     """The share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
         present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
-        return {name: weight / sum(present.values()) for name, weight in present.items()}
+        rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)
+        shares = {name: rest * weight / sum(present.values()) for name, weight in present.items()}
+        return shares | ({"signal": _SIGNAL} if rest < 1 else {})
     weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
     heirs = {"site": "op", "op": "site"}
     absent = [name for name in heirs if not (one.get(name) or two.get(name))]
@@ -136,7 +163,7 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
 def _distance(name: str, one: str, two: str) -> float:
     if name == "site":
         return _between_sites(one, two)
-    if name == "op":
+    if name in ("op", "signal"):
         return float(one != two)
     return Indel.normalized_distance(_words(one, name), _words(two, name))
 
@@ -150,5 +177,6 @@ def _between_sites(one: str, two: str) -> float:
     return sum(Indel.normalized_distance(_WORDS.findall(a), _WORDS.findall(b)) for a, b in pairs) / len(pairs)
 
 
-def _words(text: str, name: str) -> list[str]:
-    return text.split() if name == "ops" else re.findall(r"\w+", text)
+@functools.lru_cache(maxsize=1 << 14)
+def _words(text: str, name: str) -> tuple[str, ...]:
+    return tuple(text.split() if name == "ops" else re.findall(r"\w+", text))

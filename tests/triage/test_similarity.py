@@ -26,6 +26,11 @@ def crash(**components):
     return Signature.of(("backend", "ort"), ("outcome", "crash"), *components.items())
 
 
+def wrong(passes, ops, kind="value"):
+    facts = (("passes", passes), ("ops", ops), ("kind", kind))
+    return Signature.of(("backend", "ort"), ("outcome", "mismatch"), *facts)
+
+
 ONE_BUG = {
     "a function that moved to another file and got a suffix": (
         ort(site="concat.cc PrepareForCompute", message="Non concat axis dimensions must match"),
@@ -39,9 +44,27 @@ ONE_BUG = {
         tvm(site="linear_algebra.cc InferStructInfoMatmul", message="lengths of T.int64(*) are not equal"),
         tvm(site="linear_algebra.cc InferTypeMatmul", message="lengths of T.int64(*) are not equal"),
     ),
+    "memory damaged by one operator, noticed in two ways": (
+        crash(signal="SIGSEGV", ops="LSTM"),
+        crash(signal="SIGABRT", ops="LSTM"),
+    ),
     "a crash in a renamed function": (
         crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
         crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),
+    ),
+}
+ONE_BUG |= {
+    "a wrong rewrite with another operator before it": (
+        wrong("TransposeFusion", "Transpose:float32 MatMul:float32"),
+        wrong("ScaleFusion TransposeFusion", "Transpose:float32 Mul:float32 MatMul:float32"),
+    ),
+    "a wrong rewrite in another precision": (
+        wrong("TransposeFusion", "Transpose:float32 MatMul:float32"),
+        wrong("TransposeFusion", "Transpose:float64 MatMul:float64"),
+    ),
+    "a wrong rewrite that gives zero on this input": (
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32"),
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32", "zeros"),
     ),
 }
 TWO_BUGS = {
@@ -57,8 +80,24 @@ TWO_BUGS = {
         ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message=RESHAPE),
         ort(site="reshape_helper.h ReshapeHelper::ReshapeHelper", message="Invalid size of the shape tensor"),
     ),
+    "one pass, two patterns": (
+        wrong("Pad_Fusion", "Pad:float32 MaxPool:float32"),
+        wrong("Pad_Fusion", "Pad:float32 AveragePool:float32"),
+    ),
+    "one pattern, two passes": (wrong("A", "Mul:float32 Add:float32"), wrong("B", "Mul:float32 Add:float32")),
+    "integers and floats": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32 Mul:float32")),
+    "a value and NaN": (wrong("A", "Pow:float32"), wrong("A", "Pow:float32", "nan")),
+    "two operators without a pass": (wrong("", "Mod:int8"), wrong("", "Mod:int8 Add:int8")),
     "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
     "one operator, two signals": (crash(signal="SIGFPE", ops="Div"), crash(signal="SIGSEGV", ops="Div")),
+    "an arithmetic and a memory signal": (
+        crash(signal="SIGFPE", ops="LSTM"),
+        crash(signal="SIGABRT", ops="LSTM"),
+    ),
+    "two memory signals, two operators": (
+        crash(signal="SIGSEGV", ops="LSTM"),
+        crash(signal="SIGABRT", ops="GRU"),
+    ),
     "one signal, two operators": (crash(signal="SIGFPE", ops="Div"), crash(signal="SIGFPE", ops="Mod")),
     "with optimisation only, and always": (
         ort(side="optimised", op="Add", message="boom"),

@@ -1,0 +1,76 @@
+"""How far two wrong results are apart: minimal passes, operators, dtypes and the kind of difference.
+
+One rewrite that is wrong shows with an operator more or less around it, in float32 and float64, as another
+value or as zero. It is another bug where an operator stands in for another, integers for floats, NaN for a
+value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from rapidfuzz.distance import Indel
+
+WEIGHTS = {"ops": 0.4, "kind": 0.27, "dtypes": 0.27, "passes": 0.06}
+PLAIN_KINDS = frozenset({"value", "zeros", "sign", "off by one", "ulp", "saturation"})
+"""Kinds of values that one bug gives on one input or another."""
+SLIGHTLY = 0.3
+
+Facts = Mapping[str, str]
+
+
+def obstacle(one: Facts, two: Facts) -> str:
+    """Why two wrong results can never be one bug, if so: without a common pass only equal operators are."""
+    passes, others = set(one.get("passes", "").split()), set(two.get("passes", "").split())
+    if not (passes <= others or others <= passes) or bool(passes) != bool(others):
+        return f"the minimal passes differ: {one.get('passes') or 'none'} and {two.get('passes') or 'none'}"
+    if not passes and names(one) != names(two):
+        return f"the operators differ: {' '.join(names(one))} and {' '.join(names(two))}"
+    return ""
+
+
+def distance(name: str, one: Facts, two: Facts) -> float:
+    """How far two wrong results are apart in one of `WEIGHTS`."""
+    if name == "ops":
+        return _between_operators(names(one), names(two))
+    if name == "dtypes":
+        return _between_dtypes(dtypes(one), dtypes(two))
+    if name == "kind":
+        return _between_kinds(one.get("kind", ""), two.get("kind", ""))
+    return Indel.normalized_distance(one.get(name, "").split(), two.get(name, "").split())
+
+
+def names(facts: Facts) -> list[str]:
+    """The operators of a pattern such as `Pad:float32 MaxPool:float32`."""
+    return [word.partition(":")[0] for word in facts.get("ops", "").split()]
+
+
+def dtypes(facts: Facts) -> frozenset[str]:
+    """The dtypes of a pattern."""
+    found = (word.partition(":")[2] for word in facts.get("ops", "").split())
+    return frozenset(dtype for dtype in found if dtype)
+
+
+def _between_operators(one: list[str], two: list[str]) -> float:
+    """1 where an operator stands in for another; less where one pattern only has some more."""
+    if Counter(one) <= Counter(two) or Counter(two) <= Counter(one):
+        return Indel.normalized_distance(one, two)
+    return 1.0
+
+
+def _between_dtypes(one: frozenset[str], two: frozenset[str]) -> float:
+    if one == two:
+        return 0.0
+    families = [
+        {re.sub(r"^(bfloat|float).*|^u?(int)\d+$", r"\1\2", each) for each in side} for side in (one, two)
+    ]
+    families = [{each.removeprefix("b") for each in side} for side in families]
+    return SLIGHTLY if families[0] == families[1] else 1.0
+
+
+def _between_kinds(one: str, two: str) -> float:
+    if one == two:
+        return 0.0
+    return SLIGHTLY if {one, two} <= PLAIN_KINDS else 1.0
