@@ -49,7 +49,12 @@ class Difference:
 def compare_outputs(
     expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance
 ) -> Difference | None:
-    """The first output that differs, a difference of shape or dtype before one of values; else None."""
+    """The first output that differs, a difference of shape or dtype before one of values; else None.
+
+    A run that only compiled has no outputs at all: there is nothing to compare.
+    """
+    if not actual:
+        return None
     found: Difference | None = None
     for name, value in expected.items():
         difference = compare(name, value, actual.get(name), tolerance)

@@ -26,23 +26,28 @@ def try_targets() -> Iterator[Finding]:
         for device in DEVICES.get(name, ("cpu",)):
             target = Target(name, device)
             core = name in CORE_TARGETS and device == "cpu"
-            text = _try_target(target)
-            yield Finding(f"target {target}", not text, text or "runs a model", core)
+            text, problem = _try_target(target)
+            yield Finding(f"target {target}", not problem, problem or text, core)
 
 
-def _try_target(target: Target) -> str:
-    """Why a target does not run a tiny model; empty when it does."""
+def _try_target(target: Target) -> tuple[str, str]:
+    """What a target does with a tiny model, and why it does not run it or gives a wrong result."""
     try:
         with Judge(target) as judge:
             own = tuple(config for config in judge.configs if not config.backend)
             runs = judge.runs(_tiny_case(target), own)
     except (UserError, SandboxError) as error:
-        return " ".join(str(error).split())[:160]
+        return "", " ".join(str(error).split())[:160]
     failed = next((run for run in runs if not run.is_ok), None)
     if failed is not None:
-        return " ".join(f"{failed.config.label}: {failed.status.value}: {failed.message}".split())[:160]
-    right = all(np.array_equal(np.asarray(run.outputs["y"]), [0.0, 2.0]) for run in runs)
-    return "" if right else "gives a wrong result for Relu"
+        return "", " ".join(f"{failed.config.label}: {failed.status.value}: {failed.message}".split())[:160]
+    right = all(np.array_equal(np.asarray(run.outputs["y"]), [0.0, 2.0]) for run in runs if run.outputs)
+    done = (
+        "runs a model"
+        if all(run.outputs for run in runs)
+        else "compiles a model; there is no device to run it"
+    )
+    return done, "" if right else "gives a wrong result for Relu"
 
 
 def _tiny_case(target: Target) -> Case:

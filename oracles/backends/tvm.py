@@ -41,7 +41,8 @@ def run(
 ) -> dict[str, Any]:
     """Import, optimise, build and run one model (bytes or a path); `enter` is told of each phase.
 
-    Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`.
+    Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`. With
+    `run` off, and for a device that is not there, it ends with the code: no VM is made.
     """
     import tvm
     from tvm import relax
@@ -59,8 +60,10 @@ def run(
     executable = relax.build(
         module, target, relax_pipeline=None, exec_mode=settings.get("executor", "bytecode")
     )
-    enter("execute")
     device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
+    if settings.get("run") == "off" or not device.exist:
+        return {}
+    enter("execute")
     machine = relax.VirtualMachine(executable, device)
     feeds = [_to_tvm(to_array(inputs[name]), device) for name in fed_names(model.graph)]
     found = machine["main"](*feeds)
@@ -131,7 +134,7 @@ def configs(target: Target) -> tuple[Config, ...]:
     """What `tvm.compile` does by default, then fused and un-optimised by LLVM, as native code of the VM.
 
     Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
-    any of them that one way only.
+    any of them that one way only. `@run=off` compiles only.
     """
     from oracles.run import Config
 
@@ -151,7 +154,8 @@ def configs(target: Target) -> tuple[Config, ...]:
         Config(
             f"{pipeline} -O{level} {executor}",
             (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor))
-            + ((("device", target.device),) if target.device != "cpu" else ()),
+            + ((("device", target.device),) if target.device != "cpu" else ())
+            + ((("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()),
         )
         for pipeline, level, executor in ways
     )

@@ -78,8 +78,12 @@ def test_a_shape_counts_before_a_value_of_an_earlier_output() -> None:
     assert (found.output, found.kind) == ("b", "shape")
 
 
+def test_a_run_that_only_compiled_has_nothing_to_compare() -> None:
+    assert compare_outputs({"a": np.zeros(1, F)}, {}, LOOSE) is None
+
+
 def test_a_missing_output_differs() -> None:
-    found = compare_outputs({"a": np.zeros(1, F)}, {}, LOOSE)
+    found = compare_outputs({"a": np.zeros(1, F)}, {"b": np.zeros(1, F)}, LOOSE)
     assert found is not None
     assert found.kind == "presence"
 

@@ -146,3 +146,14 @@ def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge: Ju
     graph = "g (float[0,12,1,2] x) => (float[0,1,1,2] y) { y = ReduceLogSumExp<axes = [-3]>(x) }"
     verdict = verdict_of(judge, graph, x=np.zeros((0, 12, 1, 2), np.float32))
     assert not verdict.is_bug, verdict.title
+
+
+@pytest.mark.parametrize("text", ["tvm@run=off", "tvm:cuda@run=off"])
+def test_a_program_that_is_only_compiled_has_nothing_to_compare(text: str) -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    with Judge(Target.parse(text)) as compiling:
+        verdict = compiling.verdict(case_of(graph, {"x": floats(np.nan, 1)}))
+        assert verdict.outcome is Outcome.PASS, verdict.title
+        assert not verdict.runs[-1].outputs
+        assert verdict.runs[-1].phase is Phase.CODEGEN
