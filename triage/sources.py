@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from corpus.load import open_case
-
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.load import open_case
 from triage.names import find_case, is_name
 from triage.options import CaseOptions
 from triage.store import open_existing
