@@ -14,6 +14,7 @@ from generators.draws import Draws
 
 DOMAIN = "local"
 _FIRST_IR_VERSION = 8
+_SEQUENCES = ("SequenceConstruct", "SequenceInsert", "SplitToSequence")
 
 
 class Form(StrEnum):
@@ -43,6 +44,7 @@ def wrap_nodes(model: onnx.ModelProto, start: int, end: int, form: Form) -> onnx
     wrapped.opset_import.add(domain=DOMAIN, version=1)
     graph = wrapped.graph
     nodes = list(graph.node)
+    start, end = _without_cut_sequences(graph, start, end)
     inputs, outputs = _interface(graph, start, end)
     functions = _functions(nodes[start:end], inputs, outputs, wrapped.opset_import, form)
     wrapped.functions.extend(functions)
@@ -53,6 +55,16 @@ def wrap_nodes(model: onnx.ModelProto, start: int, end: int, form: Form) -> onnx
     del graph.value_info[:]
     graph.value_info.extend(kept)
     return wrapped
+
+
+def _without_cut_sequences(graph: onnx.GraphProto, start: int, end: int) -> tuple[int, int]:
+    """The run made longer until only tensors pass its ends: onnx infers no type for other values there."""
+    made = {name for node in graph.node if node.op_type in _SEQUENCES for name in node.output}
+    while made & set(_interface(graph, start, end)[0]):
+        start -= 1
+    while made & set(_interface(graph, start, end)[1]):
+        end += 1
+    return start, end
 
 
 def _interface(graph: onnx.GraphProto, start: int, end: int) -> tuple[list[str], list[str]]:
