@@ -100,6 +100,14 @@ def test_the_order_of_a_sum_may_take_it_across_a_jump(
     assert weigh(judge, graph, lambda y: y - F(1), x=x) == left
 
 
+def test_a_tie_of_many_is_one_whichever_end_it_takes(judge: Judge) -> None:
+    graph = "g (float[64,4] x) => (float[64,4] y) { e = Exp(x) y = Hardmax<axis = 0>(e) }"
+    x = np.full((64, 4), 0.3, F)
+    assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == ""
+    x[5] = 0.4
+    assert weigh(judge, graph, lambda y: np.roll(y, 41, axis=0), x=x) == "value"
+
+
 def test_a_pair_of_seeds_moves_every_element_both_ways(judge: Judge) -> None:
     """At least half the noise at each: a jump that is nearer than that shows under one of the two."""
     model = model_of("g (float[200] x) => (float[200] y) { y = Exp(x) }")
