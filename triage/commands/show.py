@@ -31,7 +31,6 @@ def show(options: CaseOptions, case: Case) -> int:
 
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
     from corpus.formats.onnx import measure, parse
-
     from triage.listing import describe_value, list_model
     from triage.sources import open_one
 
