@@ -9,6 +9,7 @@ fork serves, some milliseconds later.
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import socket
@@ -20,9 +21,8 @@ _MEMORY = 1 << 30
 
 def main() -> None:
     """Serve until the other end closes."""
-    import onnx.checker
-    import onnx.shape_inference
-
+    for part in ("onnx.checker", "onnx.shape_inference"):
+        importlib.import_module(part)  # before the fork, so that no child waits for it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     with socket.socket(fileno=0) as connection:
