@@ -9,6 +9,7 @@ import numpy as np
 
 from corpus.onnx_graph import subgraphs, walk_nodes
 from corpus.values import Tensor
+from reducer.naming import count_strange
 from reducer.subject import Subject
 
 Size: TypeAlias = tuple[int, ...]
@@ -20,7 +21,7 @@ def size(subject: Subject) -> Size:
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one without a body or a function to look into. Then what the nodes still carry: elements
     that flow in, tensors in and out, axes, element types other than the plain ones, attributes, how plain
-    the values are, and at last bytes. A tie is not smaller.
+    the values are, names that are not ours, and at last bytes. A tie is not smaller.
     """
     model = subject.model
     graph = model.graph
@@ -35,7 +36,19 @@ def size(subject: Subject) -> Size:
     axes = sum(array.ndim for array in arrays)
     strange = sum(str(array.dtype) not in PLAIN for array in arrays)
     complexity = sum(map(_complexity, arrays))
-    return (nodes, scopes, elements, edges, axes, strange, attributes, complexity, int(model.ByteSize()))
+    names = count_strange(graph)
+    return (
+        nodes,
+        scopes,
+        elements,
+        edges,
+        axes,
+        strange,
+        attributes,
+        complexity,
+        names,
+        int(model.ByteSize()),
+    )
 
 
 def _elements(value: object) -> int:

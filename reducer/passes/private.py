@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from reducer.move import Hints, Move, Search, one_by_one
-from reducer.passes.names import new_names, renamed
+from reducer.naming import new_names
+from reducer.passes.names import renamed
 from reducer.private_names import EDITS
 from reducer.private_strings import placeholders, with_strings
 from reducer.private_values import CHANGES, telling_places, with_values
