@@ -56,6 +56,9 @@ def _canonise_node(node: NodeProto) -> None:
     attributes = sorted(node.attribute, key=lambda attribute: attribute.name)
     del node.attribute[:]
     node.attribute.extend(attributes)
+    for field in ("domain", "overload"):
+        if not getattr(node, field):
+            node.ClearField(field)  # said to be empty, or not said
     for attribute in node.attribute:
         attribute.ClearField("doc_string")
         if attribute.HasField("t"):
