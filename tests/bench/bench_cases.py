@@ -1,7 +1,7 @@
 """Real failing models, fuzzed failures and a model of 3 GB, reduced; printed, never asserted.
 
-`CRUX_CASES_BENCH` and `CRUX_FAILURES_BENCH` name folders of case folders, each with `model.onnx`, `inputs.npz`
-and a `meta.json` that says the least operators known (`known_minimal_ops`, `reduced_ops`).
+`CRUX_CASES_BENCH` and `CRUX_FAILURES_BENCH` name folders of case folders: `model.onnx`, `inputs.npz` and a
+`meta.json` that says the least operators known (`known_minimal_ops`, `reduced_ops`).
 """
 
 from __future__ import annotations
