@@ -20,6 +20,9 @@ from reducer.trace import Point
 
 NAME = "reduction.json"
 
+DETAILS = ("kept", "steps", "curve")
+"""What the file tells beyond the document that a command prints."""
+
 
 @dataclass(frozen=True)
 class Reduction:

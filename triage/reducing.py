@@ -21,12 +21,15 @@ from oracles.verdict import Verdict
 from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, reduce_case
 from reducer.journal import NAME as JOURNAL
 from reducer.journal import Journal
+from reducer.result import DETAILS
 from triage import issue, progress
 from triage.expectation import expect
 from triage.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
 from triage.options import WALL_PER_CPU, CaseOptions
 from triage.repro.script import RUNNERS, Claim, write_script
 from triage.store import Store
+
+SCRIPT = "repro.py"
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,16 @@ def reduce_into(
     facts = finished(out)
     if facts is not None:
         _must_be_the_same(case, out, options)
-        return {**{name: facts[name] for name in facts if name != "steps"}, "cached": 0, "seconds": 0.0}, None
+        if not (out / SCRIPT).exists() and _has_script(options):  # a kill came before it was written
+            _write_repro(*_result(None, out, options), out, options)
+        return {
+            **{name: facts[name] for name in facts if name not in DETAILS},
+            "cached": 0,
+            "seconds": 0.0,
+        }, None
     done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other)
-    _write_repro(done, out, options)
+    if done.verdict is not None:
+        _write_repro(done.case, done.verdict, out, options)
     return done.to_json(), done
 
 
@@ -146,15 +156,20 @@ def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
     journal.close()
 
 
-def _write_repro(done: Reduction, out: Path, options: Options) -> None:
-    """`repro.py` beside the reduced case; not where a user's command is what failed."""
-    if done.verdict is None or not done.verdict.is_bug or options.target.backend not in RUNNERS:
+def _has_script(options: Options) -> bool:
+    """Whether a reduction leaves a script: not where a user's command is what failed."""
+    return options.check is None and options.target.backend in RUNNERS
+
+
+def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> None:
+    """`repro.py` beside the reduced case."""
+    if not verdict.is_bug or not _has_script(options):
         return
-    model, tolerance = parse(done.case.program), Tolerance(options.rtol, options.atol)
-    expectation = expect(done.verdict, tolerance, names_of(model))
+    model, tolerance = parse(case.program), Tolerance(options.rtol, options.atol)
+    expectation = expect(verdict, tolerance, names_of(model))
     title = issue.title(expectation, measure(model).ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
-    (out / "repro.py").write_text(write_script(done.case, claim), encoding="utf-8")
+    (out / SCRIPT).write_text(write_script(case, claim), encoding="utf-8")
 
 
 def _line(step: Progress) -> str:

@@ -184,6 +184,17 @@ def test_a_finished_reduction_is_left_as_it_is_and_another_cases_is_refused(fold
     assert crux(folder, "reduce", "clip", "-o", "small").returncode == 2
 
 
+@needs_crash
+def test_a_script_that_a_kill_prevented_is_written_by_the_next_call_which_says_the_same(folder):
+    first = crux(folder, "reduce", "crash", "-o", "small", "--json")
+    script = folder / "small" / "repro.py"
+    written = script.read_bytes()
+    script.unlink()
+    second = crux(folder, "reduce", "crash", "-o", "small", "--json")
+    assert script.read_bytes() == written
+    assert json.loads(second.stdout).keys() == json.loads(first.stdout).keys()
+
+
 def test_a_reduction_of_what_does_not_fail_exits_with_1(folder):
     done = crux(folder, "reduce", "healthy", "-o", "small")
     assert (done.returncode, done.stdout) == (1, "")
