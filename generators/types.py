@@ -108,10 +108,6 @@ def is_float(dtype: DType) -> bool:
     return dtype in FLOATS
 
 
-def is_integer(dtype: DType) -> bool:
-    return dtype in _EXTENT and dtype not in FLOATS and dtype is not BOOL
-
-
 def broadcast(*shapes: Shape) -> Shape | None:
     """The multidirectional broadcast of the shapes, or None when they do not fit one another."""
     rank = max(map(len, shapes))

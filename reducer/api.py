@@ -254,7 +254,7 @@ class _Session:
         return Gate(
             predicate,
             self.case,
-            lambda case: not is_sound or checker_complaint(parse(case.program)) is None,
+            lambda subject: not is_sound or checker_complaint(subject.model) is None,
             journal,
             Budget(deadline, most),
             options.jobs,

@@ -46,7 +46,7 @@ class Gate:
 
     predicate: Predicate
     like: Case
-    is_valid: Callable[[Case], bool]
+    is_valid: Callable[[Subject], bool]
     journal: Journal
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
@@ -79,7 +79,7 @@ class Gate:
         if key in self.committed:
             self.cached += 1
             return self.committed[key]
-        if not self._passes_cheap_checks(case, key):
+        if not self._passes_cheap_checks(subject, key):
             return False
         answer = self._decide(case, key, ahead)
         self.committed[key] = answer.interesting
@@ -100,7 +100,7 @@ class Gate:
             return self.committed[key]
         if key in self.journal.answers:
             return self.journal.answers[key].interesting
-        return None if self._passes_cheap_checks(case, key) else False
+        return None if self._passes_cheap_checks(subject, key) else False
 
     def measure(self, subject: Subject, times: int) -> float:
         """The share of so many more evaluations in which the subject fails; each counts as a check."""
@@ -122,8 +122,8 @@ class Gate:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _passes_cheap_checks(self, case: Case, key: str) -> bool:
-        if key not in self._refused and not self.is_valid(case):
+    def _passes_cheap_checks(self, subject: Subject, key: str) -> bool:
+        if key not in self._refused and not self.is_valid(subject):
             self._refused.add(key)
             self.refused += 1
         return key not in self._refused

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -157,9 +156,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def command_exists(command: str) -> bool:
-    """Whether the first word of a shell command can be found; for a clear message before any work."""
-    words = shlex.split(command)
-    return bool(words) and (shutil.which(words[0]) is not None or "=" in words[0])

@@ -10,9 +10,10 @@ import onnx
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import subgraphs, walk_graphs
 from corpus.onnx_infer import inferred_types
+from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
 from reducer.subject import Subject
-from reducer.tensors import element_type, initializer
+from reducer.tensors import initializer
 
 
 def change_tensors(
@@ -90,7 +91,7 @@ def _open_body_shapes(model: onnx.ModelProto) -> None:
 def _fit_declaration(info: onnx.ValueInfoProto, array: Tensor) -> None:
     """The declared element type and dims become the array's; a symbolic dim stays symbolic."""
     tensor = info.type.tensor_type
-    tensor.elem_type = element_type(array)
+    tensor.elem_type = element_type(array.dtype)
     if not tensor.HasField("shape") or len(tensor.shape.dim) != array.ndim:
         tensor.shape.ClearField("dim")
         for size in array.shape:

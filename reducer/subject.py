@@ -10,7 +10,7 @@ import onnx
 
 from corpus.case import Case, ExternalFile
 from corpus.onnx_graph import free_names, tensors
-from corpus.onnx_infer import is_external
+from corpus.onnx_infer import is_external, tensor_type
 from corpus.onnx_types import packed_bytes
 from corpus.onnx_weights import external_entry
 from corpus.values import Tensor, Value
@@ -112,8 +112,7 @@ class Subject:
     def type_of(self, name: str) -> onnx.TypeProto | None:
         """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
         if name in self.initializers:
-            tensor = self.initializers[name]
-            return onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+            return tensor_type(self.initializers[name])
         recorded = type_of(self.facts.values.get(name, self.inputs.get(name)))
         if recorded is None and name in self.graph_inputs:
             return self.graph_inputs[name].type

@@ -9,15 +9,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from corpus.case import ExternalFile
+from corpus.onnx_types import element_type
 from corpus.onnx_weights import map_weight
 from corpus.values import Tensor, Value
-
-
-def element_type(array: Tensor) -> int:
-    """ONNX's element type of an array."""
-    if array.dtype.kind in "USO":
-        return onnx.TensorProto.STRING
-    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
 def type_of(value: Value) -> onnx.TypeProto | None:
@@ -28,7 +22,7 @@ def type_of(value: Value) -> onnx.TypeProto | None:
         return helper.make_sequence_type_proto(_member_type(value))
     if value is None:
         return None
-    return helper.make_tensor_type_proto(element_type(value), value.shape)
+    return helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
 
 
 def agrees(declared: onnx.TypeProto, value: Value) -> bool:
@@ -48,10 +42,10 @@ def _member_type(members: list[Tensor]) -> onnx.TypeProto:
     """What the members of a sequence share: dims that differ are open, and so is a rank that differs."""
     ranks = {member.ndim for member in members}
     if len(ranks) > 1:
-        return helper.make_tensor_type_proto(element_type(members[0]), None)
+        return helper.make_tensor_type_proto(element_type(members[0].dtype), None)
     dims = [set(sizes) for sizes in zip(*(member.shape for member in members), strict=True)]
     shape = [sizes.pop() if len(sizes) == 1 else None for sizes in dims]
-    return helper.make_tensor_type_proto(element_type(members[0]), shape)
+    return helper.make_tensor_type_proto(element_type(members[0].dtype), shape)
 
 
 def initializer(name: str, array: Tensor) -> onnx.TensorProto:

@@ -12,7 +12,7 @@ from onnx import GraphProto, NodeProto
 
 from corpus.onnx_graph import free_names, subgraphs
 from reducer.facts import inferred
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, over_sets
 from reducer.nodesets import assemble, rename_reads
 from reducer.order import size
 from reducer.search import Items, drop_one_at_a_time, find_essentials
@@ -36,22 +36,20 @@ def shrink_bodies(subject: Subject, hints: Hints) -> Search:
 def _shrink(subject: Subject, path: Path) -> Search:
     body = _Body(subject, path)
     everything = range(len(body.nodes))
-    nothing = partial(body.keep, frozenset())
+
+    def smaller(keep: Items) -> Subject | None:
+        found = body.keep(keep)
+        return found if _is_smaller(found, subject) else None
+
+    nothing = partial(smaller, frozenset())
     if not body.nodes:
         return subject
-    if _is_smaller(nothing(), subject) and (yield nothing):
+    if (yield nothing):
         return nothing() or subject
     for search in (find_essentials(everything), drop_one_at_a_time(everything)):
-        try:
-            keep = next(search)
-            while True:
-                found = body.keep(keep)
-                answer = _is_smaller(found, subject) and (yield partial(body.keep, keep))
-                keep = search.send(answer)
-        except StopIteration as end:
-            found = body.keep(end.value)
-            if found is not None and _is_smaller(found, subject):
-                return found
+        found = yield from over_sets(subject, search, smaller)
+        if found is not subject:
+            return found
     return subject
 
 

@@ -10,12 +10,13 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from corpus.onnx_graph import walk_graphs, walk_nodes
+from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
 from reducer.move import Hints, Move, Search
 from reducer.passes.dims import is_shape
 from reducer.retype import change_model
 from reducer.subject import Subject
-from reducer.tensors import element_type, initializer
+from reducer.tensors import initializer
 
 LATTICE: Mapping[int, tuple[int, ...]] = {
     TensorProto.DOUBLE: (TensorProto.FLOAT,),
@@ -37,7 +38,7 @@ TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
 def plainer_dtypes(subject: Subject, hints: Hints) -> Search:
     """One element type after the other, throughout the model; inference says which choices type."""
     best = subject
-    for old in sorted({element_type(array) for array in _arrays(subject)}):
+    for old in sorted({element_type(array.dtype) for array in _arrays(subject)}):
         for new in LATTICE.get(old, ()):
             found = _retyped(best, old, new)
             if found is not None and (yield partial(_retyped, best, old, new)):
@@ -59,7 +60,7 @@ def _retyped(subject: Subject, old: int, new: int) -> Subject | None:
         for name in subject.sources
         if not is_shape(subject, name)
         and (array := subject.array(name)) is not None
-        and element_type(array) == old
+        and element_type(array.dtype) == old
     }
     if not changed:
         return None

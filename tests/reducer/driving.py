@@ -99,8 +99,8 @@ def drive(
     return driven
 
 
-def is_accepted(case: Case) -> bool:
-    return checker_complaint(parse(case.program)) is None
+def is_accepted(subject: Subject) -> bool:
+    return checker_complaint(subject.model) is None
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
