@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from oracles import worker
 TIMES = 3
 SHOWS = 1
 GRACE_SECONDS = 30.0
+ENDING_SECONDS = 1.0
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
 
 
@@ -98,7 +100,22 @@ def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of the script's process group."""
+    """End whatever is left of the script's process group, and wait until it has ended.
+
+    A kill is only a request: a child that is still being torn down may hold memory and files for a while. One
+    that has ended, and that its new parent does not wait for, still counts: the wait has an end.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + ENDING_SECONDS
+    while _is_group(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _is_group(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

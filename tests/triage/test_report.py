@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 import json
+import os
 import socket
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -275,11 +278,24 @@ def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
 
 def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr("triage.proving.GRACE_SECONDS", 0.5)
-    script = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(987)'])"
+    marker = f"987.{os.getpid()}"
+    script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
     proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
     assert (proof.shown, proof.holds) == (0, False)
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not any(b"time.sleep(987)" in line for line in lines)
+    deadline = time.monotonic() + 10
+    while (left := running(marker)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left == []
+
+
+def running(argument: str) -> list[str]:
+    """Who was started with this as the last argument; who has ended has no command line any more."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if (folder / "cmdline").read_bytes().endswith(f"\0{argument}\0".encode()):
+                found.append(folder.name)
+    return found
 
 
 def test_results_that_change_from_run_to_run_are_said_to_do_so():
