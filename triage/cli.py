@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import select
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -25,6 +26,8 @@ from triage.output import say
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+NO_READER = 128 + signal.SIGPIPE
+"""What a shell says of a program that `| head` cut off."""
 
 
 def build() -> typer.Typer:
@@ -66,7 +69,13 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("crux: interrupted; everything found so far is kept")
         return INTERRUPTED
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # what rich makes of it, as a failure with 1
+            return NO_READER
+        raise
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+            return NO_READER
         say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
         return OWN_FAILURE
 
@@ -108,6 +117,13 @@ def _common(version: Version = False) -> None:
 
 def _interrupt(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    """Whether the stream is a pipe whose other end was closed; a worker's broken pipe is our own failure."""
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _one_line(error: BaseException) -> str:

@@ -315,3 +315,18 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code(folder):
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_leaves_in_the_middle_ends_the_command_without_a_word(folder):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(
+            command("check", "--help"),
+            cwd=folder,
+            env=environment(folder),
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
