@@ -19,6 +19,7 @@ from oracles.record import record
 from oracles.run import Config, Limits
 from oracles.signature import signature
 from oracles.verdict import Outcome, Verdict
+from reducer.divergence import Divergence, find_divergence
 from reducer.engine import Engine
 from reducer.evidence import read_hints
 from reducer.facts import learn
@@ -265,20 +266,19 @@ class _Session:
         self.subject, culprit = self._learn(subject)
         hints = read_hints(verdict, culprit)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and self.only is not None:
-            hints = replace(hints, rewritten=self._rewritten(self.only))
+            hints = replace(hints, divergence=self._divergence(self.only))
         self.engine = Engine(gate, all_moves(), hints, lambda found: self._learn(found)[0])
         return self.engine
 
-    def _rewritten(self, config: Config) -> frozenset[str]:
-        """The tensors that depend on an input and are not there any more after the optimiser."""
+    def _divergence(self, config: Config) -> Divergence:
+        """Where values part, by a run of the program as the optimiser leaves it."""
         with self.pool.one() as judge:
-            optimised = judge.optimised(self.subject.case(self.case), config)
-        if optimised is None:
-            return frozenset()
-        left = {name for node in optimised.graph.node for name in node.output}
-        return frozenset(
-            name for name in self.subject.producer if name in self.subject.dynamic and name not in left
-        )
+            case = self.subject.case(self.case)
+            optimised = judge.optimised(case, config)
+            if optimised is None:
+                return Divergence()
+            recording = record(judge, replace(case, program=optimised.SerializeToString()))
+            return find_divergence(self.subject, optimised, recording.values, judge.tolerance)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:

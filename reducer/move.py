@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TypeAlias
 
+from reducer.divergence import Divergence
 from reducer.search import Items, SetSearch
 from reducer.subject import Subject
 
@@ -23,13 +24,13 @@ Search: TypeAlias = Generator[Proposal, bool, Subject]
 class Hints:
     """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
 
-    `rewritten` are tensors that the optimiser made away with, though they depend on an input. `witness` is
-    that of the last interesting candidate: pairs of a dim and a position along it.
+    `divergence` is where the optimised run parts from the other. `witness` is that of the last interesting
+    candidate: pairs of a dim and a position along it.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    rewritten: frozenset[str] = frozenset()
+    divergence: Divergence = field(default_factory=Divergence)
     witness: tuple[tuple[int, int], ...] = ()
 
 

@@ -16,23 +16,11 @@ MOST = 24
 def keep_named_nodes(subject: Subject, hints: Hints) -> Search:
     """Keep only the nodes named by the evidence; where that is not enough, also those around them."""
     named = _named(subject, hints)
-    for keep in dict.fromkeys((named, named | _around(subject, named))):
+    for keep in dict.fromkeys((named, named | around(subject, named))):
         if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
             proposal = partial(keep_nodes, subject, keep)
             if (yield proposal):
                 return proposal() or subject
-    return (yield from _keep_rewritten(subject, hints))
-
-
-def _keep_rewritten(subject: Subject, hints: Hints) -> Search:
-    """The nodes that the optimiser made away with, and those next to them; where they are not most."""
-    gone = frozenset(subject.producer[name] for name in hints.rewritten if name in subject.producer)
-    keep = gone | _around(subject, gone)
-    if not gone or 2 * len(keep) > len(subject.nodes):
-        return subject
-    proposal = partial(keep_nodes, subject, keep)
-    if (yield proposal):
-        return proposal() or subject
     return subject
 
 
@@ -57,7 +45,7 @@ def _named(subject: Subject, hints: Hints) -> Items:
     return frozenset(found)
 
 
-def _around(subject: Subject, nodes: Items) -> Items:
+def around(subject: Subject, nodes: Items) -> Items:
     """Two steps up and one down."""
     found: set[int] = set()
     edge = set(nodes)

@@ -14,6 +14,7 @@ from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import walk_nodes
 from corpus.values import Value
 from oracles.judge import Judge
+from reducer.divergence import Divergence
 from reducer.move import Hints, all_moves
 from reducer.order import size
 from tests.reducer.driving import (
@@ -28,6 +29,7 @@ from tests.reducer.driving import (
     graph_text,
     has,
     model_of,
+    operators,
     subject_of,
 )
 
@@ -219,6 +221,47 @@ LONGER = (
 )
 def test_named_nodes(judge: Judge, row: Row) -> None:
     check(judge, row)
+
+
+PARTED = "keep the nodes where values part"
+
+
+@table(
+    {
+        "what was rewritten": Row(
+            PARTED,
+            CHAIN,
+            has("Erf"),
+            "g (float[2] a) => (float[2] b) { b = Erf (a) }",
+            hints=Hints(divergence=Divergence(("b",))),
+        ),
+        "and what stands around it": Row(
+            PARTED,
+            LONG,
+            has("Erf", "Exp"),
+            "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
+            hints=Hints(divergence=Divergence(("d",))),
+        ),
+        "and what makes the difference grow": Row(
+            PARTED,
+            LONG,
+            has("Erf", "Exp"),
+            "g (float[2] a) => (float[2] d) { b = Erf (a) c = Relu (b) d = Exp (c) }",
+            hints=Hints(divergence=Divergence(("b",), ("c", "d"))),
+        ),
+        "wrong evidence": Row(PARTED, CHAIN, has("Neg"), None, hints=Hints(divergence=Divergence(("a",)))),
+        "no evidence": Row(PARTED, CHAIN, has("Neg"), None),
+    }
+)
+def test_divergent_nodes(judge: Judge, row: Row) -> None:
+    check(judge, row)
+
+
+def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge: Judge) -> None:
+    hints = Hints(divergence=Divergence(("b",), ("c",)))
+    driven = _drive(judge, Row(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
+    assert operators(driven.subject.model) == ["Erf"]
+    np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])
 
 
 def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
