@@ -1,14 +1,42 @@
-"""Releases in their order."""
+"""Releases in their order, and ranges of them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import Self
+
+from corpus.errors import UserError
 
 
 def is_before(release: str, other: str) -> bool:
     """Whether a release is older than another: by its numbers; `1.31.1.post0` is not before `1.31.1`."""
-    return _numbers(release) < _numbers(other)
+    return numbers(release) < numbers(other)
 
 
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", release))
+def numbers(release: str) -> tuple[int, ...]:
+    """What releases are ordered by; a local part such as `+cpu` names another build of the same one."""
+    return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From one release to another, both included; an empty end is open."""
+
+    oldest: str
+    newest: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `A..B`, `A..`, `..B` or `..`; raises `UserError`."""
+        oldest, dots, newest = (part.strip() for part in text.partition(".."))
+        form = re.compile(r"\d[\w.]*|")
+        if not (dots and form.fullmatch(oldest) and form.fullmatch(newest)):
+            raise UserError(f"versions {text!r}: write A..B, such as 1.15.0..1.31.1; an end may be empty")
+        if oldest and newest and is_before(newest, oldest):
+            raise UserError(f"versions {text!r}: {newest} is older than {oldest}")
+        return cls(oldest, newest)
+
+    def holds(self, release: str) -> bool:
+        too_old = bool(self.oldest) and is_before(release, self.oldest)
+        return not too_old and not (bool(self.newest) and is_before(self.newest, release))

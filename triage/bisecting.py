@@ -1,0 +1,226 @@
+"""The releases between which a failure came, changed its face, or went."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import backends, find_backend
+from oracles.processes import SandboxError
+from oracles.sandbox import Sandbox
+from triage.change_search import Interval, changes, intervals, search
+from triage.environment_cache import EnvironmentCache, Unavailable, cache_folder
+from triage.options import CaseOptions
+from triage.package_index import Interpreter, Offer, list_releases
+from triage.progress import Progress
+from triage.releases import Range, numbers
+from triage.sightings import GOOD, SILENT, Faces, Sighting, SightingJournal, sighting
+from triage.store import dump
+
+Look = Callable[[str], Sighting]
+"""What a release shows; raises `Unavailable`."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked: the package, the range, the release on which the failure is known, where to cache."""
+
+    package: str
+    versions: Range
+    seen_on: str = ""
+    cache: Path = field(default_factory=cache_folder)
+    cache_bytes: int = 20 << 30
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What was seen; `places` are the releases, oldest first, and `faces` what was seen at each of them."""
+
+    releases: Sequence[str]
+    faces: Mapping[int, str | None]
+    sightings: Mapping[str, Sighting]
+    shown: Mapping[str, Sighting]
+    skipped: Mapping[str, str]
+    wanted: str
+
+    def intervals(self, face: str) -> list[Interval]:
+        told = [(self.releases[at], what) for at, what in sorted(self.faces.items()) if what is not None]
+        return intervals(told, face, SILENT)
+
+    @property
+    def answer(self) -> Interval | None:
+        """The interval of the failure asked for: that with the release it is known on, else the newest."""
+        face = next((self.faces[at] for at, name in enumerate(self.releases) if name == self.wanted), None)
+        chosen = [face] if face in self.shown else list(self.shown)
+        every = [each for name in chosen if name is not None for each in self.intervals(name)]
+        holding = [each for each in every if _holds(each, self.wanted)]
+        return max(holding or every, key=lambda each: numbers(each.last_bad), default=None)
+
+
+def bisect_releases(releases: Sequence[str], look: Look, seen_on: str = "") -> Bisection:
+    """Search the releases, oldest first, for every change."""
+    faces = Faces()
+    sightings: dict[str, Sighting] = {}
+    skipped: dict[str, str] = {}
+    places = [at for at, name in enumerate(releases) if name == seen_on]
+    questions = search(len(releases), places)
+    answer = None
+    while True:
+        try:
+            place = questions.send(answer)
+        except StopIteration as done:
+            return Bisection(releases, done.value, sightings, faces.shown, skipped, seen_on)
+        try:
+            sightings[releases[place]] = seen = look(releases[place])
+            answer = faces.of(seen)
+        except Unavailable as error:
+            skipped[releases[place]] = str(error)
+            answer = None
+
+
+def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
+    """The JSON document of `crux bisect`."""
+    offer = list_releases(settings.package, settings.versions)
+    releases = [each for each in offer.runnable if settings.versions.holds(each)]
+    others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
+    if not releases:
+        raise UserError(f"{settings.package}: no release of that range can run here; {_first(others)}")
+    if settings.seen_on and settings.seen_on not in releases:
+        raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
+    looker = _Looker(case, options, settings, offer, shown)
+    found = bisect_releases(releases, looker, settings.seen_on)
+    return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
+
+
+def target_for(package: str, target: Target) -> Target:
+    """The target on which a package is looked at: the case's own where that runs the package."""
+    if _runs(target.backend, package):
+        return target
+    found = [name for name in sorted(backends()) if _runs(name, package)]
+    if not found:
+        known = ", ".join(sorted({backend.PACKAGE for backend in backends().values()}))
+        raise UserError(f"--package {package}: no backend runs it; known are {known}")
+    return Target(found[-1])
+
+
+def _runs(backend: str, package: str) -> bool:
+    """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
+    own = find_backend(backend).PACKAGE
+    return package == own or package.startswith(f"{own}-")
+
+
+@dataclass
+class _Looker:
+    """Looks at a release: from the journal, or in an environment with it."""
+
+    case: Case
+    options: CaseOptions
+    settings: Settings
+    offer: Offer
+    shown: Progress
+
+    def __post_init__(self) -> None:
+        name = f"{self.case.case_id[:16]}-{self._circumstances()}.jsonl"
+        self._journal = SightingJournal(self.settings.cache / "bisections" / name)
+        self._cache = EnvironmentCache(
+            self.settings.cache,
+            self.settings.package,
+            self._works,
+            most_bytes=self.settings.cache_bytes,
+            say=self.shown.note,
+        )
+
+    def __call__(self, release: str) -> Sighting:
+        if release not in self._journal.known:
+            try:
+                self._journal.add(self._judge(release, self.offer.runnable[release]))
+            except Unavailable as error:
+                self.shown.note(f"{release}: skipped, {error}")
+                raise
+        seen = self._journal.known[release]
+        self.shown.note(f"{release}: {seen.outcome}{f', {seen.title}' if seen.outcome != 'pass' else ''}")
+        return seen
+
+    def _judge(self, release: str, interpreter: Interpreter) -> Sighting:
+        target = self.case.target
+        assert target is not None
+        with self._cache.environment(release, interpreter) as made:
+            try:
+                with self.options.judge(target.with_setting("python", str(made.python))) as judge:
+                    verdict = judge.verdict(self.case)
+            except SandboxError as error:
+                raise Unavailable(f"it cannot be run ({error})") from error
+        minor = ".".join(map(str, interpreter.minor))
+        return sighting(release, self.case, verdict, minor, made.numpy)
+
+    def _works(self, python: Path) -> tuple[str, str]:
+        """What is wrong with an environment, as the worker under it says, and its numpy."""
+        assert self.case.target is not None
+        with Sandbox(self.case.target.backend, python=str(python)) as sandbox:
+            try:
+                return "", str(sandbox.facts["numpy"])
+            except (UserError, SandboxError) as error:
+                return " ".join(str(error).split())[-200:], ""
+
+    def _circumstances(self) -> str:
+        """A digest of all that a verdict depends on besides case and release."""
+        chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
+        words = dump([self.settings.package, str(self.case.target), version("tensorcrux"), chosen])
+        return hashlib.sha256(words.encode()).hexdigest()[:12]
+
+
+def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
+    """What a bisection found as plain data; the answer is that of the failure asked for."""
+    answer, places = found.answer, {name: at for at, name in enumerate(found.releases)}
+    bad = found.sightings[answer.first_bad] if answer else None
+    tried = sorted(found.sightings, key=places.__getitem__)
+    skipped = {**others, **found.skipped}
+    return {
+        "last_good": answer.last_good if answer else None,
+        "first_bad": answer.first_bad if answer else None,
+        "last_bad": answer.last_bad if answer else None,
+        "first_fixed": answer.first_fixed if answer else None,
+        "symptom": bad.symptom if bad else "",
+        "title": bad.title if bad else "",
+        "tried": [{**found.sightings[each].document, "shows": found.faces[places[each]]} for each in tried],
+        "failures": [_face_document(found, face) for face in found.shown],
+        "changes": [_change_document(found, *change) for change in changes(found.faces)],
+        "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=numbers)],
+    }
+
+
+def _face_document(found: Bisection, face: str) -> dict[str, Any]:
+    seen = found.shown[face]
+    every = [asdict(each) for each in found.intervals(face)]
+    return {"shows": face, "symptom": seen.symptom, "title": seen.title, "intervals": every}
+
+
+def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
+    """A change, and the releases between that could not be looked at."""
+    return {
+        "from": found.releases[one],
+        "to": found.releases[other],
+        "before": found.faces[one],
+        "after": found.faces[other],
+        "unknown": list(found.releases[one + 1 : other]),
+    }
+
+
+def _holds(interval: Interval, release: str) -> bool:
+    if not release:
+        return False
+    return numbers(interval.first_bad) <= numbers(release) <= numbers(interval.last_bad)
+
+
+def _first(others: Mapping[str, str]) -> str:
+    return next((f"{release}: {why}" for release, why in others.items()), "the index has none in it")
+
+
+__all__ = ["GOOD", "Bisection", "Settings", "bisect_case", "bisect_releases", "document", "target_for"]

@@ -1,0 +1,77 @@
+"""`crux bisect`: the first bad release, the last good one, the one that mended it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.options import CaseOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
+Package = Annotated[
+    str, typer.Option("--package", help="Such as onnxruntime. (default: what the target runs)")
+]
+Versions = Annotated[
+    str, typer.Option("--versions", metavar="A..B", help="Both included; an end may be empty.")
+]
+SeenOn = Annotated[
+    str, typer.Option("--seen-on", metavar="VERSION", help="Where it is known to fail. (default: the newest)")
+]
+Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Where environments are kept.")]
+CacheSize = Annotated[int, typer.Option("--cache-gb", help="How large that folder may grow.", min=1)]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("bisect")(as_command(CaseOptions, bisect))
+
+
+def bisect(
+    options: CaseOptions,
+    case: Case,
+    package: Package = "",
+    versions: Versions = "..",
+    seen_on: SeenOn = "",
+    cache: Cache = None,
+    cache_gb: CacheSize = 20,
+) -> int:
+    """Find the releases between which a failure came and went, with real wheels from the package index.
+
+    Example: crux bisect C0001 --package onnxruntime --versions 1.15.0..1.31.1
+    """
+    from dataclasses import replace
+
+    from oracles.backends import find_backend
+    from triage.bisecting import Settings, bisect_case, target_for
+    from triage.environment_cache import cache_folder
+    from triage.progress import progress
+    from triage.releases import Range
+    from triage.sources import open_one
+
+    found = open_one(case, options)
+    assert found.target is not None
+    package = package or find_backend(found.target.backend).PACKAGE
+    found = replace(found, target=target_for(package, found.target))
+    settings = Settings(package, Range.parse(versions), seen_on, cache or cache_folder(), cache_gb << 30)
+    with progress() as shown:
+        document = bisect_case(found, options, settings, shown)
+    if document["first_bad"] is None:
+        say(f"crux: {case}: it fails on none of the releases that were tried")
+    emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
+    return 0
+
+
+def _show(documents: list[Document]) -> Table:
+    (found,) = documents
+    rows = [(name.replace("_", " "), found[name] or "-") for name in ("title", *ANSWERS)]
+    rows += [(each["release"], f"{each['shows']}: {each['title']}") for each in found["tried"]]
+    rows += [(each["release"], f"skipped: {each['why']}") for each in found["skipped"]]
+    return table((found["package"], ""), rows)
+
+
+ANSWERS = ("last_good", "first_bad", "last_bad", "first_fixed")
