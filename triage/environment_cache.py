@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,8 @@ from triage.releases import numbers
 MARKER = "environment.json"
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
+QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
+"""A release for which there is only source is not compiled."""
 
 ALONE = ("onnxruntime",)
 """Packages that need numpy and nothing of what else they declare to run a model."""
@@ -97,11 +100,12 @@ class EnvironmentCache:
 
         A release built before numpy 2 does not say so: it is seen when it does not start with it.
         """
-        _run([str(interpreter.path), "-m", "venv", str(folder)])
+        pip = _make_venv(folder, interpreter)
         reason = ""
         for alone in (True, False) if self.package.startswith(ALONE) else (False,):
             for numpy in ("numpy", OLD_NUMPY):
-                _pip_install(folder, [*self._requirements(release), numpy], alone=alone)
+                quiet = [*QUIETLY, *(["--no-deps"] if alone else [])]
+                _run([*pip, "install", *quiet, *self._requirements(release), numpy])
                 reason, version = self.works(_python(folder))
                 if not reason:
                     return version
@@ -122,11 +126,17 @@ def _python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _pip_install(folder: Path, requirements: list[str], *, alone: bool) -> None:
-    """With `alone` without dependencies. A release for which there is only source is not compiled."""
-    quiet = ["-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:"]
-    pip = [str(_python(folder)), "-m", "pip", "install", *quiet, *(["--no-deps"] if alone else [])]
-    _run([*pip, *requirements])
+def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
+    """Make an empty environment; the command of a pip that installs into it.
+
+    Our own pip serves our own version of Python; others get theirs, since a new pip does not run under them.
+    """
+    python = str(_python(folder))
+    if interpreter.minor == sys.version_info[:2]:
+        _run([str(interpreter.path), "-m", "venv", "--without-pip", str(folder)])
+        return [sys.executable, "-m", "pip", "--python", python]
+    _run([str(interpreter.path), "-m", "venv", str(folder)])
+    return [python, "-m", "pip"]
 
 
 def _run(command: list[str]) -> None:

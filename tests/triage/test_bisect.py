@@ -30,7 +30,7 @@ TAG = f"cp{OWN[0]}{OWN[1]}"
 
 
 def walk(row: str, first: tuple[int, ...] = ()) -> tuple[dict[int, str | None], list[int]]:
-    """Search a row with a character a release, `?` for one that shows nothing; what was seen, and the places asked."""
+    """Search a row with a character a release, `?` for one that shows nothing; what was seen and asked."""
     questions, asked, answer = search(len(row), first), [], None
     while True:
         try:
@@ -65,9 +65,7 @@ def test_every_change_is_found_between_neighbours(row):
 @given(st.lists(st.tuples(st.sampled_from(".xy"), st.integers(8, 20)), min_size=1, max_size=5))
 def test_runs_as_long_as_the_distance_of_the_probes_are_never_missed(runs):
     row = "".join(what * length for what, length in runs)
-    runs_are_seen = (
-        max(abs(a - b) for a, b in zip(evenly(len(row), 8), evenly(len(row), 8)[1:], strict=False)) <= 8
-    )
+    runs_are_seen = max(one - other for one, other in pairwise(evenly(len(row), 8))) <= 8
     seen, asked = walk(row)
     wanted = [at for at in range(1, len(row)) if row[at] != row[at - 1]]
     found = [other for _, other in changes(seen)]
