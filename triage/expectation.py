@@ -39,6 +39,11 @@ class Expectation:
         return {label: run.config for label, run in named.items() if run is not None}
 
     @property
+    def own(self) -> dict[str, Config]:
+        """Those of the configurations that are the target's, not of another package's baseline."""
+        return {label: config for label, config in self.configs.items() if not config.backend}
+
+    @property
     def is_unstable(self) -> bool:
         """Whether one configuration gives different results in two runs."""
         return self.passing is not None and self.passing.config == self.failing.config

@@ -26,7 +26,8 @@ from triage import issue, progress
 from triage.expectation import expect
 from triage.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
 from triage.options import WALL_PER_CPU, CaseOptions
-from triage.repro.script import RUNNERS, Claim, write_script
+from triage.repro.runners import RUNNERS
+from triage.repro.script import Claim, torch_source, write_script
 from triage.store import Store
 
 SCRIPT = "repro.py"
@@ -169,7 +170,11 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> N
     expectation = expect(verdict, tolerance, names_of(model))
     title = issue.title(expectation, measure(model).ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
-    (out / SCRIPT).write_text(write_script(case, claim), encoding="utf-8")
+    from oracles.judge import Judge
+
+    with Judge(options.target, limits=options.limits) as judge:
+        source = torch_source(case, judge)
+    (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
 
 
 def _line(step: Progress) -> str:

@@ -32,7 +32,8 @@ from triage.privacy import private_words_in, scrub
 from triage.proving import Proof, prove
 from triage.rendering import as_comment, render
 from triage.repro.normal_form import messages, normal_form
-from triage.repro.script import PACKAGES, RUNNERS, Claim, write_script
+from triage.repro.runners import RUNNERS
+from triage.repro.script import Claim, TorchSource, torch_source, write_script
 
 MOST_INLINE_SCRIPT = 20_000
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
@@ -70,6 +71,7 @@ class Draft:
     history: History
     script: str
     proof: Proof
+    source: TorchSource | None
 
     @cached_property
     def model(self) -> onnx.ModelProto:
@@ -100,7 +102,7 @@ class Draft:
 
     @property
     def package(self) -> str:
-        return PACKAGES[self.judge.target.backend]
+        return self.judge.backend.PACKAGE
 
 
 def write_report(case: Case, judge: Judge, folder: Path, history: History) -> Report:
@@ -126,19 +128,23 @@ def _draft(case: Case, judge: Judge, history: History) -> Draft:
         raise UserError(
             f"{case.origin or case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})"
         )
-    script, proof = _proven_script(case, verdict, judge)
-    return Draft(case, verdict, judge, history, script, proof)
+    source = torch_source(case, judge)
+    script, proof = _proven_script(case, verdict, judge, source)
+    return Draft(case, verdict, judge, history, script, proof, source)
 
 
-def _proven_script(case: Case, verdict: Verdict, judge: Judge) -> tuple[str, Proof]:
+def _proven_script(
+    case: Case, verdict: Verdict, judge: Judge, source: TorchSource | None
+) -> tuple[str, Proof]:
     """The most readable script that shows the bug; when none does, the first one."""
     limits, model = judge.limits, parse(case.program)
     expectation = expect(verdict, judge.tolerance, names_of(model))
     title = issue.title(expectation, measure(model).ops)
-    claim = Claim(expectation, title, judge.tolerance, limits.cpu_seconds + 10, limits.memory_bytes)
+    seconds = limits.cpu_seconds + 10 + RUNNERS[judge.target.backend].slow
+    claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
-    for mode in MODES:
-        script = write_script(case, claim, mode)
+    for mode in MODES[: 1 if source else None]:
+        script = write_script(case, claim, mode, source)
         beside = _beside(case)
         python = judge.target.get("python")
         proof = prove(script, beside, python, claim.seconds, limits.memory_bytes)

@@ -39,13 +39,20 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Lower one model (bytes or a path), compile and run it; setting: `backend` of `torch.compile`."""
+    """Lower one model (bytes or a path), compile and run it; setting: `backend` of `torch.compile`.
+
+    `show=source` gives the module's text instead.
+    """
     import torch
 
     from oracles.in_worker.onnx_program import read_model
     from oracles.in_worker.torch_program import build, from_torch
 
     model = read_model(program)
+    if settings.get("show") == "source":
+        from oracles.in_worker.torch_source import source
+
+        return source(model, inputs)
     backend = settings.get("backend", "inductor")
     if backend == "eager":
         enter("execute")

@@ -29,13 +29,17 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Lower one model (bytes or a path) and run it."""
+    """Lower one model (bytes or a path) and run it; `show=source` gives its text instead."""
     import torch
 
     from oracles.in_worker.onnx_program import read_model
     from oracles.in_worker.torch_program import build, from_torch
 
     model = read_model(program)
+    if settings.get("show") == "source":
+        from oracles.in_worker.torch_source import source
+
+        return source(model, inputs)
     enter("execute")
     with torch.no_grad():
         module, feeds = build(model, inputs)

@@ -267,7 +267,7 @@ def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(j
 
 def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
     target = tmp_path / "written"
-    script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit(1)\n"
+    script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit('THE BUG SHOWS')\n"
     proof = prove(script, {}, "", seconds=5.0, memory=1 << 30)
     facts = Sandbox("ort")
     with facts:
@@ -305,3 +305,7 @@ def test_results_that_change_from_run_to_run_are_said_to_do_so():
     assert list(expectation.configs) == ["none", "none, again"]
     assert issue.title(expectation, ["Add"]) == "Add: results that change from run to run"
     assert issue.value_rows(expectation, Tolerance()) == []
+
+
+def test_a_script_that_fails_by_itself_shows_no_bug():
+    assert prove("raise KeyError('a slip')", {}, "", seconds=5.0, memory=1 << 30).shown == 0

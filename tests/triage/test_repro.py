@@ -22,7 +22,7 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.expectation import Expectation, expect, longest_fragment
-from triage.repro import encode
+from triage.repro import elements, encode
 from triage.repro.model_code import model_code
 from triage.repro.normal_form import normal_form
 from triage.repro.script import Claim, write_script
@@ -32,7 +32,7 @@ EXACT = Tolerance()
 
 def built(made: onnx.ModelProto) -> onnx.ModelProto:
     """The model that its code builds."""
-    names = {**vars(encode), "base64": base64, "inf": math.inf, "nan": math.nan}
+    names = {**vars(elements), **vars(encode), "base64": base64, "inf": math.inf, "nan": math.nan}
     return onnx.ModelProto.FromString(eval(model_code(made), names))
 
 

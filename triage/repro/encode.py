@@ -5,16 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-import numpy as np
+from triage.repro.elements import BITS, ELEMENTS, Empty, array, packed
 
-NAMES = """
-? float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 complex64 complex128
-bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz uint4 int4 float4_e2m1fn float8_e8m0fnu
-uint2 int2
-"""
 KIND_NAMES = "? float int string tensor graph floats ints strings tensors graphs ? ? type"
-ELEMENTS, KINDS = NAMES.split(), KIND_NAMES.split()
-BITS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
+KINDS = KIND_NAMES.split()
 
 
 class Tensor(bytes):
@@ -27,31 +21,6 @@ class Graph(bytes):
 
 class Type(bytes):
     """An encoded type."""
-
-
-class Empty:
-    """An attribute without a value: an empty list of a kind (`ints`), or a reference to a function's own."""
-
-    def __init__(self, kind: str, refers_to: str = "") -> None:
-        self.kind, self.refers_to = kind, refers_to
-
-
-def array(element: str, shape: Any, values: Any) -> Any:
-    """A numpy array; types that numpy lacks (bfloat16, float8, int4 …) are given and kept as bit patterns."""
-    dtype = {"string": "object", "bfloat16": "uint16"}.get(element, element)
-    if ELEMENTS.index(element) > ELEMENTS.index("bfloat16"):
-        dtype = "uint8"
-    return np.array(values, dtype=dtype).reshape(shape)
-
-
-def packed(element: str, data: Any) -> Any:
-    """Types of less than a byte: several elements to a byte, the first in the low bits."""
-    width = BITS[element]
-    per_byte = 8 // width
-    flat = np.zeros(-(-data.size // per_byte) * per_byte, dtype="uint8")
-    flat[: data.size] = data.reshape(-1) & ((1 << width) - 1)
-    groups = flat.reshape(-1, per_byte)
-    return np.bitwise_or.reduce(groups << (np.arange(per_byte) * width), axis=1).astype("uint8")
 
 
 def varint(number: int) -> bytes:

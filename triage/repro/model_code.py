@@ -15,7 +15,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 
 from corpus.onnx_types import DTYPES
 from corpus.values import Tensor
-from triage.repro.encode import BITS, ELEMENTS
+from triage.repro.elements import BITS, ELEMENTS
 
 WIDTH = 100
 MOST_VALUES = 512

@@ -5,41 +5,47 @@ from __future__ import annotations
 import ast
 import base64
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import onnx
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from corpus.onnx_types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.compare import Tolerance
+from oracles.judge import Judge
+from oracles.run import Config
+from oracles.verdict import Outcome
 from triage.expectation import Expectation
 from triage.listing import list_model
 from triage.rendering import render
-from triage.repro import compare, encode
+from triage.repro import compare
+from triage.repro.elements import BITS
 from triage.repro.model_code import NotExpressible, array_code, model_code
+from triage.repro.runners import RUNNERS
 
 MOST_CODE = 60_000
 """Characters of builder code that a person still reads."""
 MOST_BYTES = 4 << 20
 """Bytes of a model that are embedded; a larger one stays in its file."""
 MOST_INLINE = 100_000
-ENCODER_MARK = "# (the encoder)"
+EXPECTED = "expected"
+"""What a script calls values that it does not compute."""
+WORDS_MARK = "# (the words)"
+IMPORTS_MARK = "# (imports)"
+STANDARD = (
+    *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
+    "traceback",
+)
 FIRST_FOREIGN = 16
 """The first ONNX element type that numpy lacks."""
-RUNNERS = {"ort": "runner_ort.py.j2"}
-PACKAGES = {"ort": "onnxruntime"}
-LEVELS = {
-    "none": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "layout": "ORT_ENABLE_LAYOUT",
-    "all": "ORT_ENABLE_ALL",
-}
 
 
 @dataclass(frozen=True)
@@ -53,54 +59,99 @@ class Claim:
     memory: int
 
 
-def write_script(case: Case, claim: Claim, mode: str = "code") -> str:
-    """The text of `repro.py`; `mode` is what to try first: `code`, `bytes` or `beside`."""
-    backend = case.target.backend if case.target else "ort"
+@dataclass(frozen=True)
+class TorchSource:
+    """A case's program as the text of a torch module, and the list of what to call it with."""
+
+    module: str
+    inputs: str
+
+
+SHOW_SOURCE = Config("source", (("show", "source"),))
+
+
+def torch_source(case: Case, judge: Judge) -> TorchSource | None:
+    """The program as torch's own; None for a target that takes it as it is.
+
+    Raises `UserError` where it cannot be had.
+    """
+    if RUNNERS[judge.target.backend].is_onnx:
+        return None
+    (run,) = judge.runs(case, (SHOW_SOURCE,))
+    if not run.is_ok:
+        why = f"{run.error}: {run.message}" if run.error else run.status.value
+        raise UserError(f"{case.case_id[:12]}: cannot be written as a torch module ({why})")
+    return TorchSource(str(run.outputs["module"]), str(run.outputs["inputs"]))
+
+
+def write_script(case: Case, claim: Claim, mode: str = "code", source: TorchSource | None = None) -> str:
+    """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
+    runner = RUNNERS[case.target.backend if case.target else "ort"]
     model = parse(case.program)
-    mode, code = _embedding(case, model, mode)
+    mode, code = _embedding(case, model, mode) if source is None else ("torch", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
     plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
-    beside = sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
+    beside = source is None and sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
     script = render(
         "repro.py.j2",
-        runner=RUNNERS[backend],
-        package=PACKAGES[backend],
+        runner=runner,
         title=claim.title,
         mode=mode,
+        source=source,
         model_code=code,
         model_base64=_lines(base64.b64encode(case.program).decode()) if mode == "bytes" else [],
         listing=list_model(model).splitlines() if mode != "code" else [],
         inputs=[(name, text) for name, text in _inputs(case.inputs, plain, beside).items()],
         inputs_beside=beside,
         plain=plain,
-        imports=_imports(mode, plain, code),
-        compare_part=part_source(compare, "difference, VALUES_OF_BITS" if foreign else "difference"),
+        compare_part=part_source((compare,), "difference, VALUES_OF_BITS" if foreign else "difference"),
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
         declared=_declared(model) if claim.expectation.contradiction else {},
+        expected=_expected(claim.expectation),
         **_claim_fields(claim),
-        **_configs(claim.expectation),
+        **runner.settings(claim.expectation),
     )
-    return script.replace(ENCODER_MARK, part_source(encode, script))
+    script = script.replace(WORDS_MARK, part_source(runner.words, script)).rstrip() + "\n"
+    return script.replace(IMPORTS_MARK, _imports(script))
 
 
-def part_source(module: Any, users: str) -> str:
-    """The definitions of a module that a text uses, straight or through others, to be pasted beside it."""
-    source = inspect.getsource(module)
-    lines = source.splitlines()
-    pieces = {
-        "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
-        for node in ast.parse(source).body
-        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
-    }
+def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:
+    """The outputs to compare with where another package made them: (name, element type, expression)."""
+    passing = expectation.passing
+    if passing is None or not passing.config.backend or expectation.outcome is not Outcome.MISMATCH:
+        return []
+    found = []
+    for name, value in passing.outputs.items():
+        for tensor in _flat(value):
+            element = dtype_name(element_type(tensor.dtype))
+            found.append((name, element, array_code(element, tensor, 8)))
+    return found
+
+
+def part_source(modules: Sequence[ModuleType], users: str) -> str:
+    """The definitions of some modules that a text uses, straight or through others, to paste beside it."""
+    pieces: dict[str, frozenset[str]] = {}
+    for module in modules:
+        pieces |= _definitions(inspect.getsource(module))
     used = _closure(pieces, users)
     kept = [text for text, names in pieces.items() if names & used]
     gaps = ["\n" if not text.startswith(("def ", "class ")) else "\n\n\n" for text in kept]
     return "".join(
         f"{gap if place else ''}{text}" for place, (gap, text) in enumerate(zip(gaps, kept, strict=True))
     )
+
+
+def _definitions(source: str) -> dict[str, frozenset[str]]:
+    """The definitions of a module's text, and what each defines."""
+    lines = source.splitlines()
+    return {
+        "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
+        for node in ast.parse(source).body
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
+    }
 
 
 def _defined_names(node: ast.stmt) -> frozenset[str]:
@@ -148,7 +199,7 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
     return {
         "seen": expectation.outcome.value,
         "failing": expectation.failing_label,
-        "passing": expectation.passing_label or None,
+        "passing": _passing(expectation),
         "unstable": expectation.is_unstable,
         "fragment": expectation.fragment,
         "kind": expectation.kind,
@@ -159,15 +210,11 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
     }
 
 
-def _configs(expectation: Expectation) -> dict[str, Any]:
-    """The settings of onnxruntime's configurations, in its own words."""
-    first = expectation.failing.config
-    return {
-        "levels": {label: LEVELS[str(config.get("level"))] for label, config in expectation.configs.items()},
-        "providers": list(first.get("providers") or ("CPUExecutionProvider",)),  # type: ignore[arg-type]
-        "threads": first.get("threads") or 1,
-        "disabled": list(first.get("disabled_optimizers") or ()),  # type: ignore[arg-type]
-    }
+def _passing(expectation: Expectation) -> str | None:
+    """What the script calls the side to compare with: a run of its own, or values of another package."""
+    if expectation.passing is None or not expectation.passing.config.backend:
+        return expectation.passing_label or None
+    return EXPECTED if expectation.outcome is Outcome.MISMATCH else None
 
 
 def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
@@ -203,13 +250,11 @@ def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
     return text if plain else f"({element!r}, {text})"
 
 
-def _imports(mode: str, plain: bool, code: str) -> list[str]:
-    names = {"os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"}
-    if mode == "bytes" or "base64." in code:
-        names.add("base64")
-    if not plain:
-        names.add("ctypes")
-    return sorted(names)
+def _imports(script: str) -> str:
+    """The import statements of what the script uses of the standard library."""
+    used = [name for name in STANDARD if re.search(rf"(?<![.\w]){name}\.", script)]
+    lines = [f"import {name}" for name in used]
+    return "\n".join([*lines, *(["from importlib import metadata"] if " metadata." in script else [])])
 
 
 def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:
@@ -223,8 +268,8 @@ def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[in
 def _decode_table(code: int) -> str:
     """The value of every bit pattern of a small element type, as a literal."""
     bits = np.arange(256, dtype=np.uint8)
-    if DTYPES[code].itemsize == 1 and dtype_name(code) in encode.BITS:
-        bits = bits[: 1 << encode.BITS[dtype_name(code)]]
+    if DTYPES[code].itemsize == 1 and dtype_name(code) in BITS:
+        bits = bits[: 1 << BITS[dtype_name(code)]]
     with np.errstate(all="ignore"):
         numbers = bits.view(DTYPES[code]).astype(np.float64)
     return "[" + ", ".join(str(float(number)) for number in numbers) + "]"

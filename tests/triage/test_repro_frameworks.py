@@ -1,0 +1,97 @@
+"""Scripts for TVM and torch: seen to exit with 1 on a real bug, and with 0 on a model without one."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.target import Target
+from oracles.compare import Tolerance
+from oracles.judge import Judge
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Outcome
+from tests.triage.failing import model
+from tests.triage.test_repro import run_script
+from triage.expectation import Expectation, expect
+from triage.repro.normal_form import normal_form
+from triage.repro.script import Claim, torch_source, write_script
+
+TOLERANCE = Tolerance(1e-2, 1e-3)
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+
+
+def relu_of_nan() -> Case:
+    made = model([("Relu", ["x"], ["y"])], {"x": (1, [3])}, {"y": (1, [3])})
+    return Case("onnx", made.SerializeToString(), {"x": np.float32([np.nan, -1, 2])}, Target("tvm"))
+
+
+def division_by_zero() -> Case:
+    made = model(
+        [("Div", ["x", "x"], ["y"])], {"x": (TensorProto.INT32, [3])}, {"y": (TensorProto.INT32, [3])}
+    )
+    return Case("onnx", made.SerializeToString(), {"x": np.zeros(3, np.int32)}, Target("inductor"))
+
+
+@needs("tvm")
+def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
+    case = relu_of_nan()
+    with Judge(Target("tvm")) as judge:
+        verdict = judge.verdict(case)
+    if not verdict.is_bug:
+        pytest.skip("the installed TVM does not show the bug")
+    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    script = write_script(case, claim)
+    assert "('y', 'float32', array('float32', [3], [nan, 0.0, 2.0]))" in script
+    assert run_script(script, tmp_path).returncode == 1
+    assert run_script(script, tmp_path, "--save", "saved.onnx").returncode == 0
+    saved = parse((tmp_path / "saved.onnx").read_bytes())
+    assert normal_form(saved) == normal_form(parse(case.program))
+    fine = script.replace("[3], [nan, -1.0, 2.0])", "[3], [0.0, -1.0, 2.0])").replace(
+        "[nan, 0.0", "[0.0, 0.0"
+    )
+    assert run_script(fine, tmp_path).returncode == 0
+
+
+@needs("torch")
+@pytest.mark.slow
+def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
+    case = division_by_zero()
+    with Judge(Target("inductor")) as judge:
+        verdict = judge.verdict(case)
+        if not verdict.is_bug:
+            pytest.skip("the installed torch does not show the bug")
+        source = torch_source(case, judge)
+    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    script = write_script(case, claim, source=source)
+    assert "torch.div(x0, x0, rounding_mode='trunc')" in script
+    assert "onnx" not in script
+    assert run_script(script, tmp_path).returncode == 1
+
+
+@needs("torch")
+def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
+    nodes = [("Div", ["x", "w"], ["t"]), ("MatMul", ["t", "t"], ["u"]), ("Gather", ["u", "at"], ["y"])]
+    weights = {"w": np.float32([[1, np.inf]]), "at": np.array([-1])}
+    made = model(nodes, {"x": (1, [2, 2])}, {"y": (1, [1, 2])}, weights)
+    case = Case("onnx", made.SerializeToString(), {"x": np.ones((2, 2), np.float32)}, Target("torch"))
+    with Judge(Target("torch")) as judge:
+        source = torch_source(case, judge)
+        assert source is not None
+        (run,) = judge.runs(case, (Config("eager"),))
+    baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
+    claim = Claim(Expectation(Outcome.MISMATCH, run, baseline, kind="value"), "t", TOLERANCE, 60.0, 8 << 30)
+    script = write_script(case, claim, source=source)
+    done = run_script(script, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = replace(baseline, outputs={"y": run.outputs["y"] + 1})  # type: ignore[operator]
+    claim = replace(claim, expectation=replace(claim.expectation, passing=wrong))
+    assert run_script(write_script(case, claim, source=source), tmp_path).returncode == 1
