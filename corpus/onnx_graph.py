@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
@@ -142,6 +143,12 @@ def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     for graph in walk_all_graphs(model):
         yield from _initializers(graph)
     yield from _attribute_tensors(walk_model(model))
+
+
+def body_weights(graph: GraphProto) -> Iterator[TensorProto]:
+    """The initializers of all graphs within one, its own left out."""
+    for inner in islice(walk_graphs(graph), 1, None):
+        yield from inner.initializer
 
 
 def _initializers(graph: GraphProto) -> Iterator[TensorProto]:

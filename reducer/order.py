@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from corpus.onnx_graph import subgraphs, walk_nodes
+from corpus.onnx_graph import body_weights, subgraphs, walk_nodes
 from corpus.values import Tensor
 from reducer.naming import count_strange
 from reducer.subject import Subject
@@ -19,16 +19,17 @@ def size(subject: Subject) -> Size:
     """The subject's place in the total order, smallest first.
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
-    many nodes the one without a body or a function to look into. Then what the nodes still carry: elements
-    that flow in, tensors in and out, axes, element types other than the plain ones, attributes, how plain
-    the values are, names that are not ours, and at last bytes. A tie is not smaller.
+    many nodes the one with fewer bodies, weights in bodies and functions to look into. Then what the nodes
+    still carry: elements that flow in, tensors in and out, axes, element types other than the plain ones,
+    attributes, how plain the values are, names that are not ours, and at last bytes. A tie is not smaller.
     """
     model = subject.model
     graph = model.graph
     nodes = sum(1 for _ in walk_nodes(graph))
     nodes += sum(len(function.node) for function in model.functions)
     scopes = len(model.functions) + sum(len(subgraphs(node)) for node in walk_nodes(graph))
-    elements = sum(math.prod(tensor.dims) for tensor in graph.initializer)
+    inner = list(body_weights(graph))
+    elements = sum(math.prod(tensor.dims) for tensor in (*graph.initializer, *inner))
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
     attributes = sum(len(node.attribute) for node in walk_nodes(graph))
@@ -39,7 +40,7 @@ def size(subject: Subject) -> Size:
     names = count_strange(graph)
     return (
         nodes,
-        scopes,
+        scopes + len(inner),
         elements,
         edges,
         axes,

@@ -60,7 +60,7 @@ def _drop_remarks(model: onnx.ModelProto) -> None:
     model.ClearField("domain")
     for number, graph in enumerate(walk_all_graphs(model)):
         del graph.value_info[:]
-        graph.name = f"graph{number}" if number else "graph"
+        graph.name = f"g{number}" if number else "g"
     for function in model.functions:
         del function.value_info[:]
     for node in walk_model(model):

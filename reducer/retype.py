@@ -9,7 +9,7 @@ import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import subgraphs, walk_graphs
-from corpus.onnx_infer import inferred_types
+from corpus.onnx_infer import inferred_types, tensor_type
 from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
 from reducer.subject import Subject
@@ -83,8 +83,11 @@ def _open_body_shapes(model: onnx.ModelProto) -> None:
         for body in subgraphs(node):
             for graph in walk_graphs(body):
                 del graph.value_info[:]
+                weights = {tensor.name: tensor for tensor in graph.initializer}
                 for info in (*graph.input, *graph.output):
-                    if info.type.WhichOneof("value") == "tensor_type":
+                    if info.name in weights:
+                        info.type.CopyFrom(tensor_type(weights[info.name]))
+                    elif info.type.WhichOneof("value") == "tensor_type":
                         info.type.tensor_type.ClearField("shape")
 
 

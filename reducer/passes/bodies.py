@@ -1,4 +1,8 @@
-"""Fewer nodes inside If, Loop and Scan bodies: a removed node's uses go to an operand of the same type."""
+"""Fewer nodes inside If, Loop and Scan bodies, by link and by cut.
+
+A removed node's uses go to an operand of the same type; where it has none, or for a result of the body none
+but one from outside, a weight of ones takes its place, since what flowed inside a body was not recorded.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto
 
@@ -17,7 +22,7 @@ from reducer.nodesets import assemble, rename_reads
 from reducer.order import size
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
-from reducer.tensors import shape_key, type_of
+from reducer.tensors import initializer, shape_key, type_of
 
 Path: TypeAlias = tuple[tuple[int, int], ...]
 """The way to a body: at each level the index of the node and the number of its body."""
@@ -34,8 +39,16 @@ def shrink_bodies(subject: Subject, hints: Hints) -> Search:
 
 
 def _shrink(subject: Subject, path: Path) -> Search:
-    body = _Body(subject, path)
-    everything = range(len(body.nodes))
+    """With plain weights as results; where that changes nothing, with what flows in from outside."""
+    for flows in (False, True):
+        found = yield from _shrink_by(_Body(subject, path, flows))
+        if found is not subject:
+            return found
+    return subject
+
+
+def _shrink_by(body: _Body) -> Search:
+    subject, everything = body.subject, range(len(body.nodes))
 
     def smaller(keep: Items) -> Subject | None:
         found = body.keep(keep)
@@ -77,6 +90,7 @@ class _Body:
 
     subject: Subject
     path: Path
+    flows: bool
 
     @cached_property
     def graph(self) -> GraphProto:
@@ -104,27 +118,59 @@ class _Body:
 
     def keep(self, keep: Items) -> Subject | None:
         """The subject with only these nodes in the body; None where nothing can stand in for another."""
-        instead = self._instead(keep)
-        kept = [rename_reads(self.nodes[index], instead) for index in sorted(keep)]
-        made = {name for node in kept for name in node.output if name}
-        read = {name for node in kept for name in free_names(node)}
+        links = self._links(keep)
+        kept = [rename_reads(self.nodes[index], links) for index in sorted(keep)]
+        nodes, outputs = self._with_outputs(kept, links)
+        made = {name for node in nodes for name in node.output if name}
+        read = dict.fromkeys(name for node in nodes for name in sorted(free_names(node)))
         removed = {name for node in self.nodes for name in node.output if name} - made
-        if read & removed:
+        cut = [self._ones(name) for name in dict.fromkeys([*read, *outputs]) if name in removed]
+        ones = [tensor for tensor in cut if tensor is not None]
+        if len(ones) < len(cut):
             return None
-        nodes = self._with_outputs(kept, made, instead, removed)
-        if nodes is None:
-            return None
+        return self._with(nodes, outputs, ones)
+
+    def _with(
+        self, nodes: list[NodeProto], outputs: list[str], ones: list[onnx.TensorProto]
+    ) -> Subject | None:
         model = onnx.ModelProto()
         model.CopyFrom(self.subject.model)
         graph = _at(model.graph, self.path)
         del graph.node[:], graph.value_info[:]
         graph.node.extend(nodes)
+        graph.initializer.extend(ones)
+        for info, name in zip(graph.output, outputs, strict=True):
+            info.name = name
         _drop_unread_tensors(graph)
         whole = replace(self.subject, model=model)
         return assemble(whole, list(whole.nodes))
 
-    def _instead(self, keep: Items) -> dict[str, str]:
-        instead: dict[str, str] = {}
+    @cached_property
+    def _own(self) -> frozenset[str]:
+        """What a result may be called without a node of its own: the body's inputs and weights."""
+        return frozenset(item.name for item in (*self.graph.input, *self.graph.initializer))
+
+    @cached_property
+    def _is_endless(self) -> bool:
+        """Whether it is the body of a Loop that only its condition ends."""
+        outer = _at(self.subject.model.graph, self.path[:-1]).node[self.path[-1][0]]
+        return outer.op_type == "Loop" and not (outer.input and outer.input[0])
+
+    def _ones(self, name: str) -> onnx.TensorProto | None:
+        """A weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
+        kind = self.types.get(name)
+        if kind is None or self.subject.model.ir_version < 4 or len(kind) != 2:
+            return None
+        element, dims = kind
+        if not isinstance(dims, tuple) or not all(isinstance(dim, int) for dim in dims):
+            return None
+        if (self._is_endless and name == self.graph.output[0].name) or not isinstance(element, int):
+            return None
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+        return initializer(name, np.ones(dims, dtype)) if dtype.kind not in "OUS" else None
+
+    def _links(self, keep: Items) -> dict[str, str]:
+        links: dict[str, str] = {}
         for index, node in enumerate(self.nodes):
             if index in keep:
                 continue
@@ -134,28 +180,29 @@ class _Body:
                 wanted = self.types.get(output)
                 fitting = [name for name in operands if wanted and self.types.get(name) == wanted]
                 if fitting:
-                    instead[output] = instead.get(fitting[0], fitting[0])
-        return instead
+                    links[output] = links.get(fitting[0], fitting[0])
+        return links
 
     def _with_outputs(
-        self, kept: list[NodeProto], made: set[str], instead: Mapping[str, str], removed: set[str]
-    ) -> list[NodeProto] | None:
-        """Give each output of the body a node that makes it: its stand-in, or an Identity."""
+        self, kept: list[NodeProto], links: Mapping[str, str]
+    ) -> tuple[list[NodeProto], list[str]]:
+        """The nodes, with an Identity where one is needed, and what the body's outputs are called then."""
         nodes = list(kept)
+        made = {name for node in kept for name in node.output if name}
         outputs = [info.name for info in self.graph.output]
-        for output in outputs:
-            if output not in removed:
+        for position, output in enumerate(list(outputs)):
+            source = links.get(output, "")
+            if output in made or not source:
                 continue
-            source = instead.get(output)
-            if source is None or source in removed:
-                return None
             if source in made and source not in outputs:
                 nodes = [_renamed(node, source, output) for node in nodes]
                 made = made - {source} | {output}
-                instead = {name: output if to == source else to for name, to in instead.items()}
-            else:
+                links = {name: output if to == source else to for name, to in links.items()}
+            elif source in self._own and source not in outputs:
+                outputs[position] = source
+            elif source in made or source in self._own or self.flows:
                 nodes.append(onnx.helper.make_node("Identity", [source], [output]))
-        return nodes
+        return nodes, outputs
 
 
 def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:

@@ -12,12 +12,15 @@ from functools import partial
 from typing import TypeAlias
 
 import onnx
+from onnx import numpy_helper
 
+from corpus.onnx_graph import body_weights
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
 from reducer.order import size
 from reducer.retype import change_tensors
 from reducer.subject import Subject
+from reducer.tensors import initializer
 
 SHAPE_OPERANDS = {
     "Reshape": (1,),
@@ -213,14 +216,15 @@ def _cut_tensors(subject: Subject, choice: Resize) -> dict[str, Tensor]:
         array = subject.array(name)
         if array is None or is_shape(subject, name):
             continue
-        index = []
-        for axis, dim in enumerate(array.shape):
-            low, high = choice.window(name, axis, dim) or (0, dim)
-            index.append(slice(low, high))
-        cut = array[tuple(index)]
+        cut = array[_index(choice, name, array.shape)]
         if cut.shape != array.shape:
             changed[name] = cut
     return changed
+
+
+def _index(choice: Resize, name: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    windows = [choice.window(name, axis, dim) or (0, dim) for axis, dim in enumerate(shape)]
+    return tuple(slice(low, high) for low, high in windows)
 
 
 def _carried(
@@ -231,12 +235,17 @@ def _carried(
         resized |= _resized_constants(subject, choice)
     if not resized:
         return None
-    edit = partial(_resize_attributes, choice=choice) if attributes else _nothing
-    return change_tensors(subject, resized, edit)
+    return change_tensors(subject, resized, partial(_resize, choice=choice, attributes=attributes))
 
 
-def _nothing(model: onnx.ModelProto) -> None:
-    """No other edit."""
+def _resize(model: onnx.ModelProto, choice: Resize, attributes: bool) -> None:
+    """What goes along with the tensors that flow in, in place: weights in bodies, and attributes."""
+    for tensor in body_weights(model.graph):
+        if any(choice.size_of(dim) != dim for dim in tensor.dims):
+            array = numpy_helper.to_array(tensor)
+            tensor.CopyFrom(initializer(tensor.name, array[_index(choice, "", array.shape)]))
+    if attributes:
+        _resize_attributes(model, choice)
 
 
 def _resized_constants(subject: Subject, choice: Resize) -> dict[str, Tensor]:

@@ -36,13 +36,8 @@ def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
     for node in walk_nodes(graph):
         node.ClearField("name")
     for number, inner in enumerate(walk_graphs(graph)):
-        inner.name = f"graph{number}" if number else "graph"
-    for field in ("producer_name", "producer_version", "domain", "model_version"):
-        model.ClearField(field)
-    domains = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
-    for index in reversed(range(len(model.opset_import))):
-        if model.opset_import[index].domain not in domains:
-            del model.opset_import[index]
+        inner.name = f"g{number}" if number else "g"
+    _bare_header(model)
     inputs = {names[name]: value for name, value in subject.inputs.items()}
     facts = replace(
         subject.facts,
@@ -52,6 +47,19 @@ def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
     )
     origins = {new: subject.origin(old) for old, new in names.items()}
     return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
+
+
+def _bare_header(model: onnx.ModelProto) -> None:
+    """No producer, no opset that is not used, and no word for the default domain."""
+    for field in ("producer_name", "producer_version", "domain", "model_version"):
+        model.ClearField(field)
+    for item in (*model.opset_import, *walk_nodes(model.graph)):
+        if not item.domain:
+            item.ClearField("domain")
+    domains = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
+    for index in reversed(range(len(model.opset_import))):
+        if model.opset_import[index].domain not in domains:
+            del model.opset_import[index]
 
 
 MOVES = (Move("canonical names", 550, canonical_names, renames=True),)

@@ -12,6 +12,7 @@ from onnx.defs import OpSchema
 from reducer.move import Hints, Move, Search
 from reducer.nodesets import assemble, rename_reads
 from reducer.order import size
+from reducer.passes.dims import is_shape
 from reducer.retype import change_model
 from reducer.subject import Subject
 
@@ -53,17 +54,30 @@ def _without(subject: Subject, index: int, position: int) -> Subject | None:
 
 
 def merge_inputs(subject: Subject, hints: Hints) -> Search:
-    """Two tensors of one type that flow in become the earlier one."""
+    """Two tensors that flow in become the earlier one: of one type, or else of one element type."""
     best = subject
     for name in subject.sources[1:]:
-        same = [other for other in best.sources if other != name and best.kind(other) == best.kind(name)]
-        earlier = [other for other in same if best.sources.index(other) < subject.sources.index(name)]
-        if name not in best.sources or best.kind(name) is None or not earlier:
+        into = _earlier(best, name) if name in best.sources else None
+        if into is None:
             continue
-        proposal = partial(_merged, best, name, earlier[0])
-        if (yield proposal):
-            best = proposal() or best
+        proposal = partial(_merged, best, name, into)
+        found = proposal()
+        if found is not None and size(found) < size(best) and (yield proposal):
+            best = found
     return best
+
+
+def _earlier(subject: Subject, name: str) -> str | None:
+    """The first earlier tensor of the same type; where there is none, of the same element type."""
+    kind = subject.kind(name)
+    earlier = subject.sources[: subject.sources.index(name)]
+    same = [other for other in earlier if kind is not None and subject.kind(other) == kind]
+    array = subject.array(name)
+    if same or array is None or is_shape(subject, name):
+        return next(iter(same), None)
+    arrays = {other: subject.array(other) for other in earlier if not is_shape(subject, other)}
+    alike = (other for other, value in arrays.items() if value is not None and value.dtype == array.dtype)
+    return next(alike, None)
 
 
 def _merged(subject: Subject, name: str, into: str) -> Subject | None:

@@ -8,6 +8,7 @@ from functools import partial
 import onnx
 from onnx import AttributeProto
 
+from corpus.onnx_graph import body_weights
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
 from reducer.passes.dims import is_shape
@@ -66,7 +67,10 @@ def _dropped(subject: Subject, rank: int, position: int) -> Subject | None:
 
 
 def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
-    """Attributes that name axes speak of the axes that are left."""
+    """Weights in bodies follow, and attributes that name axes speak of the axes that are left."""
+    for tensor in body_weights(model.graph):
+        if len(tensor.dims) == rank and tensor.dims[axis] == 1:
+            del tensor.dims[axis]
     for node in model.graph.node:
         for attribute in node.attribute:
             if attribute.name == "perm" and len(attribute.ints) == rank:
