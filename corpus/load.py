@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, Case, read_facts
 from corpus.errors import UserError
 from corpus.formats import Format, find_format, format_names, format_of
 from corpus.target import Target
-from corpus.values import InputType, Value, read_inputs_noting
+from corpus.values import InputType, Value, fit_value, read_inputs_noting
 
 TEST_DATA = "test_data_set_0"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A foreign file as its framework read it: the program, the inputs that came with it, remarks."""
+
+    program: bytes
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+Importer: TypeAlias = Callable[[str, Path], Imported]
+"""Opens a foreign file of a format; raises `UserError`."""
 
 
 def open_case(
@@ -23,6 +37,7 @@ def open_case(
     memory_bytes: int = DEFAULT_MEMORY,
     trust: bool = False,
     target: Target | None = None,
+    importer: Importer | None = None,
 ) -> Case:
     """The case at a path: a program's file, or a folder with a program and perhaps inputs and `case.json`.
 
@@ -33,16 +48,17 @@ def open_case(
     """
     path = Path(path)
     found, file, facts = _locate(path)
-    if found.RUNS_CODE and not trust:
-        raise UserError(f"{path}: opening a {found.NAME} program runs its code; give --trust if you trust it")
-    program = found.read_program(file, memory_bytes)
+    foreign = _import(found, file, trust, importer)
+    program = foreign.program if foreign else found.read_program(file, memory_bytes)
     model = found.parse(program, str(file))
     found.check(model, str(file), memory_bytes)
     external = found.external_files(model, file.parent, str(file))
     types = found.input_types(model, str(file))
     source = inputs if inputs is not None else _inputs_beside(path)
     values, notes = (
-        _read(found, source, types, memory_bytes) if source else (found.make_inputs(model, seed), ())
+        _read(found, source, types, memory_bytes)
+        if source
+        else _made(found, model, seed, types, foreign, str(file))
     )
     return Case(
         format=found.NAME,
@@ -74,12 +90,41 @@ def _locate(path: Path) -> tuple[Format, Path, Mapping[str, Any]]:
     return guessed, path / guessed.PROGRAM_FILE if path.is_dir() else path, {}
 
 
+def _import(found: Format, file: Path, trust: bool, importer: Importer | None) -> Imported | None:
+    """What the framework makes of a foreign file; None for a file that crux reads itself."""
+    if not found.is_foreign(file):
+        return None
+    if not trust:
+        raise UserError(
+            f"{file}: opening this {found.NAME} program runs its code; give --trust if you trust it"
+        )
+    if importer is None:
+        raise UserError(f"{file}: only {found.NAME} itself opens this; give it to `crux check`")
+    return importer(found.NAME, file)
+
+
+def _made(
+    found: Format,
+    model: Any,
+    seed: int,
+    types: Mapping[str, InputType],
+    foreign: Imported | None,
+    where: str,
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """The inputs that came with a foreign file where it has them all, else values from the seed."""
+    if foreign is None or not types.keys() <= foreign.inputs.keys():
+        return found.make_inputs(model, seed), foreign.notes if foreign else ()
+    given = {name: fit_value(name, foreign.inputs[name], declared, where) for name, declared in types.items()}
+    return given, foreign.notes
+
+
 def _programs() -> str:
     return ", ".join(find_format(name).PROGRAM_FILE for name in format_names())
 
 
 def _suffixes() -> str:
-    return ", ".join(suffix for name in format_names() for suffix in find_format(name).SUFFIXES)
+    formats = [find_format(name) for name in format_names()]
+    return ", ".join(dict.fromkeys(each for found in formats for each in (*found.SUFFIXES, *found.FOREIGN)))
 
 
 def _inputs_beside(path: Path) -> Path | None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import onnx
 
 from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.formats.onnx import parse, repair
 from corpus.target import Target
-from oracles.backends import Compared, Forking, Tagging, find_backend
+from corpus.values import Value
+from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Tagging, find_backend
 from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
 from oracles.declarations import outputs_contradict
+from oracles.graph_context import GraphContext
 from oracles.rules import find_rules
 from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
@@ -37,7 +43,7 @@ _LIMITS = Limits()
 
 
 class Judge:
-    """Gives verdicts on cases of one target; owns the sandboxes that they run in, so close it after use."""
+    """Gives verdicts on cases of one target and format; owns the sandboxes that they run in, so close it."""
 
     def __init__(
         self,
@@ -48,8 +54,10 @@ class Judge:
         atol: float = 1e-3,
         accept_invalid: bool = False,
         lower_levels: bool = True,
+        format: str = "onnx",
     ) -> None:
         self.target = target
+        self.format = format
         self.limits = limits
         self.tolerance = Tolerance(rtol, atol)
         self.accept_invalid = accept_invalid
@@ -68,12 +76,26 @@ class Judge:
 
     def _configs(self) -> tuple[Config, ...]:
         """The baseline, which may be another backend's, then the target's own ways."""
+        if self.format != "onnx":
+            return self._configs_of_graphs()
         own = self.backend.configs(self.target)
         if not isinstance(self.backend, Compared):
             return own
         name = self.backend.BASELINE
         first = find_backend(name).configs(Target(name))[0]
         return (replace(first, label=f"{name} {first.label}", backend=name), *own)
+
+    def _configs_of_graphs(self) -> tuple[Config, ...]:
+        """The target's own ways to run such programs; raises `UserError` where it has none."""
+        backend = self.backend
+        if not isinstance(backend, RunsGraphs) or self.format not in backend.FORMATS:
+            usual = find_format(self.format).TARGET
+            raise UserError(
+                f"target {self.target}: runs no {self.format} programs; choose another, such as {usual}"
+            )
+        if isinstance(backend, ComparesItself):
+            return backend.configs_of_graphs(self.target)
+        return backend.configs(self.target)
 
     def __enter__(self) -> Judge:
         return self
@@ -91,7 +113,9 @@ class Judge:
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """What the case does under each configuration, unjudged and as it is."""
-        return self._run(Job(case.program, case.inputs, configs, case.external, **job_options))
+        return self._run(
+            Job(case.program, case.inputs, configs, case.external, format=case.format, **job_options)
+        )
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
         """Run another program in the un-optimised configuration."""
@@ -119,7 +143,8 @@ class Judge:
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """The program as the backend's optimiser leaves it; None where that cannot be had."""
-        if not hasattr(self.backend, "optimised") or case.external or len(case.program) > OPTIMISED_BYTES:
+        is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
+        if not hasattr(self.backend, "optimised") or not is_plain:
             return None
         program = base64.b64encode(case.program).decode("ascii")
         try:
@@ -173,10 +198,36 @@ class Judge:
             compare_outputs(expected, run.outputs, self.tolerance) for run in runs[1:]
         ):
             return False
-        is_small = len(case.program) <= DECLARED_BYTES
+        is_small = case.format == "onnx" and len(case.program) <= DECLARED_BYTES
         return not (is_small and outputs_contradict(parse(case.program), expected))
 
+    def describe(self, program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
+        """The `types` of a graph's bindings, or the `error` that makes it ill-formed; nothing if it dies."""
+        tensors = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
+        types = {name: (value.dtype.name, value.shape) for name, value in tensors.items()}
+        try:
+            answer: Mapping[str, Any] = self._sandbox.ask("describe", program.decode(), types)
+        except SandboxError:
+            return {}
+        return answer
+
+    def _open_graph(self, case: Case) -> GraphContext:
+        assert isinstance(self.backend, RunsGraphs)
+        double = Config("float64", self.backend.DOUBLE) if self.backend.DOUBLE else None
+        return GraphContext(
+            find_format(case.format).parse(case.program),
+            Job(case.program, case.inputs, self.configs[:1], format=case.format),
+            describe=self.describe,
+            double=double,
+            classify=self._classify,
+            tolerance=self.tolerance,
+            rerun=self.rerun,
+            run_as=self._run,
+        )
+
     def _open(self, case: Case) -> Context:
+        if case.format != "onnx":
+            return self._open_graph(case)
         original = parse(case.program)
         model, notes = repair(original)
         program = case.program if model is original else model.SerializeToString()

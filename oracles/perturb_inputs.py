@@ -38,6 +38,11 @@ _ELEMENTS: dict[np.dtype, int] = {
 }
 
 
+def element_of(dtype: np.dtype) -> int | None:
+    """The ONNX element type of a float dtype that has an `EPSILON`."""
+    return _ELEMENTS.get(dtype)
+
+
 def stand_ins(seed: int, element: int) -> tuple[float, float]:
     """What stands for an infinity and for a NaN under a seed."""
     huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))

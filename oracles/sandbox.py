@@ -33,7 +33,8 @@ HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
 class Job:
     """One program to run under several configs, all on the same inputs.
 
-    `outputs` names the outputs wanted (None: all). With `collect_log` the backend's log comes back too.
+    `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
+    backend's log comes back too.
     """
 
     program: bytes
@@ -42,6 +43,7 @@ class Job:
     external: tuple[ExternalFile, ...] = ()
     outputs: tuple[str, ...] | None = None
     collect_log: bool = False
+    format: str = "onnx"
 
 
 class DiedBefore(Exception):
@@ -178,7 +180,7 @@ class Sandbox:
             header["size"] = len(job.program)
         header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
         header["configs"] = [
-            [start + index, {**dict(config.settings), "log": job.collect_log}]
+            [start + index, {**dict(config.settings), "log": job.collect_log, "format": job.format}]
             for index, config in enumerate(job.configs[start:])
         ]
         target.channel.settimeout(self.limits.wall_seconds)

@@ -1,4 +1,4 @@
-"""Judges for many cases: one for each target, started when first needed, closed together."""
+"""Judges for many cases: one for each target and format, started when first needed, closed together."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class Judges:
 
     def __init__(self, options: CaseOptions) -> None:
         self.options = options
-        self._open: dict[Target, Judge] = {}
+        self._open: dict[tuple[Target, str], Judge] = {}
         self._stack = ExitStack()
 
-    def of(self, target: Target) -> Judge:
-        if target not in self._open:
-            self._open[target] = self._stack.enter_context(self.options.judge(target))
-        return self._open[target]
+    def of(self, target: Target, format: str = "onnx") -> Judge:
+        key = target, format
+        if key not in self._open:
+            self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))
+        return self._open[key]
 
     def __enter__(self) -> Self:
         return self

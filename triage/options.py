@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
+    from oracles.run import Limits
 
 PANEL = "Common options"
 DEFAULT_DATABASE = Path("crux.db")
@@ -61,27 +62,33 @@ class CaseOptions(StoreOptions):
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
 
-    def target_of(self, case_target: Target | None) -> Target:
-        """What was asked for, else what the case brings along, else `ort`."""
+    def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
+        """What was asked for, else what the case brings along, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.backends import find_backend
 
-        target = Target.parse(self.target) if self.target else case_target or Target("ort")
+        target = Target.parse(self.target) if self.target else case_target or Target(usual)
         find_backend(target.backend)
         return target
 
-    def judge(self, target: Target, *, lower_levels: bool = True) -> Judge:
-        from oracles.judge import Judge
+    @property
+    def limits(self) -> Limits:
+        """What one run may use."""
         from oracles.run import Limits
 
-        limits = Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
+        return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
+
+    def judge(self, target: Target, *, lower_levels: bool = True, format: str = "onnx") -> Judge:
+        from oracles.judge import Judge
+
         return Judge(
             target,
-            limits=limits,
+            limits=self.limits,
             rtol=self.rtol,
             atol=self.atol,
             accept_invalid=self.accept_invalid,
             lower_levels=lower_levels,
+            format=format,
         )
 
 

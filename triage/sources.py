@@ -11,7 +11,9 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.load import open_case
+from oracles.importing import importer_of
 from triage.names import find_case, is_name
 from triage.options import CaseOptions
 from triage.store import open_existing
@@ -38,11 +40,13 @@ def open_one(word: str, options: CaseOptions) -> Case:
             seed=options.seed or 0,
             memory_bytes=options.memory << 20,
             trust=options.trust,
+            importer=importer_of(options.target_of(None), options.limits),
         )
     else:
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
-    return replace(case, target=options.target_of(case.target))
+    usual = find_format(case.format).TARGET
+    return replace(case, target=options.target_of(case.target, usual))
 
 
 def _lines() -> Iterator[str]:

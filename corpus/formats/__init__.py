@@ -22,16 +22,21 @@ class Format(Protocol):
     """What the rest asks of a format; `Any` stands for its own parsed program.
 
     `PROGRAM_FILE` is the program's name in a case folder, `SUFFIXES` those of files that hold one alone.
-    `RUNS_CODE` is True where opening a program runs code, so that it needs the user's trust.
+    `FOREIGN` are the suffixes of files that only the framework opens, perhaps by running them: that needs the
+    user's trust. `TARGET` is the backend that runs such programs where none is named.
     """
 
     NAME: str
     PROGRAM_FILE: str
     SUFFIXES: tuple[str, ...]
-    RUNS_CODE: bool
+    FOREIGN: tuple[str, ...]
+    TARGET: str
 
     def read_program(self, path: Path, memory_bytes: int) -> bytes:
         """The program's exact bytes; UserError for what cannot be one, before memory is taken."""
+
+    def is_foreign(self, path: Path) -> bool:
+        """Whether a file is for the framework to open."""
 
     def parse(self, program: bytes, where: str = ...) -> Any:
         """The program; UserError when it is none."""
@@ -84,6 +89,6 @@ def format_of(path: Path) -> Format | None:
         found = find_format(name)
         if path.is_dir() and (path / found.PROGRAM_FILE).is_file():
             return found
-        if path.is_file() and path.name.endswith(found.SUFFIXES):
+        if path.is_file() and (path.name.endswith(found.SUFFIXES) or found.is_foreign(path)):
             return found
     return None

@@ -22,15 +22,17 @@ from corpus.onnx_weights import external_files, strip_weights
 from corpus.values import InputType
 
 __all__ = [
+    "FOREIGN",
     "NAME",
     "PROGRAM_FILE",
-    "RUNS_CODE",
     "SUFFIXES",
+    "TARGET",
     "canonical",
     "check",
     "checker_complaint",
     "external_files",
     "input_types",
+    "is_foreign",
     "make_inputs",
     "measure",
     "parse",
@@ -44,12 +46,18 @@ __all__ = [
 NAME = "onnx"
 PROGRAM_FILE = "model.onnx"
 SUFFIXES = (".onnx",)
-RUNS_CODE = False
+FOREIGN = ()
+TARGET = "ort"
 
 
 def read_program(path: Path, memory_bytes: int) -> bytes:
     """The bytes of a model's file; UserError for what cannot be a model."""
     return read_model_bytes(path, memory_bytes)
+
+
+def is_foreign(path: Path) -> bool:
+    """Never: crux reads every file that holds a model itself."""
+    return False
 
 
 def parse(program: bytes, where: str = "model") -> ModelProto:

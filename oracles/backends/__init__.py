@@ -68,6 +68,33 @@ class Forking(Protocol):
 
 
 @runtime_checkable
+class RunsGraphs(Protocol):
+    """A backend that runs programs of formats of graphs as well as ONNX models.
+
+    Its worker half has `describe(program, types)`: the types of all bindings, or an `error`.
+    """
+
+    FORMATS: tuple[str, ...]
+    DOUBLE: tuple[tuple[str, str | int], ...]
+    """The settings that run a graph in float64, un-optimised; empty where there are none."""
+
+
+@runtime_checkable
+class OpensFiles(Protocol):
+    """A backend whose worker half opens foreign files of these formats: `open_program(name, base64)`."""
+
+    OPENS: tuple[str, ...]
+
+
+@runtime_checkable
+class ComparesItself(Protocol):
+    """A backend that has ways of its own to run graphs, the un-optimised one first."""
+
+    def configs_of_graphs(self, target: Target) -> tuple[Config, ...]:
+        """The baseline, then what is compared with it."""
+
+
+@runtime_checkable
 class Tagging(Protocol):
     """A backend that can say of a failure what a person would want to know of it."""
 

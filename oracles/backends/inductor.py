@@ -24,6 +24,7 @@ def load() -> str:
     import torch._inductor.compile_fx
     import torch._inductor.config
 
+    import oracles.in_worker.torch_graph
     import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
 
     torch.set_num_threads(1)
@@ -48,6 +49,11 @@ def run(
     from oracles.in_worker.onnx_program import read_model
     from oracles.in_worker.torch_program import build, from_torch
 
+    if settings.get("format") == "torch":
+        from oracles.in_worker.torch_graph import run_program
+
+        return run_program(program, inputs, settings, outputs, enter)
+
     model = read_model(program)
     if settings.get("show") == "source":
         from oracles.in_worker.torch_source import source
@@ -68,7 +74,17 @@ def run(
     return {name: from_torch(values[names.index(name)]) for name in wanted}
 
 
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
+    from oracles.in_worker import torch_graph
+
+    return torch_graph.describe(program.encode(), inputs)
+
+
 # In crux
+
+FORMATS = ("torch",)
+DOUBLE = (("backend", "eager"), ("double", 1))
 
 WAYS = ("inductor", "aot_eager")
 

@@ -20,6 +20,7 @@ def load() -> str:
     """Import the framework (in the zygote); its version."""
     import torch
 
+    import oracles.in_worker.torch_graph
     import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
 
     torch.set_num_threads(1)
@@ -35,6 +36,11 @@ def run(
     from oracles.in_worker.onnx_program import read_model
     from oracles.in_worker.torch_program import build, from_torch
 
+    if settings.get("format") == "torch":
+        from oracles.in_worker.torch_graph import run_program
+
+        return run_program(program, inputs, settings, outputs, enter)
+
     model = read_model(program)
     if settings.get("show") == "source":
         from oracles.in_worker.torch_source import source
@@ -49,7 +55,30 @@ def run(
     return {name: from_torch(values[names.index(name)]) for name in wanted}
 
 
+def open_program(name: str, content: str) -> dict[str, Any]:
+    """A user's script or exported program as data, or an `error` in words."""
+    import base64
+
+    from oracles.in_worker.torch_capture import capture
+
+    try:
+        return capture(name, base64.b64decode(content))
+    except BaseException as error:  # whatever a user's program does is its own doing
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
+    from oracles.in_worker import torch_graph
+
+    return torch_graph.describe(program.encode(), inputs)
+
+
 # In crux
+
+FORMATS = ("torch",)
+DOUBLE = (("backend", "eager"), ("double", 1))
+OPENS = ("torch",)
 
 
 def configs(target: Target) -> tuple[Config, ...]:

@@ -224,9 +224,11 @@ def test_onnx_test_data_is_read(tmp_path: Path) -> None:
         open_case(folder)
 
 
-def test_a_program_that_runs_code_needs_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corpus.formats.onnx.RUNS_CODE", True)
-    path = write(tmp_path, relu())
+@pytest.mark.parametrize("name", ["script.py", "module.json", "program.pt2"])
+def test_a_program_that_runs_code_needs_trust(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("import torch")
     with pytest.raises(UserError, match="--trust"):
         open_case(path)
-    assert open_case(path, trust=True).format == "onnx"
+    with pytest.raises(UserError, match="crux check"):
+        open_case(path, trust=True)

@@ -41,9 +41,9 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[D
     with Judges(options) as judges:
         for word, case in open_cases(words, options):
             assert case.target is not None
-            verdict, document = judge_often(judges.of(case.target), case, repeat)
+            verdict, document = judge_often(judges.of(case.target, case.format), case, repeat)
             if verdict.is_bug and options.db:
-                document["id"] = keep(options.db, case, verdict, judges.of(case.target).release)
+                document["id"] = keep(options.db, case, verdict, judges.of(case.target, case.format).release)
             yield {"case": word, **document}
 
 

@@ -1,0 +1,154 @@
+"""Rounding-sized noise in a graph of another format than ONNX: what its results may do when nothing is wrong.
+
+What flows in is exact, for every way to run the program: only results are rounded. So after each binding its
+floats move by some units of the last place; before one that sums many terms its operands do, whatever they
+are: the sum may be taken in any order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import onnx
+
+from corpus.graph_program import REF, Binding, GraphProgram, Json
+from corpus.values import Tensor, Value
+from oracles.compare import is_float, widen
+from oracles.graph_record import record_graph
+from oracles.perturb_inputs import EPSILON, NOISE_ULPS, element_of
+from oracles.record import Recording
+from oracles.run import Run, Status
+from oracles.sandbox import Job
+from oracles.sensitivity import Noise
+
+PRODUCT = {"torch": "torch.mul", "relax": "relax.multiply"}
+"""By format, the operator that scales a tensor by another."""
+
+ACCUMULATING = re.compile(
+    r"matmul|\.mm|bmm|addmm|linear|conv|sum|mean|var\b|std|norm|softmax|attention|einsum|dot|prod|pool|loss|fft"
+    r"|interpolate|resize|solve|inv|det|call_tir",
+    re.IGNORECASE,
+)
+MOST_ELEMENTS = 1 << 22
+MOST_NOISE = 0.1
+
+
+class GraphNoise(Noise):
+    """What rounding may do to the results of one program."""
+
+    def __init__(self, program: GraphProgram, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
+        super().__init__(onnx.ModelProto(), job, rerun)
+        self.program = program
+
+    @cached_property
+    def recording(self) -> Recording:
+        return record_graph(self.program, self._job, self._rerun)
+
+    @cached_property
+    def types(self) -> dict[str, onnx.TypeProto.Tensor]:
+        return {}
+
+    @cached_property
+    def _quantises(self) -> bool:
+        return False
+
+    def ancestors(self, name: str) -> set[str]:
+        makers = {binding.name: binding for binding in self.program.main.bindings}
+        found, waiting = {name}, [name]
+        while waiting:
+            maker = makers.get(waiting.pop())
+            new = set(maker.reads) - found if maker is not None else set()
+            found |= new
+            waiting += new
+        return found
+
+    def _can_move(self, name: str) -> bool:
+        """Whether anything before an output is a float that was computed, or was not seen."""
+        made = {binding.name for binding in self.program.main.bindings} & self.ancestors(name)
+        values = (self.recording.values.get(each) for each in made)
+        return any(not isinstance(value, np.ndarray) or is_float(value) for value in values)
+
+    def _is_defined(self, name: str) -> bool:
+        """Of other formats no table says which operators define what to do with what is not finite."""
+        return not self.nonfinite.intersection(self.ancestors(name))
+
+    def _only_passes(self, name: str) -> bool:
+        return False
+
+    def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        noisy = noisy_program(self.program, self.recording.values, seed)
+        run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
+        if run.is_ok:
+            names = self.program.main.outputs
+            return dict(zip(names, run.outputs.values(), strict=False))
+        if run.status is not Status.EXCEPTION:
+            self._gave_up = True
+        return None
+
+
+def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int) -> GraphProgram:
+    """The program with noise around its bindings; even seeds move everything the other way than odd ones."""
+    rng = np.random.default_rng((seed + 1) // 2)
+    sign = 1 if seed % 2 else -1
+    constants = dict(program.constants)
+    bindings: list[Binding] = []
+    instead: dict[str, str] = {}
+    budget = MOST_ELEMENTS
+
+    def scaled(name: str, source: str) -> Iterator[Binding]:
+        nonlocal budget
+        value = values.get(name)
+        if name in budgeted or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
+            return
+        budget -= value.size
+        factor = f"{source}__noise{len(constants)}"
+        if budget < 0 or {factor, f"{factor}_"} & program.names:
+            return
+        constants[factor] = _factor(value, rng, sign)
+        yield Binding(f"{factor}_", PRODUCT[program.format], ({REF: source}, {REF: factor}))
+
+    budgeted: frozenset[str] = frozenset(
+        name for binding in program.main.bindings if mutates(binding) for name in binding.reads
+    )
+    for binding in program.main.bindings:
+        local = dict(instead)
+        if ACCUMULATING.search(binding.op):
+            for name in binding.reads:
+                for product in scaled(name, instead.get(name, name)):
+                    bindings.append(product)
+                    local[name] = product.name
+        bindings.append(redirected(binding, local))
+        for product in scaled(binding.name, binding.name):
+            bindings.append(product)
+            instead[binding.name] = product.name
+    outputs = tuple(instead.get(name, name) for name in program.main.outputs)
+    main = replace(program.main, bindings=tuple(bindings), outputs=outputs)
+    return replace(program, main=main, constants=constants)
+
+
+def mutates(binding: Binding) -> bool:
+    """Whether it writes to its operand: a copy with noise in between would hide that from the original."""
+    return binding.op.split(".")[-1 if binding.op.startswith("Tensor") else -2].endswith("_")
+
+
+def redirected(binding: Binding, instead: Mapping[str, str]) -> Binding:
+    """The binding with what it reads taken from elsewhere; bodies keep what they captured."""
+
+    def change(item: Json) -> Json:
+        if isinstance(item, dict) and item.get(REF) in instead and len(item) == 1:
+            return {REF: instead[item[REF]]}
+        return item
+
+    return binding.mapped(change)
+
+
+def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
+    drawn = rng.uniform(-1, 1, value.shape)
+    noise = (drawn + np.sign(drawn)) / 2 * sign
+    element = element_of(value.dtype)
+    size = min(MOST_NOISE, NOISE_ULPS * EPSILON[element]) if element is not None else 0.0
+    return np.asarray(1 + noise * size, dtype=np.float64).astype(widen(value).dtype).astype(value.dtype)
