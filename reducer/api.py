@@ -166,8 +166,9 @@ class _Session:
         subject = Subject(model, self.case.inputs, external=self.case.external, is_sound=is_sound)
         gate = self._gate(self._predicate(verdict, on_other), is_sound, journal, started)
         try:
-            self._show(gate, subject, verdict)
+            gate.begin(subject)
             engine = self._engine(gate, subject, verdict)
+            self._show(gate, engine, verdict)
             try:
                 with suppress(BudgetSpent):
                     self._shrink(gate, engine)
@@ -187,17 +188,19 @@ class _Session:
             gate.close()
         return result
 
-    def _show(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> None:
+    def _show(self, gate: Gate, engine: Engine, verdict: Verdict | None) -> None:
         """The failure shows; where it does not every time, decisions will take several runs."""
+        subject = self.subject
         self.best, self.rate, self.curve = subject, 1.0, list[Point]()
         is_suspect = verdict is not None and STATE_DEPENDENT in verdict.notes
-        if not gate(lambda: subject, exact=True) or is_suspect:
+        if not gate(lambda: subject, engine.opening(subject), exact=True) or is_suspect:
             if verdict is None:
                 raise DoesNotFail
             self._measure_rate(gate, subject)
 
     def _measure_rate(self, gate: Gate, subject: Subject) -> None:
-        self.rate = gate.measure(subject, FLAKY_RUNS)
+        with suppress(BudgetSpent):
+            self.rate = gate.measure(subject, FLAKY_RUNS)
         if self.rate == 0:
             raise DoesNotFail
         gate.distrust(runs_needed(self.rate))
@@ -288,7 +291,7 @@ class _Session:
         if answer.interesting and hasattr(self, "best") and size(subject) < size(self.best):
             self.best = subject
             self.curve.append(Point(gate.checks, size(subject)[0], size(subject)[-1]))
-        move = self.engine.move if hasattr(self, "engine") else "show the failure"
+        move = self.engine.move or "show the failure"
         nodes, *_, program_bytes = size(subject)
         self.on_progress(Progress(move, gate.checks, nodes, program_bytes, answer.interesting))
 

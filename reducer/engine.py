@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from reducer.gate import Gate
 from reducer.move import Hints, Move
+from reducer.odds import Odds
 from reducer.order import size
-from reducer.speculation import Foresight, Position
+from reducer.speculation import Foresight, Position, Question
 from reducer.subject import Subject
 
 
@@ -39,6 +40,11 @@ class Engine:
     steps: list[Step] = field(default_factory=list)
     is_minimal: bool = False
     move: str = ""
+    odds: Odds = field(default_factory=Odds)
+
+    def opening(self, subject: Subject) -> Iterator[Question]:
+        """What a reduction of `subject` asks first."""
+        return self._foresight().opening(subject)
 
     def run(self, subject: Subject) -> Iterator[Subject]:
         """Yield each better subject as it is found; stops when a round has changed nothing."""
@@ -72,15 +78,21 @@ class Engine:
 
     def _apply(self, move: Move, at: Position) -> Subject:
         """Drive one move's search to its end."""
-        hints = replace(self.hints, witness=self.gate.witness)
-        foresight = Foresight(self.moves, hints, self.gate.known)
-        search, answers = move.search(at.subject, hints), list[bool]()
+        foresight = self._foresight()
+        search = move.search(at.subject, foresight.hints)
         try:
             proposal = next(search)
             while True:
-                ahead = foresight.questions(replace(at, answers=tuple(answers)))
-                answers.append(self.gate(proposal, ahead, exact=move.renames))
-                proposal = search.send(answers[-1])
+                checks = self.gate.checks
+                answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
+                if self.gate.checks > checks:
+                    self.odds.note(move, at.asked, answer)
+                at = at.then(answer, was_asked=self.gate.checks > checks)
+                proposal = search.send(answer)
         except StopIteration as end:
             found: Subject = end.value
             return found
+
+    def _foresight(self) -> Foresight:
+        hints = replace(self.hints, witness=self.gate.witness)
+        return Foresight(self.moves, hints, self.gate.known, self.odds)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 
 from corpus.case import Case
 from reducer.journal import Answer, Journal, Witness
 from reducer.move import Proposal
 from reducer.speculation import Question
 from reducer.subject import Subject
+from reducer.workers import Asked, Workers
 
 Predicate = Callable[[Case], Answer]
 
@@ -62,8 +61,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
-        self._running: dict[str, Future[Answer]] = {}
-        self._pool = ThreadPoolExecutor(self.jobs) if self.jobs > 1 else None
+        self._workers = Workers(self.predicate, self.journal, self.jobs) if self.jobs > 1 else None
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
         """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
@@ -89,6 +87,13 @@ class Gate:
         self.on_check(self, subject, answer)
         return answer.interesting
 
+    def begin(self, subject: Subject) -> None:
+        """Ask early whether the original fails, where there are workers."""
+        case = subject.case(self.like)
+        if self._workers is not None and case.case_id not in self.journal.answers:
+            self.budget.spend(self.checks)
+            self._workers.begin(case.case_id, case)
+
     def known(self, proposal: Proposal, exact: bool) -> bool | None:
         """What is known of a proposal without asking; None where it would have to be asked."""
         subject = proposal()
@@ -103,13 +108,22 @@ class Gate:
         return None if self._passes_cheap_checks(subject, key) else False
 
     def measure(self, subject: Subject, times: int) -> float:
-        """The share of so many more evaluations in which the subject fails; each counts as a check."""
+        """The share of so many more evaluations in which the subject fails; each counts as a check.
+
+        Of fewer where the budget ends in between.
+        """
         case = subject.case(self.like)
         key = case.case_id
         shown = 0
-        for number in range(times):
-            self.budget.spend(self.checks)
-            shown += self._answer(case, f"{key}#{number + 1}", ()).interesting
+        for number in range(1, times + 1):
+            try:
+                self.budget.spend(self.checks)
+            except BudgetSpent:
+                if number == 1:
+                    raise
+                return shown / (number - 1)
+            ahead = [(_numbered(key, more), case) for more in range(number + 1, times + 1)]
+            shown += self._answer(case, _numbered(key, number), ahead).interesting
             self.checks += 1
         return shown / times
 
@@ -119,8 +133,8 @@ class Gate:
         self.committed = {key: answer for key, answer in self.committed.items() if answer}
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._workers is not None:
+            self._workers.close()
 
     def _passes_cheap_checks(self, subject: Subject, key: str) -> bool:
         if key not in self._refused and not self.is_valid(subject):
@@ -133,46 +147,36 @@ class Gate:
         answer = Answer(False)
         for number in range(self.repeats):
             self.budget.spend(self.checks)
-            answer = self._answer(case, f"{key}#{number}" if number else key, () if number else ahead)
+            repeats = [(_numbered(key, more), case) for more in range(number + 1, self.repeats)]
+            answer = self._answer(case, _numbered(key, number), repeats or self._cases(ahead))
             self.checks += 1
             if answer.interesting:
                 break
         return answer
 
-    def _answer(self, case: Case, key: str, ahead: Iterable[Question]) -> Answer:
+    def _answer(self, case: Case, key: str, ahead: Iterable[Asked]) -> Answer:
         self.used.append(key)
         known = self.journal.answers.get(key)
         if known is not None:
             return known
-        if self._pool is None:
-            return self._ask(case, key)
-        future = self._running.get(key) or self._pool.submit(self._ask, case, key)
-        self._running[key] = future
-        for question in islice(ahead, 2 * self.jobs):
-            if self._count_running() >= self.jobs:
-                break
-            self._start(question)
-        return future.result()
-
-    def _count_running(self) -> int:
-        """How many workers are busy; an answer that has come is in the journal and no longer counts."""
-        self._running = {key: future for key, future in self._running.items() if not future.done()}
-        return len(self._running)
-
-    def _start(self, question: Question) -> None:
-        """Ask early what may be asked next."""
-        subject = question.proposal()
-        if subject is None or self._pool is None:
-            return
-        case = subject.case(self.like)
-        key = _key(case, question.is_exact)
-        if key not in self._running and key not in self.journal.answers:
-            self._running[key] = self._pool.submit(self._ask, case, key)
-
-    def _ask(self, case: Case, key: str) -> Answer:
+        if self._workers is not None:
+            return self._workers.answer(key, case, ahead)
         answer = self.predicate(case)
         self.journal.add(key, answer)
         return answer
+
+    def _cases(self, ahead: Iterable[Question]) -> Iterator[Asked]:
+        """What may be asked next, as it will be asked."""
+        for question in ahead:
+            subject = question.proposal()
+            if subject is not None:
+                case = subject.case(self.like)
+                yield _numbered(_key(case, question.is_exact), question.run), case
+
+
+def _numbered(key: str, run: int) -> str:
+    """The key of a candidate's first evaluation, and of those after it."""
+    return f"{key}#{run}" if run else key
 
 
 def _key(case: Case, exact: bool) -> str:

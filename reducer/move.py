@@ -41,7 +41,8 @@ class Move:
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
     `renames` that its candidates differ in names alone. A move that `hides` only runs where the original is
-    to be hidden; what it leaves need not be smaller.
+    to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still fails,
+    roughly: it decides what idle workers guess, and nothing else.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Move:
     reshapes: bool = field(default=False, kw_only=True)
     renames: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
+    chance: float = field(default=0.8, kw_only=True)
 
 
 def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:

@@ -67,7 +67,7 @@ class Command:
     """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's model.onnx.
 
     It runs in the caller's environment and folder, in a process group of its own that is killed after
-    `timeout` seconds, which counts as not interesting, as does exit 125 (skip).
+    `timeout` seconds, which counts as not interesting, as does exit 125 (skip), and when crux itself dies.
     """
 
     command: str
@@ -135,21 +135,33 @@ class JudgePool:
             judge.close()
 
 
+GUARDED = 'exec 3<&0; { read -r _ <&3; kill -9 0; } & exec sh -c "$1" </dev/null 3<&-'
+"""Runs a line beside a guard that kills their process group when standard input ends: when crux is dead."""
+
+
 def _exit_code(line: str, timeout: float) -> int | None:
-    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it."""
-    process = subprocess.Popen(
-        ["sh", "-c", line],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it.
+
+    Nor does anything survive crux: only crux holds the other end of the pipe that the guard reads from.
+    """
+    guard, ours = os.pipe()
     try:
-        return process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        return None
+        process = subprocess.Popen(
+            ["sh", "-c", GUARDED, "sh", line],
+            stdin=guard,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(guard)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _kill_group(process)
     finally:
-        _kill_group(process)
+        os.close(ours)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

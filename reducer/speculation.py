@@ -6,11 +6,13 @@ them in its own order, so that any number of workers gives the same result.
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from reducer.move import Hints, Move, Proposal
+from reducer.odds import Odds
 from reducer.order import size
 from reducer.subject import Subject
 
@@ -20,24 +22,37 @@ Known = Callable[[Proposal, bool], bool | None]
 FARTHEST = 64
 """How many moves are played ahead at most in the search for one question."""
 
+UNLIKELY = 0.1
+"""A question less likely to be asked than this is not worth a worker."""
+
 
 @dataclass(frozen=True)
 class Position:
-    """A point in the rounds: which move, on which subject, and what its search was answered so far."""
+    """A point in the rounds: which move, on which subject, and what its search was answered so far.
+
+    `asked` are those of the answers that took a check.
+    """
 
     place: int
     subject: Subject
     answers: tuple[bool, ...] = ()
+    asked: tuple[bool, ...] = ()
     has_changed: bool = False
+
+    def then(self, answer: bool, *, was_asked: bool = True) -> Position:
+        """After one more answer."""
+        asked = (*self.asked, answer) if was_asked else self.asked
+        return replace(self, answers=(*self.answers, answer), asked=asked)
 
 
 @dataclass(frozen=True)
 class Question:
-    """A candidate whose answer is not known, and where it will be asked."""
+    """A candidate whose answer is not known, and where it will be asked; `run` numbers its repeats."""
 
     proposal: Proposal
     is_exact: bool
-    at: Position
+    at: Position | None = None
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,29 +62,46 @@ class Foresight:
     moves: Sequence[Move]
     hints: Hints
     known: Known
+    odds: Odds
+
+    def opening(self, subject: Subject) -> Iterator[Question]:
+        """What a reduction of `subject` begins with, once it has been shown to fail."""
+        first = self._next(Position(0, subject))
+        yield first
+        if first.at is not None:
+            yield from self.questions(first.at)
 
     def questions(self, at: Position) -> Iterator[Question]:
-        """What comes after the question that is asked at `at`, the likeliest soonest, without end."""
-        frontier = deque([at])
+        """What may come after the question that is asked at `at`, the likeliest first."""
+        number = count()
+        frontier = [(-share, next(number), after) for share, after in self._answered(at)]
+        heapq.heapify(frontier)
         while frontier:
-            here = frontier.popleft()
-            for guess in _guesses(here):
-                question = self._next(replace(here, answers=(*here.answers, guess)))
-                if question is not None:
-                    yield question
-                    frontier.append(question.at)
+            share, _, here = heapq.heappop(frontier)
+            if -share < UNLIKELY:
+                return
+            question = self._next(here)
+            yield question
+            if question.at is not None:
+                for further, after in self._answered(question.at):
+                    heapq.heappush(frontier, (share * further, next(number), after))
 
-    def _next(self, at: Position) -> Question | None:
-        """The next question from here on whose answer is not known."""
+    def _answered(self, at: Position) -> Iterator[tuple[float, Position]]:
+        yes = self.odds.of_yes(self.moves[at.place], at.asked)
+        yield yes, at.then(True)
+        yield 1 - yes, at.then(False)
+
+    def _next(self, at: Position) -> Question:
+        """The next question from here on whose answer is not known; at the end whether it fails again."""
         for _ in range(FARTHEST):
             found = self._play(at)
             if isinstance(found, Question):
                 return found
             following = self._after(at, found)
             if following is None:
-                return None
+                break
             at = following
-        return None
+        return Question(at.subject.embedded, is_exact=True, run=1)
 
     def _play(self, at: Position) -> Question | Subject:
         """One move from its start: the question where it stops, or the subject that it ends with."""
@@ -93,10 +125,5 @@ class Foresight:
         if size(found) < size(at.subject):
             return Position(at.place, found, has_changed=True)
         if at.place + 1 < len(self.moves):
-            return replace(at, place=at.place + 1, answers=())
+            return replace(at, place=at.place + 1, answers=(), asked=())
         return Position(0, at.subject) if at.has_changed else None
-
-
-def _guesses(at: Position) -> tuple[bool, bool]:
-    """The likelier answer first: a move begins with what would take most away, and that mostly works."""
-    return (True, False) if not at.answers else (False, True)

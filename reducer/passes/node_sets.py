@@ -106,11 +106,11 @@ def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
 
 MOVES = (
     Move("keep rare operator types", 200, keep_rare_types),
-    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False)),
-    Move("drop operator types by cut", 210, partial(drop_operator_types, link=False)),
+    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25),
+    Move("drop operator types by cut", 210, partial(drop_operator_types, link=False), chance=0.25),
     Move("drop operator types by link", 220, partial(drop_operator_types, link=True), reshapes=True),
-    Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True),
-    Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False)),
-    Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False)),
-    Move("drop single nodes by link", 610, partial(drop_single_nodes, link=True), reshapes=True),
+    Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True, chance=0.25),
+    Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False), chance=0.25),
+    Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False), chance=0.1),
+    Move("drop single nodes by link", 610, partial(drop_single_nodes, link=True), reshapes=True, chance=0.1),
 )

@@ -38,4 +38,7 @@ def drop_many_outputs(subject: Subject, hints: Hints) -> Search:
     return (yield from drop_outputs(subject, hints))
 
 
-MOVES = (Move("drop many outputs", 300, drop_many_outputs), Move("drop outputs", 590, drop_outputs))
+MOVES = (
+    Move("drop many outputs", 300, drop_many_outputs),
+    Move("drop outputs", 590, drop_outputs, chance=0.1),
+)
