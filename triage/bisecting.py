@@ -20,9 +20,10 @@ from triage.environment_cache import EnvironmentCache, Unavailable, cache_folder
 from triage.options import CaseOptions
 from triage.package_index import Interpreter, Offer, list_releases
 from triage.progress import Progress
+from triage.records import note_check
 from triage.releases import Range, numbers
 from triage.sightings import GOOD, SILENT, Faces, Sighting, SightingJournal, sighting
-from triage.store import dump
+from triage.store import Store, dump
 
 Look = Callable[[str], Sighting]
 """What a release shows; raises `Unavailable`."""
@@ -96,7 +97,20 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
         raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
     looker = _Looker(case, options, settings, offer, shown)
     found = bisect_releases(releases, looker, settings.seen_on)
+    if options.db:
+        _keep(options.db, case, found)
     return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
+
+
+def _keep(database: Path, case: Case, found: Bisection) -> None:
+    """Note every release's verdict and the answer in a database."""
+    with Store(database) as store, store.transaction():
+        target = str(case.target or "")
+        for seen in found.sightings.values():
+            facts = {name: getattr(seen, name) for name in ("outcome", "phase", "symptom", "title")}
+            note_check(store, case.case_id, target, seen.release, **facts)
+        told = asdict(found.answer) if found.answer else {}
+        store.log("bisected", case.case_id, target=target, **told)
 
 
 def target_for(package: str, target: Target) -> Target:

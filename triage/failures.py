@@ -86,12 +86,20 @@ def get_failure(store: Store, number: int) -> Failure:
     return Failure(**row)
 
 
-def list_failures(store: Store, *, cluster: int | None = None, status: str | None = None) -> list[Failure]:
-    """The failures, oldest first; of one cluster or status only when that is given."""
+def count_failures(store: Store, cluster: int) -> int:
+    row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE cluster = ?", (cluster,))
+    assert row is not None
+    return int(row["found"])
+
+
+def list_failures(
+    store: Store, *, cluster: int | None = None, status: str | None = None, most: int = -1
+) -> list[Failure]:
+    """The failures, oldest first, at most so many; of one cluster or status only when that is given."""
     wanted = {"cluster": cluster, "status": status}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
-    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id", tuple(given.values()))
+    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id LIMIT ?", (*given.values(), most))
     return [Failure(**row) for row in rows]
 
 
@@ -140,15 +148,15 @@ def set_aside(store: Store, failure: Failure, status: str, document: Mapping[str
 
 def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
     """What the reduction of a cluster's largest program said of itself; empty when there was none."""
-    rows = store.rows(
+    row = store.row(
         """SELECT document FROM reductions JOIN failures ON failures.id = failure
-           WHERE cluster = ? AND reductions.status = ? ORDER BY reductions.id""",
+           WHERE cluster = ? AND reductions.status = ?
+           ORDER BY json_extract(document, '$.nodes_after'), json_extract(document, '$.nodes_before') DESC,
+           reductions.id LIMIT 1""",
         (cluster, REDUCED),
     )
-    documents: list[dict[str, Any]] = [json.loads(row["document"]) for row in rows]
-    smallest = min((document["nodes_after"] for document in documents), default=0)
-    best = [document for document in documents if document["nodes_after"] == smallest]
-    return max(best, key=lambda document: int(document["nodes_before"]), default={})
+    document: dict[str, Any] = json.loads(row["document"]) if row else {}
+    return document
 
 
 def _insert(store: Store, case: Case, verdict: Verdict, run: int | None, release: str) -> int:

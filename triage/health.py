@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from triage.names import cluster_name
 from triage.store import Store
 
-COUNTED = ("cases", "failures", "clusters", "signatures", "reductions", "reports", "runs", "events")
+COUNTED = (
+    "cases",
+    "failures",
+    "clusters",
+    "signatures",
+    "reductions",
+    "check_results",
+    "artifacts",
+    "reports",
+    "runs",
+    "events",
+)
 
 
 def examine(store: Store) -> dict[str, Any]:
     """Counts and problems; `sound` when there is no problem. Unused blobs are room, not damage."""
-    named = _named_blobs(store)
-    problems = [*_sqlite_problems(store), *_blob_problems(store, named)]
+    named = named_blobs(store)
+    problems = [*_sqlite_problems(store), *_count_problems(store), *_blob_problems(store, named)]
     counts = {name: store.tables[name].count for name in COUNTED}
     unused = sum(digest not in named for digest in store.blobs.digests())
     return {
@@ -27,10 +40,14 @@ def examine(store: Store) -> dict[str, Any]:
     }
 
 
-def _named_blobs(store: Store) -> dict[str, str]:
-    """Each blob that a row names, with the case that needs it."""
+def named_blobs(store: Store) -> dict[str, str]:
+    """Each blob that a row names, with what needs it."""
     rows = store.rows("SELECT case_id, files FROM cases")
-    return {digest: row["case_id"] for row in rows for digest in json.loads(row["files"]).values()}
+    found = {
+        digest: f"case {row['case_id'][:12]}" for row in rows for digest in json.loads(row["files"]).values()
+    }
+    artifacts = store.rows("SELECT digest, kind, subject FROM artifacts")
+    return {row["digest"]: f"{row['kind']} of {row['subject']}" for row in artifacts} | found
 
 
 def _sqlite_problems(store: Store) -> Iterator[str]:
@@ -41,7 +58,26 @@ def _sqlite_problems(store: Store) -> Iterator[str]:
         yield f"{row['table']} row {row['rowid']} points to a missing row of {row['parent']}"
 
 
+def _count_problems(store: Store) -> Iterator[str]:
+    """What is kept beside the failures, where it does not agree with them."""
+    differing = store.rows(
+        """SELECT DISTINCT cluster FROM (
+               SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4
+               EXCEPT SELECT * FROM tallies
+               UNION ALL
+               SELECT * FROM tallies EXCEPT
+               SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4)"""
+    )
+    for row in differing:
+        yield f"{cluster_name(row['cluster'])}: its failures are counted wrongly"
+    try:
+        with store.transaction():
+            store.write("INSERT INTO failures_search (failures_search, rank) VALUES ('integrity-check', 1)")
+    except sqlite3.DatabaseError as error:
+        yield f"the index of words does not agree with the failures ({error})"
+
+
 def _blob_problems(store: Store, named: dict[str, str]) -> Iterator[str]:
-    for digest, case_id in named.items():
+    for digest, owner in named.items():
         if not store.blobs.is_intact(digest):
-            yield f"case {case_id[:12]}: its file {digest[:12]} is missing or damaged"
+            yield f"{owner}: its file {digest[:12]} is missing or damaged"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triage.failures import get_failure, list_failures, origins, reduction_of
+from triage.failures import count_failures, get_failure, origins, reduction_of
 from triage.names import cluster_name, find_cluster, find_failure, representative
 from triage.store import Store
 
@@ -56,6 +56,6 @@ def history_of_name(store: Store, name: str) -> History:
     if number is None:
         return History()
     failure = get_failure(store, number)
-    sightings = len(list_failures(store, cluster=failure.cluster))
+    sightings = count_failures(store, failure.cluster)
     found = tuple(origins(store, number))
     return History(found, reduction_of(store, failure.cluster), cluster_name(failure.cluster), sightings)

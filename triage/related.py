@@ -40,12 +40,10 @@ def _add_same_rewrite(store: Store, found: Related) -> None:
     """One minimal pass set and one set of operators, seen as an exception here and a wrong result there."""
     shown: Mapping[tuple[str, str], set[tuple[int, str]]] = defaultdict(set)
     rows = store.rows(
-        """SELECT DISTINCT cluster, outcome, json_extract(document, '$.passes') AS passes,
-           json_extract(document, '$.ops') AS ops FROM reductions JOIN failures ON failures.id = failure
-           WHERE json_array_length(document, '$.passes') > 0"""
+        "SELECT DISTINCT cluster, outcome, passes, ops FROM rewrites JOIN aliases USING (signature)"
     )
     for row in rows:
-        ops = sorted(op for op in json.loads(row["ops"] or "[]") if op != "Constant")
+        ops = sorted(op for op in json.loads(row["ops"]) if op != "Constant")
         passes = " ".join(sorted(json.loads(row["passes"])))
         shown[passes, " ".join(ops)].add((int(row["cluster"]), str(row["outcome"])))
     for (rewrite, operators), seen in shown.items():

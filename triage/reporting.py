@@ -12,6 +12,7 @@ from triage.history import History, history_of_folder, history_of_name
 from triage.judging import Judges
 from triage.names import find_cluster, is_name
 from triage.options import CaseOptions
+from triage.records import keep_artifact
 from triage.report import Report, write_report
 from triage.sources import open_one
 from triage.store import Store, now, open_existing
@@ -45,6 +46,7 @@ def note_report(store: Store, case: Case, report: Report, history: History) -> N
             "written": now(),
         }
         store.insert("reports", values)
+        keep_artifact(store, "report", history.cluster or case.case_id, report.archive)
         store.log("reported", history.cluster or case.case_id, ready=report.ready)
 
 

@@ -151,3 +151,157 @@ def compare_signatures(db: Database) -> None:
 
 
 migrations(name="compare_signatures")(compare_signatures)
+
+TALLIES = (
+    """CREATE TABLE tallies (
+        cluster INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        release TEXT NOT NULL,
+        failures INTEGER NOT NULL,
+        PRIMARY KEY (cluster, status, outcome, release)
+    ) WITHOUT ROWID""",
+    """INSERT INTO tallies
+       SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4""",
+    """CREATE TRIGGER tally_new AFTER INSERT ON failures BEGIN
+        INSERT INTO tallies VALUES (new.cluster, new.status, new.outcome, new.release, 1)
+        ON CONFLICT (cluster, status, outcome, release) DO UPDATE SET failures = failures + 1;
+    END""",
+    """CREATE TRIGGER tally_gone AFTER DELETE ON failures BEGIN
+        UPDATE tallies SET failures = failures - 1 WHERE (cluster, status, outcome, release)
+            = (old.cluster, old.status, old.outcome, old.release);
+        DELETE FROM tallies WHERE failures = 0 AND cluster = old.cluster;
+    END""",
+    """CREATE TRIGGER tally_changed AFTER UPDATE OF cluster, status, outcome, release ON failures
+       WHEN (old.cluster, old.status, old.outcome, old.release)
+           != (new.cluster, new.status, new.outcome, new.release) BEGIN
+        UPDATE tallies SET failures = failures - 1 WHERE (cluster, status, outcome, release)
+            = (old.cluster, old.status, old.outcome, old.release);
+        DELETE FROM tallies WHERE failures = 0 AND cluster = old.cluster;
+        INSERT INTO tallies VALUES (new.cluster, new.status, new.outcome, new.release, 1)
+        ON CONFLICT (cluster, status, outcome, release) DO UPDATE SET failures = failures + 1;
+    END""",
+    "CREATE INDEX failures_by_first_seen ON failures (cluster, first_seen)",
+    "CREATE INDEX failures_by_last_seen ON failures (cluster, last_seen)",
+)
+"""How many failures a cluster has, by status, outcome and release: counted as they come, never by a scan."""
+
+SEARCH = (
+    """CREATE VIEW failure_texts AS
+       SELECT id, title, symptom, components FROM failures JOIN signatures ON digest = signature""",
+    """CREATE VIRTUAL TABLE failures_search USING fts5 (
+        title, symptom, components, content = 'failure_texts', content_rowid = 'id', detail = 'column'
+    )""",
+    "INSERT INTO failures_search (failures_search) VALUES ('rebuild')",
+    """CREATE TRIGGER search_new AFTER INSERT ON failures BEGIN
+        INSERT INTO failures_search (rowid, title, symptom, components) SELECT new.id, new.title, new.symptom,
+            (SELECT components FROM signatures WHERE digest = new.signature);
+    END""",
+    """CREATE TRIGGER search_gone AFTER DELETE ON failures BEGIN
+        INSERT INTO failures_search (failures_search, rowid, title, symptom, components)
+            SELECT 'delete', old.id, old.title, old.symptom,
+            (SELECT components FROM signatures WHERE digest = old.signature);
+    END""",
+    """CREATE TRIGGER search_changed AFTER UPDATE OF title, symptom, signature ON failures BEGIN
+        INSERT INTO failures_search (failures_search, rowid, title, symptom, components)
+            SELECT 'delete', old.id, old.title, old.symptom,
+            (SELECT components FROM signatures WHERE digest = old.signature);
+        INSERT INTO failures_search (rowid, title, symptom, components) SELECT new.id, new.title, new.symptom,
+            (SELECT components FROM signatures WHERE digest = new.signature);
+    END""",
+)
+"""Words of titles, symptoms and signatures (messages, sites, operators), by failure."""
+
+RECORDS = (
+    """CREATE TABLE check_results (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        case_id TEXT NOT NULL,
+        target TEXT NOT NULL,
+        release TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        phase TEXT NOT NULL,
+        symptom TEXT NOT NULL,
+        title TEXT NOT NULL,
+        checked TEXT NOT NULL
+    )""",
+    "CREATE INDEX check_results_by_case ON check_results (case_id, target, release)",
+    """CREATE TABLE artifacts (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        name TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        bytes INTEGER NOT NULL,
+        added TEXT NOT NULL,
+        UNIQUE (kind, subject, name, digest)
+    )""",
+    "CREATE INDEX artifacts_by_digest ON artifacts (digest)",
+    """CREATE TABLE known_issues (
+        id TEXT PRIMARY KEY,
+        title TEXT NOT NULL,
+        package TEXT NOT NULL,
+        fixed TEXT NOT NULL,
+        url TEXT NOT NULL,
+        match TEXT NOT NULL
+    )""",
+)
+"""Verdicts on any case, files that belong to something, and the known issues of the last listing."""
+
+REWRITES = (
+    """CREATE TABLE rewrites (
+        signature TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        passes TEXT NOT NULL,
+        ops TEXT NOT NULL,
+        PRIMARY KEY (signature, outcome, passes, ops)
+    ) WITHOUT ROWID""",
+    """INSERT OR IGNORE INTO rewrites SELECT signature, outcome, json_extract(document, '$.passes'),
+       coalesce(json_extract(document, '$.ops'), '[]') FROM reductions JOIN failures ON failures.id = failure
+       WHERE json_array_length(document, '$.passes') > 0""",
+    """CREATE TRIGGER rewrite_new AFTER INSERT ON reductions
+       WHEN json_array_length(new.document, '$.passes') > 0 BEGIN
+        INSERT OR IGNORE INTO rewrites SELECT signature, outcome, json_extract(new.document, '$.passes'),
+            coalesce(json_extract(new.document, '$.ops'), '[]') FROM failures WHERE id = new.failure;
+    END""",
+)
+"""The minimal passes and operators that reductions led to, each once."""
+
+VIEWS = (
+    """CREATE VIEW bugs AS
+       SELECT printf('C%04d', clusters.id) AS bug, clusters.title, clusters.status, clusters.note,
+           sum(failures) AS failures, sum(failures) FILTER (WHERE tallies.status = 'reduced') AS reduced,
+           group_concat(DISTINCT tallies.outcome) AS outcomes,
+           group_concat(DISTINCT release) AS releases,
+           (SELECT min(first_seen) FROM failures WHERE cluster = clusters.id) AS first_seen,
+           (SELECT max(last_seen) FROM failures WHERE cluster = clusters.id) AS last_seen,
+           (SELECT folder FROM reports WHERE reports.cluster = clusters.id ORDER BY id DESC LIMIT 1) AS report
+       FROM clusters JOIN tallies ON tallies.cluster = clusters.id
+       WHERE clusters.status != 'merged' GROUP BY clusters.id""",
+    """CREATE VIEW failure_list AS
+       SELECT printf('F%05d', failures.id) AS failure, printf('C%04d', cluster) AS bug, failures.title,
+           outcome, target, release, failures.status, seen, first_seen, last_seen,
+           original.bytes AS bytes, smallest.bytes AS reduced_bytes,
+           (SELECT group_concat(origin, ', ') FROM origins WHERE failure = failures.id) AS origins
+       FROM failures JOIN cases AS original ON original.case_id = failures.case_id
+       LEFT JOIN cases AS smallest ON smallest.case_id = failures.reduced_case""",
+    """CREATE VIEW reduction_list AS
+       SELECT printf('F%05d', failure) AS failure, printf('C%04d', cluster) AS bug, reductions.status,
+           json_extract(document, '$.nodes_before') AS nodes_before,
+           json_extract(document, '$.nodes_after') AS nodes_after,
+           json_extract(document, '$.checks') AS checks, json_extract(document, '$.passes') AS passes,
+           finished FROM reductions JOIN failures ON failures.id = failure""",
+    """CREATE VIEW signature_list AS
+       SELECT digest, printf('C%04d', cluster) AS bug, kind, how, score, why, components, first_seen
+       FROM signatures JOIN aliases ON signature = digest""",
+    """CREATE VIEW history AS
+       SELECT at, kind, subject, document FROM events ORDER BY id DESC""",
+)
+"""The tables as a person reads them."""
+
+
+def ask_at_scale(db: Database) -> None:
+    for statement in (*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS):
+        db.execute(statement)
+
+
+migrations(name="ask_at_scale")(ask_at_scale)

@@ -26,6 +26,9 @@ Value = Annotated[
 ]
 Digest = Annotated[str, typer.Argument(metavar="SIGNATURE", help="One of the cluster's, or its beginning.")]
 Title = Annotated[str, typer.Argument(metavar="TITLE", help="The title from now on.")]
+Search = Annotated[
+    str, typer.Option("--search", metavar="WORDS", help="Only those of which a failure has all these words.")
+]
 First = Annotated[str, typer.Argument(metavar="A", help="A failure or a cluster.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
@@ -45,19 +48,24 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="triage")
 
 
-def list_clusters(options: StoreOptions, context: typer.Context) -> int:
+def list_clusters(options: StoreOptions, context: typer.Context, search: Search = "") -> int:
     """List the clusters of the database: one for each bug, the most different ones first.
 
-    Example: crux triage --db crux.db
+    Example: crux triage --search "Clip float64"
     """
     if context.invoked_subcommand:
         return 0
     from triage.known import load_known
     from triage.overview import overview
+    from triage.records import note_known
+    from triage.search import find_clusters
     from triage.store import open_existing
 
     with open_existing(options.database) as store:
-        documents = overview(store, load_known(options.database))
+        only = find_clusters(store, search) if search else None
+        issues = load_known(options.database)
+        note_known(store, issues)
+        documents = overview(store, issues, only)
         emit(documents, as_json=options.json, show=_show)
     return 0
 
@@ -155,10 +163,9 @@ def _show_decided(documents: list[Document]) -> Table:
 
 def _show(documents: list[Document]) -> Table:
     def row(cluster: Document) -> tuple[object, ...]:
-        reduced = sum(failure["status"] == "reduced" for failure in cluster["failures"])
         status = f"{cluster['status']} {cluster['note']}".strip()
         known = cluster["known"]
-        seen = f"{len(cluster['failures'])} ({reduced} reduced)"
+        seen = f"{cluster['count']} ({cluster['reduced']} reduced)"
         return cluster["id"], status, seen, cluster["title"], known, " ".join(cluster["related"])
 
     return table(("id", "status", "failures", "title", "known as", "related"), map(row, documents))

@@ -1,0 +1,31 @@
+"""Full-text search over the titles, symptoms and signatures of failures."""
+
+from __future__ import annotations
+
+import re
+
+from corpus.errors import UserError
+from triage.store import Store
+
+
+def find_clusters(store: Store, words: str) -> frozenset[int]:
+    """The clusters of the failures that hold all the words, or words that begin so."""
+    sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
+    return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
+
+
+def find_failures(store: Store, words: str, most: int = 100) -> list[int]:
+    """The failures that hold all the words, those that hold them best first."""
+    sql = "SELECT rowid FROM failures_search(?) ORDER BY rank LIMIT ?"
+    return [int(row["rowid"]) for row in store.rows(sql, (_query(words), most))]
+
+
+def _query(words: str) -> str:
+    """FTS5's syntax for beginnings of words: what a person types is never read as syntax.
+
+    A name such as `relu_clip_fusion.cc` is several words to the index.
+    """
+    found = re.findall(r"[^\W_]+", words)
+    if not found:
+        raise UserError(f"--search {words!r}: holds no word")
+    return " ".join(f'"{word}"*' for word in found)
