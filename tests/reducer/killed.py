@@ -1,7 +1,8 @@
 """Reduces a case in a process of its own that kills itself: `killed.py CASE OUT OPTIONS WHEN N`.
 
-OPTIONS are the JSON of the reduction's options. WHEN is `never`, `check` (right after the N-th check) or
-`file` (right before the N-th file is put in its place).
+OPTIONS are the JSON of the reduction's options. WHEN is `never`, `call` (as the predicate is called for the
+N-th time, by whichever worker), `check` (right after the N-th check) or `file` (right before the N-th file is
+put in its place). A command finds the process id in `REDUCING`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from corpus.case import Case
 from reducer.api import Options, Progress, reduce_case
+from reducer.gate import Gate
 
 
 def die() -> None:
@@ -23,6 +25,7 @@ def die() -> None:
 
 
 def main(case: str, out: str, options: str, when: str, number: str) -> None:
+    os.environ["REDUCING"] = str(os.getpid())
     count = 0
 
     def reached() -> None:
@@ -42,6 +45,14 @@ def main(case: str, out: str, options: str, when: str, number: str) -> None:
         if when == "check":
             reached()
 
+    if when == "call":
+        prepare = Gate.__post_init__
+
+        def with_reached(gate: Gate) -> None:
+            gate.predicate = before(gate.predicate)
+            prepare(gate)
+
+        Gate.__post_init__ = with_reached  # type: ignore[method-assign]
     if when == "file":
         os.replace, os.rename = before(os.replace), before(os.rename)
     reduction = reduce_case(Case.load(Path(case)), Path(out), Options(**json.loads(options)), on_progress)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -209,19 +212,48 @@ def test_a_target_is_interesting_with_the_same_symptom_only() -> None:
 
 
 def test_no_process_outlives_a_reduction(tmp_path: Path) -> None:
-    marker = f"TENSORCRUX_TEST={os.getpid()}-{tmp_path.name}"
-    division().save(tmp_path / "case")
+    """Two workers of the target, killed amid a check."""
+    marker = start_reduction(tmp_path, {"jobs": 2}, "call", "3")[1]
+    assert all_gone(marker)
+
+
+def test_no_process_outlives_a_kill_while_commands_run(tmp_path: Path) -> None:
+    """Nor what the commands have started, in the background too."""
+    begun = shlex.quote(str(tmp_path / "begun"))
+    check = f": {{}}; echo >> {begun}; sleep 600 & (sleep 600; :); :"
+    process, marker = start_reduction(tmp_path, {"jobs": 2, "check": check}, "never", "0")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() or (tmp_path / "begun").stat().st_size < 2:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(with_environment(marker)) > 4
+    process.kill()
+    process.wait()
+    assert all_gone(marker)
+
+
+def start_reduction(
+    folder: Path, options: Mapping[str, object], when: str, number: str
+) -> tuple[subprocess.Popen[bytes], str]:
+    """A reduction in a process of its own, ended where it kills itself, and what marks all its children."""
+    name, value = "TENSORCRUX_TEST", f"{os.getpid()}-{folder.name}"
+    division().save(folder / "case")
     script = Path(__file__).with_name("killed.py")
-    subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "case"), str(tmp_path / "out"), "{}", "check", "2"],
-        env={**os.environ, **dict([marker.split("=")])},
-        capture_output=True,
-        check=False,
+    process = subprocess.Popen(
+        [sys.executable, script, folder / "case", folder / "out", json.dumps(options), when, number],
+        env={**os.environ, name: value},
     )
-    deadline = time.monotonic() + 5
+    if when != "never":
+        assert process.wait(60) == -signal.SIGKILL
+    return process, f"{name}={value}"
+
+
+def all_gone(marker: str) -> bool:
+    deadline = time.monotonic() + 20
     while (left := with_environment(marker)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert left == []
+    return not left
 
 
 def with_environment(marker: str) -> list[int]:

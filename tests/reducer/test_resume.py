@@ -39,6 +39,17 @@ def network() -> Case:
     return case_of(model_of(text), {"v0": np.linspace(-1, 1, 6).reshape(2, 3)})
 
 
+def network_with_weights() -> Case:
+    """A wrong value amid weights: onnxruntime folds a Pad by zeros into a MaxPool of negative numbers."""
+    text = (
+        "g (float[1,2,5] x) => (float[1,2,2] y) <float[2,1] w = {0.5, 2}, float[5] b = {-1, -2, -3, -4, -5},"
+        " float[3,2] m = {1, 0.5, -1, 0.25, 2, -0.5}, int64[6] pads = {0, 0, 0, 0, 0, 1}> {"
+        " s = Mul (x, w) t = Add (s, b) p = Pad (t, pads) q = MaxPool <kernel_shape = [2], strides = [2]> (p)"
+        " r = Tanh (q) y = MatMul (r, m) }"
+    )
+    return case_of(model_of(text), {"x": np.linspace(-1, -0.1, 10, dtype=np.float32).reshape(1, 2, 5)})
+
+
 OPERATORS = [
     *(["Neg", "Abs"] * 4 + ["Sin"]),
     *(["Neg", "Abs"] * 4 + ["Relu", "Clip"]),
@@ -54,12 +65,21 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def cases(case: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """By kind of predicate."""
+    weights = tmp_path_factory.mktemp("original") / "weights"
+    network_with_weights().save(weights)
+    return {"command": case, "ort": case, "mismatch": weights}
+
+
+@pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Any]]:
     script = tmp_path_factory.mktemp("check") / "check.py"
     script.write_text(CHECK)
     return {
         "command": {"check": f"{shlex.quote(sys.executable)} -IS {shlex.quote(str(script))} {{}}"},
         "ort": {},
+        "mismatch": {},
     }
 
 
@@ -68,14 +88,16 @@ Undisturbed = Mapping[str, tuple[Mapping[str, bytes], Mapping[str, Any], float]]
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    case: Path, settings: Mapping[str, Mapping[str, Any]], tmp_path_factory: pytest.TempPathFactory
+    cases: Mapping[str, Path],
+    settings: Mapping[str, Mapping[str, Any]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Undisturbed:
     """By kind of predicate: the files of a run that nothing disturbed, what it said, its seconds."""
     runs = {}
     for kind, options in settings.items():
         out = tmp_path_factory.mktemp("undisturbed") / kind
         start = time.monotonic()
-        done = reduce_in_process(case, out, options)
+        done = reduce_in_process(cases[kind], out, options)
         runs[kind] = (files(out), json.loads(done.stdout), time.monotonic() - start)
     return runs
 
@@ -103,12 +125,15 @@ def same_as(out: Path, expected: Mapping[str, bytes]) -> None:
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
-@pytest.mark.parametrize("kind", ["command", "ort"])
+LEAST = {"command": ["Exp", "Sin"], "ort": ["Clip", "Relu"], "mismatch": ["MaxPool", "Pad"]}
+
+
+@pytest.mark.parametrize("kind", LEAST)
 def test_the_reduction_is_the_least_and_its_folder_complete(undisturbed: Undisturbed, kind: str) -> None:
     written, said, _ = undisturbed[kind]
     assert set(written) == {"model.onnx", "inputs.npz", "case.json", "reduction.json", "journal.jsonl"}
     assert said["minimal"]
-    assert sorted(said["ops"]) == (["Exp", "Sin"] if kind == "command" else ["Clip", "Relu"])
+    assert sorted(said["ops"]) == LEAST[kind]
 
 
 @pytest.mark.parametrize(("kind", "jobs"), [("command", 1), ("command", 2), ("ort", 1), ("ort", 2)])
@@ -123,6 +148,98 @@ def test_killed_after_some_checks_again_and_again(
     again = reduce_in_process(case, tmp_path / "out", options)
     assert json.loads(again.stdout)["checks"] == said["checks"]
     same_as(tmp_path / "out", expected)
+
+
+@pytest.mark.parametrize("kind", LEAST)
+def test_killed_at_a_call_of_the_predicate(
+    cases: Mapping[str, Path],
+    settings: Mapping[str, Any],
+    undisturbed: Undisturbed,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    """A sample of the sweep below."""
+    expected, said, _ = undisturbed[kind]
+    killed_at(said["checks"] - 3, cases[kind], tmp_path / "out", {**settings[kind], "jobs": 2}, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("kind", LEAST)
+def test_killed_at_every_single_call_of_the_predicate(
+    cases: Mapping[str, Path],
+    settings: Mapping[str, Any],
+    undisturbed: Undisturbed,
+    tmp_path: Path,
+    kind: str,
+    jobs: int,
+) -> None:
+    expected, said, _ = undisturbed[kind]
+    for number in range(1, said["checks"] + 1):
+        out = tmp_path / str(number)
+        killed_at(number, cases[kind], out, {**settings[kind], "jobs": jobs}, expected)
+
+
+def killed_at(
+    number: int, case: Path, out: Path, options: Mapping[str, Any], expected: Mapping[str, bytes]
+) -> None:
+    killed = reduce_in_process(case, out, options, "call", number)
+    assert killed.returncode == -signal.SIGKILL
+    assert finished(out) is None
+    reduce_in_process(case, out, options)
+    same_as(out, expected)
+
+
+COUNTED = """
+import hashlib, os, signal, sys, time
+program, inputs = (open(path, "rb").read() for path in (sys.argv[2], sys.argv[2][:-10] + "inputs.npz"))
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(file, hashlib.sha256(program + inputs).hexdigest().encode() + b"\\n")
+if os.fstat(file).st_size == 65 * int(sys.argv[3]):
+    os.kill(int(os.environ["REDUCING"]), signal.SIGKILL)
+time.sleep(0.1)
+sys.exit(not (b"Sin" in program and b"Exp" in program))
+"""
+KILLS = (3, 12)
+"""After how many calls in all; a line of what is noted has 65 bytes."""
+
+
+def test_after_kills_all_runs_together_ask_at_most_a_call_more_for_each(case: Path, tmp_path: Path) -> None:
+    calm = calls(case, tmp_path / "calm", 1, ())
+    killed = calls(case, tmp_path / "killed", 1, KILLS)
+    assert len(calm) < len(killed) <= len(calm) + len(KILLS)
+
+
+def test_after_kills_nothing_is_asked_again_but_what_each_worker_was_at(case: Path, tmp_path: Path) -> None:
+    """What is guessed may depend on how quick the answers come; the original is asked again at the end."""
+    asked = calls(case, tmp_path / "killed", 2, KILLS)
+    assert len(asked) - len(set(asked)) <= 2 * len(KILLS) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_after_kills_two_workers_together_ask_at_most_two_calls_more_for_each(
+    case: Path, tmp_path: Path
+) -> None:
+    calm = max(len(calls(case, tmp_path / f"calm{number}", 2, ())) for number in range(3))
+    for number in range(5):
+        killed = calls(case, tmp_path / f"killed{number}", 2, (number + 2, number + 6))
+        assert len(killed) <= calm + 2 * 2
+
+
+def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[str]:
+    """What the command itself noted as it was started, by all runs together."""
+    folder.mkdir()
+    script, noted = folder / "check.py", folder / "noted"
+    script.write_text(COUNTED)
+    line = shlex.join([sys.executable, "-IS", str(script), str(noted)])
+    options = {"check": f"{line} {{}} $(cat {shlex.quote(str(folder / 'kill'))})", "jobs": jobs}
+    for number in (*kills, 0):
+        (folder / "kill").write_text(str(number))
+        process = subprocess.run(command(case, folder / "out", options), check=False, timeout=120)
+        assert process.returncode == (-signal.SIGKILL if number else 0)
+    return noted.read_text().split()
 
 
 def test_killed_while_files_are_written(
