@@ -12,8 +12,8 @@ from functools import cache
 
 from generators.draws import Draws
 from generators.ops import all_operators
-from generators.spec import Kind, Operator
-from generators.types import DType
+from generators.spec import Kind, Operator, Realm
+from generators.types import DType, TensorType
 
 _WEIGHT: dict[Kind, float] = {
     Kind.ACTIVATION: 1.2,
@@ -32,6 +32,9 @@ _WEIGHT: dict[Kind, float] = {
     Kind.QUANTISE: 0.6,
     Kind.RECURRENT: 0.15,
     Kind.RESAMPLE: 0.2,
+    Kind.CONTROL: 0.6,
+    Kind.CONTAINER: 1.0,
+    Kind.TEXT: 1.0,
 }
 
 _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
@@ -69,15 +72,19 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
     (Kind.QUANTISE, Kind.LAYOUT): 2,
     (Kind.COMPARE, Kind.LOGIC): 4,
     (Kind.LOGIC, Kind.LOGIC): 2,
+    (Kind.CONTAINER, Kind.CONTAINER): 2,
 }
 
 
 @cache
-def operators_for(dtype: DType, rank: int, opset: int, contrib: bool) -> Mapping[Kind, tuple[Operator, ...]]:
+def operators_for(
+    dtype: DType, rank: int, opset: int, realms: frozenset[Realm]
+) -> Mapping[Kind, tuple[Operator, ...]]:
     """The operators that take a value of this type into their focus, by class."""
     found: dict[Kind, list[Operator]] = {}
     for operator in all_operators():
-        if (contrib or operator.is_standard) and operator.takes(dtype, rank, opset):
+        is_forward = not operator.is_source and operator.belongs(realms)
+        if is_forward and operator.takes(dtype, rank, opset):
             found.setdefault(operator.kind, []).append(operator)
     return {kind: tuple(found[kind]) for kind in Kind if kind in found}
 
@@ -87,6 +94,23 @@ def _breadth(operators: int) -> float:
     return operators / (operators + 2)
 
 
+@cache
+def _standard_first() -> tuple[Operator, ...]:
+    return tuple(sorted(all_operators(), key=lambda operator: (not operator.is_standard, operator.name)))
+
+
+def recognising(
+    draws: Draws, wanted: TensorType, opset: int, realms: frozenset[Realm], tries: int = 40
+) -> Operator | None:
+    """Any operator whose result can have this type; None when no try meets one."""
+    known = _standard_first()
+    for _ in range(tries):
+        operator = draws.pick(known)
+        if operator.belongs(realms) and operator.recognises(wanted, opset):
+            return operator
+    return None
+
+
 class Leaning:
     """One program's own weights: swarm testing, each class made rarer, left alone or made likelier."""
 
@@ -94,10 +118,16 @@ class Leaning:
         self.weights = {kind: weight * draws.pick((0.2, 1, 1, 4)) for kind, weight in _WEIGHT.items()}
 
     def choose(
-        self, draws: Draws, producer: Kind | None, dtype: DType, rank: int, opset: int, contrib: bool
+        self,
+        draws: Draws,
+        producer: Kind | None,
+        dtype: DType,
+        rank: int,
+        opset: int,
+        realms: frozenset[Realm],
     ) -> Operator | None:
         """An operator to put after a value of this type that came from a producer of this class."""
-        choices = operators_for(dtype, rank, opset, contrib)
+        choices = operators_for(dtype, rank, opset, realms)
         if not choices:
             return None
         kinds = list(choices)

@@ -106,7 +106,7 @@ def _arity(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType]
     """One operand too few or too many."""
     for node in _nodes(draws, graph):
         schema = _schema(node, opset)
-        if schema.max_input > 8:
+        if schema.max_input > 8 or not schema.min_input:
             continue
         if draws.chance(0.5):
             most, given = schema.max_input, len(node.input)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 
 from corpus.values import Tensor
-from generators.scope import Node, Scope
-from generators.spec import Attribute, Operand
-from generators.types import OF_NUMPY
+from generators.scope import Scope
+from generators.spec import Attribute, Body, Node, Operand
+from generators.types import INT4, OPTIONALS, SEQUENCES, TEXT, DType, Shape, dtype_of, element
 
 # The IR version that came with an opset, so that an old reader of that opset reads the model too.
 _IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
@@ -26,16 +27,29 @@ def write_model(scope: Scope, outputs: list[Operand]) -> onnx.ModelProto:
     for operand in outputs:
         _declare(graph.output.add(), operand)
     _declare_contrib(graph, scope)
-    for name, array in scope.initializers:
+    _write_contents(graph, scope)
+    return model
+
+
+def _write_contents(graph: onnx.GraphProto, grown: Scope | Body) -> None:
+    for name, array in grown.initializers:
         tensor = graph.initializer.add()
         tensor.name = name
         _fill(tensor, array)
-    for name, array in scope.constants:
+    for name, array in grown.constants:
         node = graph.node.add(op_type="Constant", name=f"constant_{name}", output=(name,))
         _fill(node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t, array)
-    for grown in scope.nodes:
-        _write_node(graph, grown)
-    return model
+    for one in grown.nodes:
+        _write_node(graph, one)
+
+
+def _write_body(graph: onnx.GraphProto, body: Body) -> None:
+    graph.name = "body"
+    for operand in body.inputs:
+        _declare(graph.input.add(), operand)
+    for operand in body.outputs:
+        _declare(graph.output.add(), operand)
+    _write_contents(graph, body)
 
 
 def _declare_contrib(graph: onnx.GraphProto, scope: Scope) -> None:
@@ -63,6 +77,9 @@ def _write_attribute(proto: onnx.AttributeProto, value: Attribute) -> None:
         proto.type, proto.f = onnx.AttributeProto.FLOAT, value
     elif isinstance(value, str):
         proto.type, proto.s = onnx.AttributeProto.STRING, value.encode()
+    elif isinstance(value, Body):
+        proto.type = onnx.AttributeProto.GRAPH
+        _write_body(proto.g, value)
     elif isinstance(value, tuple):
         _write_list(proto, value)
     else:
@@ -87,14 +104,39 @@ def _write_list(
 
 def _declare(info: onnx.ValueInfoProto, operand: Operand) -> None:
     info.name = operand.name
-    tensor = info.type.tensor_type
-    tensor.elem_type = int(operand.dtype)
+    _declare_type(info.type, operand.dtype, operand.shape)
+
+
+def _declare_type(proto: onnx.TypeProto, dtype: DType, shape: Shape) -> None:
+    """The elements of a sequence are declared without a shape where there is none that says it."""
+    if dtype in SEQUENCES:
+        _declare_type(proto.sequence_type.elem_type, element(dtype), shape[1:])
+        return
+    if dtype in OPTIONALS:
+        _declare_type(proto.optional_type.elem_type, element(dtype), shape)
+        return
+    tensor = proto.tensor_type
+    tensor.elem_type = int(dtype)
     tensor.shape.SetInParent()
-    for dim in operand.shape:
+    for dim in shape:
         tensor.shape.dim.add(dim_value=dim)
 
 
 def _fill(tensor: onnx.TensorProto, array: Tensor) -> None:
-    tensor.data_type = int(OF_NUMPY[array.dtype])
+    dtype = dtype_of(array)
+    tensor.data_type = int(dtype)
     tensor.dims.extend(array.shape)
-    tensor.raw_data = array.tobytes()
+    if dtype is TEXT:
+        tensor.string_data.extend(str(item).encode() for item in array.reshape(-1).tolist())
+    elif dtype in INT4:
+        tensor.raw_data = _packed(array)
+    else:
+        tensor.raw_data = array.tobytes()
+
+
+def _packed(array: Tensor) -> bytes:
+    """Two elements a byte, the first one in the lower half."""
+    halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
+    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+    packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
+    return packed

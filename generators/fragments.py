@@ -10,11 +10,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from generators.intervals import hull, rounded
+from generators.intervals import rounded
 from generators.ops import find_operator
-from generators.scope import DoesNotFit, Node, Scope, is_in_budget
-from generators.spec import Attribute, Call, Kind, Operand, Operator
-from generators.types import ALL, F32, F64, FLOATS, I32, I64, NUMERIC, U8, DType, Range, is_float
+from generators.scope import DoesNotFit, Scope, is_in_budget
+from generators.spec import Attribute, Call, Operand, Realm
+from generators.types import (
+    F32,
+    F64,
+    FLOATS,
+    I32,
+    I64,
+    NUMERIC,
+    TENSORS,
+    U8,
+    DType,
+    Range,
+    is_float,
+    sequence_of,
+)
 
 
 class Steps:
@@ -134,36 +147,20 @@ def _quantised(place: Steps, x: Operand) -> Operand:
     return place("DequantizeLinear", place("QuantizeLinear", x, scale, point), scale, point)
 
 
-def _hidden(place: Steps, op: str, *operands: Operand, **attributes: Attribute) -> Operand:
-    """A sequence or an optional value: no operator of the registry takes it, so it stays out of the pool."""
-    name = place.scope.fresh_name()
-    place.scope.nodes.append(Node(op, tuple(value.name for value in operands), (name,), attributes))
-    return operands[0]._replace(name=name)
-
-
-_AT = Operator("SequenceAt", Kind.PART, ALL)
-_JOIN = Operator("ConcatFromSequence", Kind.PART, ALL)
-
-
-def _shown(place: Steps, operator: Operator, like: Operand, bounds: Range, call: Call) -> Operand:
-    return place.scope.emit(operator, call, (like.type,), (bounds,))[0]
-
-
 def _sequence(place: Steps, x: Operand) -> Operand:
     """Into a sequence with others of its type, and one of them out again."""
     scope = place.scope
     first, second = (scope.supply(*x.type) for _ in range(2))
-    made = _hidden(place, "SequenceConstruct", x, first)
-    made = _hidden(place, "SequenceInsert", made, second, scope.fix_scalar(0, I64))
-    at = scope.fix_scalar(scope.draws.pick((0, 1, 2, -1)), I64)
-    return _shown(place, _AT, x, hull((x.range, first.range, second.range)), Call((made, at)))
+    made = place("SequenceConstruct", x, first)
+    made = place("SequenceInsert", made, second, scope.fix_scalar(0, I64))
+    return place("SequenceAt", made, scope.fix_scalar(scope.draws.pick((0, 1, 2, -1)), I64))
 
 
 def _split_sequence(place: Steps, x: Operand) -> Operand:
     """Apart along an axis and together again."""
     axis = _axis(place, x)
-    made = _hidden(place, "SplitToSequence", x, place.scope.fix_scalar(1, I64), axis=axis)
-    return _shown(place, _JOIN, x, x.range, Call((made,), {"axis": axis}))
+    made = place("SplitToSequence", x, place.scope.fix_scalar(1, I64), axis=axis)
+    return place("ConcatFromSequence", made, axis=axis)
 
 
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Max", "Min")
@@ -184,6 +181,9 @@ def _chain(place: Steps, x: Operand) -> Operand:
     return x
 
 
+_LISTED = tuple(dtype for dtype in TENSORS if sequence_of(dtype))
+
+
 @dataclass(frozen=True, slots=True)
 class Fragment:
     """A definition, the most nodes that it needs, and the element types that it is for."""
@@ -191,6 +191,7 @@ class Fragment:
     define: Definition
     nodes: int
     dtypes: tuple[DType, ...] = FLOATS
+    realm: Realm | None = None
 
 
 FRAGMENTS = (
@@ -203,15 +204,17 @@ FRAGMENTS = (
     Fragment(_hard_swish, 4),
     Fragment(_attention, 5),
     Fragment(_quantised, 2, (F32,)),
-    Fragment(_sequence, 3, ALL),
-    Fragment(_split_sequence, 2, (F32, F64, I32, I64)),
+    Fragment(_sequence, 3, _LISTED, Realm.CONTAINER),
+    Fragment(_split_sequence, 2, (F32, F64, I32, I64), Realm.CONTAINER),
     Fragment(_chain, 3, NUMERIC),
 )
 
 
 def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
-    found = [one for one in FRAGMENTS if one.nodes <= room and focus.dtype in one.dtypes]
+    realms = (None, *scope.temper.realms)
+    fitting = [one for one in FRAGMENTS if one.nodes <= room and one.realm in realms]
+    found = [one for one in fitting if focus.dtype in one.dtypes]
     if not found:
         return False
     try:

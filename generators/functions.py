@@ -10,11 +10,19 @@ from enum import StrEnum
 
 import onnx
 
+from corpus.onnx_graph import free_names
 from generators.draws import Draws
 
 DOMAIN = "local"
 _FIRST_IR_VERSION = 8
-_SEQUENCES = ("SequenceConstruct", "SequenceInsert", "SplitToSequence")
+_CONTAINERS = (
+    "Optional",
+    "SequenceConstruct",
+    "SequenceEmpty",
+    "SequenceErase",
+    "SequenceInsert",
+    "SplitToSequence",
+)
 
 
 class Form(StrEnum):
@@ -30,7 +38,7 @@ def wrap(model: onnx.ModelProto, draws: Draws) -> onnx.ModelProto:
     """The model with a run of its nodes behind a call, in one of the forms."""
     count = len(model.graph.node)
     first = next((at for at, node in enumerate(model.graph.node) if node.op_type != "Constant"), count)
-    if first == count:
+    if first == count or any(not info.type.HasField("tensor_type") for info in model.graph.input):
         return model
     start = draws.between(first, count - 1)
     return wrap_nodes(model, start, draws.between(start + 1, count), draws.pick(tuple(Form)))
@@ -59,7 +67,10 @@ def wrap_nodes(model: onnx.ModelProto, start: int, end: int, form: Form) -> onnx
 
 def _without_cut_sequences(graph: onnx.GraphProto, start: int, end: int) -> tuple[int, int]:
     """The run made longer until only tensors pass its ends: onnx infers no type for other values there."""
-    made = {name for node in graph.node if node.op_type in _SEQUENCES for name in node.output}
+    made: set[str] = set()
+    for node in graph.node:
+        if node.op_type in _CONTAINERS or (node.op_type == "Identity" and node.input[0] in made):
+            made.update(node.output)
     while made & set(_interface(graph, start, end)[0]):
         start -= 1
     while made & set(_interface(graph, start, end)[1]):
@@ -71,8 +82,9 @@ def _interface(graph: onnx.GraphProto, start: int, end: int) -> tuple[list[str],
     """What the nodes need from before, and what is needed of them afterwards."""
     inside = graph.node[start:end]
     made = {name for node in inside for name in node.output if name}
-    needed = dict.fromkeys(name for node in inside for name in node.input if name and name not in made)
-    later = {name for node in graph.node[end:] for name in node.input}
+    used = (name for node in inside for name in (*node.input, *sorted(free_names(node))))
+    needed = dict.fromkeys(name for name in used if name and name not in made)
+    later = {name for node in graph.node[end:] for name in free_names(node)}
     later |= {info.name for info in graph.output}
     return list(needed), [name for node in inside for name in node.output if name in later]
 
@@ -112,7 +124,7 @@ def _nested(
 ) -> onnx.FunctionProto:
     """The first node as a function of its own."""
     first = nodes[0]
-    needed = [name for name in dict.fromkeys(first.input) if name in set(inputs)]
+    needed = [name for name in inputs if name in free_names(first)]
     results = [name for name in first.output if name]
     made = onnx.FunctionProto(name="inner", domain=DOMAIN, input=needed, output=results, node=[first])
     made.opset_import.extend(opsets)

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 
-from corpus.values import Tensor
-from generators.affinity import Leaning
+from corpus.values import Value
+from generators.affinity import Leaning, operators_for
 from generators.draws import Draws
 from generators.emit import write_model
 from generators.fragments import place_fragment
 from generators.ops import find_operator
 from generators.scope import DoesNotFit, Scope, draw_temper, is_in_budget
-from generators.spec import Call, Operand, Operator
-from generators.types import OF_NUMPY, Range, TensorType
+from generators.spec import Call, Operand, Operator, Realm
+from generators.types import F32, Range, TensorType, dtype_of
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
 # How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.
 _REACH = (1, 1, 1, 1, 2, 4, 4, 0, 0, 0)
+_PATIENCE = 200
+"""Steps without a node, before a copy is put."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Program:
     """A model, the values of its inputs, and the type and the range of every value in it."""
 
     model: onnx.ModelProto
-    inputs: Mapping[str, Tensor]
+    inputs: Mapping[str, Value]
     types: Mapping[str, TensorType]
     ranges: Mapping[str, Range]
 
@@ -46,16 +48,17 @@ def leaning_choice(draws: Draws) -> Choose:
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
-        contrib = scope.temper.contrib
-        return leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, contrib)
+        realms = scope.temper.realms
+        return leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, realms)
 
     return choose
 
 
-def grow(seed: int, nodes: int) -> Program:
-    """The program of this seed with this many nodes, Constants not counted."""
+def grow(seed: int, nodes: int, without: frozenset[Realm] = frozenset()) -> Program:
+    """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
     draws = Draws(f"{seed}/{nodes}")
-    scope = Scope(draws, draw_temper(draws))
+    temper = draw_temper(draws)
+    scope = Scope(draws, replace(temper, realms=temper.realms - without))
     choose = leaning_choice(draws)
     begin(scope)
     grow_to(scope, choose, nodes)
@@ -65,15 +68,21 @@ def grow(seed: int, nodes: int) -> Program:
 def begin(scope: Scope) -> None:
     """The first value: an input of the graph."""
     draws = scope.draws
-    scope.create(
-        draws.pick(scope.temper.dtypes), scope.shape(draws.weighted(_RANKS, _RANK_WEIGHTS)), as_input=True
-    )
+    dtype, rank = draws.pick(scope.temper.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
+    if not operators_for(dtype, rank, scope.opset, scope.temper.realms):
+        dtype = F32
+    scope.create(dtype, scope.shape(rank), as_input=True)
 
 
 def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
     """Put one operator after another until there are this many nodes."""
+    idle = 0
     while len(scope.nodes) < nodes:
-        _step(scope, choose, nodes - len(scope.nodes))
+        before = len(scope.nodes)
+        _step(scope, choose, nodes - before)
+        idle = 0 if len(scope.nodes) > before else idle + 1
+        if idle > _PATIENCE:
+            _step(scope, lambda scope, focus: find_operator("Identity"), nodes - before)
 
 
 def _step(scope: Scope, choose: Choose, room: int) -> None:
@@ -116,6 +125,27 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
     return scope.emit(operator, call, types, ranges)
 
 
+def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
+    """The operator's result of the wanted type; None when its domain or the budget is left.
+
+    What a call that is declined had created stays in the scope for the caller to take back.
+    """
+    try:
+        call = operator.solve(scope, wanted)
+        if _is_undefined(operator, call.present):
+            return None
+        placed = place(scope, operator, call)
+    except DoesNotFit:
+        return None
+    return placed[0] if placed else None
+
+
+def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
+    """Whether the focus may lie outside the operator's domain."""
+    domain = operator.domain
+    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
+
+
 def _focus(scope: Scope) -> Operand:
     """The latest result, one of the latest values, or any; now and then a constant."""
     draws = scope.draws
@@ -145,7 +175,7 @@ def finish(scope: Scope) -> Program:
     for operand, _ in scope.inputs:
         types[operand.name] = operand.type
     for name, array in (*scope.initializers, *scope.constants):
-        types[name] = TensorType(OF_NUMPY[array.dtype], array.shape)
+        types[name] = TensorType(dtype_of(array), array.shape)
     inputs = {operand.name: array for operand, array in scope.inputs}
     ranges = {value.name: value.range for value in scope.pool}
     return Program(write_model(scope, outputs), inputs, types, ranges)
@@ -153,7 +183,7 @@ def finish(scope: Scope) -> Program:
 
 def _outputs(scope: Scope) -> list[Operand]:
     """Every result that nothing uses, less some later results of an operator, and some that are used."""
-    used = {name for node in scope.nodes for name in node.operands}
+    used = {name for node in scope.nodes for name in node.uses}
     later = {name for node in scope.nodes for name in node.results[1:]}
     draws, shared = scope.draws, scope.temper.shared
     outputs = []

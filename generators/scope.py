@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from corpus.values import Tensor
+from corpus.values import Tensor, Value
 from generators.draws import Draws
-from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Attribute, Call, Operand, Operator
+from generators.spec import (
+    FIRST_OPSET,
+    LAST_OPSET,
+    MAX_RANK,
+    Body,
+    Call,
+    Node,
+    Operand,
+    Operator,
+    Realm,
+    realm_of,
+)
 from generators.types import (
+    ALL,
     ANYTHING,
     I64,
+    NARROW,
     NUMPY,
+    OPTIONALS,
+    SEQUENCES,
+    TEXT,
     DType,
     Range,
     Shape,
     TensorType,
     broadcast,
+    element,
     extent,
     is_float,
 )
@@ -38,7 +55,7 @@ class Temper:
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
     of graph inputs among new operands, `reuse` of values that are there already.
-    `contrib` lets `com.microsoft` in.
+    `realms` are let in.
     """
 
     opset: int
@@ -50,29 +67,11 @@ class Temper:
     composite: float
     inputs: float
     reuse: float
-    contrib: bool
+    realms: frozenset[Realm]
 
 
 class DoesNotFit(Exception):
     """Something that was to be made leaves the budget: whatever it was for is declined."""
-
-
-class Node(NamedTuple):
-    """A node before it is written."""
-
-    op: str
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
-    attributes: Mapping[str, Attribute]
-
-    @property
-    def op_type(self) -> str:
-        return self.op.rpartition(".")[2]
-
-    @property
-    def domain(self) -> str:
-        """The operator set; empty for ONNX's own."""
-        return self.op.rpartition(".")[0]
 
 
 class Mark(NamedTuple):
@@ -91,30 +90,45 @@ def draw_temper(draws: Draws) -> Temper:
         dims.append(draws.pick(_LARGE_DIMS))
     if draws.chance(0.08):
         dims.append(0)
-    first = draws.weighted(_DTYPES, _DTYPE_WEIGHTS)
+    first = draws.weighted(ALL, _DTYPE_WEIGHTS)
+    realms = frozenset(realm for realm, rate in _REALM_RATES if draws.chance(rate))
     return Temper(
         opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
         dims=tuple(dims),
-        dtypes=(first, first, first, draws.weighted(_DTYPES, _DTYPE_WEIGHTS)),
+        dtypes=(first, first, first, _other_dtype(draws, realms)),
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
         composite=draws.pick((0.0, 0.0, 0.05, 0.15)),
         inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
-        contrib=draws.chance(0.15),
+        realms=realms,
     )
+
+
+_REALM_RATES = (
+    (Realm.CONTRIB, 0.15),
+    (Realm.CONTROL, 0.1),
+    (Realm.TEXT, 0.03),
+    (Realm.CONTAINER, 0.015),
+    (Realm.NARROW, 0.015),
+)
+
+
+def _other_dtype(draws: Draws, realms: frozenset[Realm]) -> DType:
+    """Now and then one that a realm lets in."""
+    rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
+    return draws.pick(rare) if rare and draws.chance(0.6) else draws.weighted(ALL, _DTYPE_WEIGHTS)
 
 
 _LARGE_DIMS = (31, 32, 33, 63, 64, 65, 97, 127, 128, 129)
 """Powers of two with their neighbours, and a prime."""
 
-_DTYPES = tuple(DType)
 _DTYPE_WEIGHTS = tuple(
     {DType.F32: 12.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
         dtype, 0.6
     )
-    for dtype in _DTYPES
+    for dtype in ALL
 )
 
 
@@ -130,10 +144,11 @@ class Scope:
         self.opset = temper.opset
         self.pool: list[Operand] = []
         self.nodes: list[Node] = []
-        self.inputs: list[tuple[Operand, Tensor]] = []
+        self.inputs: list[tuple[Operand, Value]] = []
         self.initializers: list[tuple[str, Tensor]] = []
         self.constants: list[tuple[str, Tensor]] = []
         self._names = 0
+        self.depth = 0
 
     def mark(self) -> Mark:
         return Mark(tuple(map(len, self._parts)), self._names)
@@ -155,6 +170,30 @@ class Scope:
         """Leave names to others."""
         self._names += count
 
+    # Bodies
+
+    def inside(self) -> Scope:
+        """A scope for the graph inside a node: what is there already may be taken from outside."""
+        inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0))
+        inner.depth = self.depth + 1
+        inner.pool = list(self.pool)
+        inner.skip_names(self._names)
+        return inner
+
+    def skip_to(self, inner: Scope) -> None:
+        """Leave the names that were given inside to what is inside."""
+        self._names = max(self._names, inner._names)
+
+    def close(self, inner: Scope, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:
+        """What has grown inside; its names are not used again."""
+        self.skip_to(inner)
+        parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
+        return Body(tuple(inputs), tuple(outputs), *parts, trips)
+
+    @property
+    def takes_inputs(self) -> bool:
+        return not self.depth
+
     # Operands
 
     def create(
@@ -167,6 +206,8 @@ class Scope:
         if math.prod(shape) > MAX_ELEMENTS:
             raise DoesNotFit(str(shape))
         draws = self.draws
+        if dtype in SEQUENCES or dtype in OPTIONALS:
+            return self._create_container(dtype, shape, within)
         content = draw(draws, dtype, shape, within, draws.chance(self.temper.extreme))
         name = self.fresh_name()
         if as_input or draws.chance(self.temper.inputs):
@@ -176,6 +217,24 @@ class Scope:
             operand = self._store(name, dtype, shape, content.range, content.array)
         self.pool.append(operand)
         return operand
+
+    def _create_container(self, dtype: DType, shape: Shape, within: Range | None) -> Operand:
+        """An input of the graph: no initializer holds one."""
+        if not self.takes_inputs:
+            raise DoesNotFit(dtype.name)
+        content = draw(self.draws, element(dtype), shape, within)
+        operand = Operand(self.fresh_name(), dtype, shape, content.range)
+        self.inputs.append((operand, list(content.array) if dtype in SEQUENCES else content.array))
+        self.pool.append(operand)
+        return operand
+
+    def dtypes_of(self, operator: Operator) -> list[DType]:
+        """The element types of its focus that this program may hold."""
+        return [dtype for dtype in operator.dtypes_at(self.opset) if self.allows(dtype)]
+
+    def allows(self, dtype: DType) -> bool:
+        realm = realm_of(dtype)
+        return realm is None or realm in self.temper.realms
 
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
         """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
@@ -187,6 +246,10 @@ class Scope:
             self.inputs.append((operand, array))
             return operand
         return self._store(name, dtype, array.shape, bounds, array)
+
+    def constant(self, array: Tensor, dtype: DType) -> Operand:
+        """An operand whose content decides the types of the results: never an input."""
+        return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
         return self.fix(np.array(list(values), dtype=np.int64))

@@ -13,15 +13,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from corpus.values import Tensor
-from generators.types import DType, Range, Shape, TensorType
+from generators.types import ALL, NARROW, SEQUENCES, TEXT, DType, Range, Shape, TensorType
 
 if TYPE_CHECKING:
     from generators.scope import Scope
 
 MAX_RANK = 5
 FIRST_OPSET, LAST_OPSET = 13, 23
-
-Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Tensor
 
 
 class Kind(StrEnum):
@@ -43,6 +41,28 @@ class Kind(StrEnum):
     QUANTISE = "quantise"
     RECURRENT = "recurrent"
     RESAMPLE = "resample"
+    CONTROL = "control"
+    CONTAINER = "container"
+    TEXT = "text"
+
+
+class Realm(StrEnum):
+    """What only some programs hold, and then more than once."""
+
+    CONTRIB = "contrib"
+    CONTROL = "control"
+    CONTAINER = "container"
+    TEXT = "text"
+    NARROW = "narrow"
+
+
+def realm_of(dtype: DType) -> Realm | None:
+    """What lets an element type in; None where every program may hold it."""
+    if dtype in NARROW:
+        return Realm.NARROW
+    if dtype is TEXT:
+        return Realm.TEXT
+    return None if dtype in ALL else Realm.CONTAINER
 
 
 class Operand(NamedTuple):
@@ -66,6 +86,54 @@ class Operand(NamedTuple):
     @property
     def type(self) -> TensorType:
         return TensorType(self.dtype, self.shape)
+
+
+class Node(NamedTuple):
+    """A node before it is written."""
+
+    op: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+
+    @property
+    def op_type(self) -> str:
+        return self.op.rpartition(".")[2]
+
+    @property
+    def domain(self) -> str:
+        """The operator set; empty for ONNX's own."""
+        return self.op.rpartition(".")[0]
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The operands, and what the bodies take from outside."""
+        bodies = [value for value in self.attributes.values() if isinstance(value, Body)]
+        return (*self.operands, *(name for body in bodies for name in body.captures))
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The graph inside a node. `trips` is how often it runs."""
+
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    nodes: tuple[Node, ...]
+    initializers: tuple[tuple[str, Tensor], ...]
+    constants: tuple[tuple[str, Tensor], ...]
+    trips: int = 1
+
+    @property
+    def captures(self) -> tuple[str, ...]:
+        """What it takes from outside, in the order of use."""
+        own = {operand.name for operand in self.inputs}
+        own |= {name for name, _ in (*self.initializers, *self.constants)}
+        own |= {name for node in self.nodes for name in node.results}
+        used = dict.fromkeys(name for node in self.nodes for name in node.uses if name)
+        return tuple(name for name in used if name not in own)
+
+
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Tensor | Body
 
 
 class Call(NamedTuple):
@@ -95,6 +163,11 @@ class Call(NamedTuple):
     def integer(self, name: str, default: int) -> int:
         value = self.attributes.get(name, default)
         assert isinstance(value, int)
+        return value
+
+    def body(self, name: str) -> Body:
+        value = self.attributes[name]
+        assert isinstance(value, Body)
         return value
 
     def tuple_of(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -161,7 +234,8 @@ class Operator:
 
     `dtypes` and `ranks` are those of the operand in focus; `later` adds element types from an opset on.
     `domain` is where the focus's values must lie for the results to be finite. `content` gives the first
-    result where it follows from the operands' types. A name with dots is of the operator set before the last.
+    result where it follows from the operands' types. `realm` lets it in; a source looks at no operand, and
+    only grows backwards. A name with dots is of the operator set before the last.
     """
 
     name: str
@@ -177,6 +251,13 @@ class Operator:
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
     inverse: Inverse = SAME
     content: ContentRule | None = None
+    realm: Realm | None = None
+    is_source: bool = False
+
+    def belongs(self, realms: frozenset[Realm]) -> bool:
+        """Whether a program of these realms may hold it."""
+        realm = self.realm if self.is_standard else Realm.CONTRIB
+        return realm is None or realm in realms
 
     @property
     def is_standard(self) -> bool:
@@ -205,6 +286,8 @@ class Operator:
     def takes(self, dtype: DType, rank: int, opset: int) -> bool:
         """Whether a value of this type may come into its focus."""
         if not (self.since <= opset <= self.until and rank in self.ranks):
+            return False
+        if dtype in SEQUENCES and not rank:
             return False
         return dtype in self.dtypes or any(
             opset >= first and dtype in added for first, added in self.later.items()

@@ -6,13 +6,24 @@ import math
 from enum import IntEnum
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
+
+from corpus.onnx_types import DTYPES
+from corpus.values import Tensor
 
 Shape = tuple[int, ...]
 
 
+_SEQUENCE, _OPTIONAL = 100, 200
+
+
 class DType(IntEnum):
-    """An element type; the value is ONNX's own code."""
+    """An element type; the value is ONNX's own code.
+
+    A sequence or an optional of tensors is a type of its own; its shape is (count, *shape of each element) or
+    that of the tensor inside.
+    """
 
     F32 = 1
     U8 = 2
@@ -26,6 +37,26 @@ class DType(IntEnum):
     F64 = 11
     U32 = 12
     U64 = 13
+    TEXT = 8
+    BF16 = 16
+    F8E4M3FN = 17
+    F8E4M3FNUZ = 18
+    F8E5M2 = 19
+    F8E5M2FNUZ = 20
+    U4 = 21
+    I4 = 22
+    SEQUENCE_F32 = 101
+    SEQUENCE_I32 = 106
+    SEQUENCE_I64 = 107
+    SEQUENCE_TEXT = 108
+    SEQUENCE_BOOL = 109
+    SEQUENCE_F16 = 110
+    SEQUENCE_F64 = 111
+    OPTIONAL_F32 = 201
+    OPTIONAL_I32 = 206
+    OPTIONAL_I64 = 207
+    OPTIONAL_BOOL = 209
+    OPTIONAL_F64 = 211
 
 
 F16, F32, F64, BOOL = DType.F16, DType.F32, DType.F64, DType.BOOL
@@ -33,29 +64,50 @@ I8, I16, I32, I64 = DType.I8, DType.I16, DType.I32, DType.I64
 U8, U16, U32, U64 = DType.U8, DType.U16, DType.U32, DType.U64
 
 
+TEXT, BF16, U4, I4 = DType.TEXT, DType.BF16, DType.U4, DType.I4
+
 FLOATS = (F32, F64, F16)
 SIGNED = (I32, I64, I8, I16)
 UNSIGNED = (U8, U32, U64, U16)
 INTEGERS = SIGNED + UNSIGNED
 NUMERIC = FLOATS + INTEGERS
 ALL = (*NUMERIC, BOOL)
+FLOAT8 = (DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ)
+INT4 = (U4, I4)
+NARROW = (BF16, *FLOAT8, *INT4)
+"""What numpy lacks; few operators take them."""
+MOVED = (*ALL, TEXT, BF16)
+"""What most operators that only move elements take."""
+SEQUENCES = tuple(dtype for dtype in DType if _SEQUENCE < dtype < _OPTIONAL)
+OPTIONALS = tuple(dtype for dtype in DType if dtype > _OPTIONAL)
+TENSORS = tuple(dtype for dtype in DType if dtype < _SEQUENCE)
 
-NUMPY: dict[DType, np.dtype] = {
-    F16: np.dtype(np.float16),
-    F32: np.dtype(np.float32),
-    F64: np.dtype(np.float64),
-    I8: np.dtype(np.int8),
-    I16: np.dtype(np.int16),
-    I32: np.dtype(np.int32),
-    I64: np.dtype(np.int64),
-    U8: np.dtype(np.uint8),
-    U16: np.dtype(np.uint16),
-    U32: np.dtype(np.uint32),
-    U64: np.dtype(np.uint64),
-    BOOL: np.dtype(np.bool_),
-}
+NUMPY: dict[DType, np.dtype] = {dtype: DTYPES[int(dtype)] for dtype in TENSORS}
 
-OF_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
+_OF_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
+
+
+def dtype_of(array: Tensor) -> DType:
+    """The element type of an array."""
+    return TEXT if array.dtype.kind in "UO" else _OF_NUMPY[array.dtype]
+
+
+def element(dtype: DType) -> DType:
+    """What a sequence or an optional holds; the type itself where it is neither."""
+    return DType(int(dtype) % 100)
+
+
+def sequence_of(dtype: DType) -> DType | None:
+    """None where no sequence of it is grown."""
+    return DType(dtype + _SEQUENCE) if dtype + _SEQUENCE in _CODES else None
+
+
+def optional_of(dtype: DType) -> DType | None:
+    """None where no optional of it is grown."""
+    return DType(dtype + _OPTIONAL) if dtype + _OPTIONAL in _CODES else None
+
+
+_CODES = frozenset(map(int, DType))
 
 
 class TensorType(NamedTuple):
@@ -91,21 +143,26 @@ ANYTHING = Range(-math.inf, math.inf)
 TRUTH = Range(0, 1)
 
 _EXTENT: dict[DType, Range] = {
-    dtype: Range(int(np.iinfo(kind).min), int(np.iinfo(kind).max))
-    for dtype, kind in NUMPY.items()
-    if kind.kind in "iu"
+    dtype: Range(int(ml_dtypes.iinfo(NUMPY[dtype]).min), int(ml_dtypes.iinfo(NUMPY[dtype]).max))
+    for dtype in (*INTEGERS, *INT4)
 }
 # Floats stay well inside their finite range, so that rounding errors stay small beside the tolerances.
 _EXTENT |= {BOOL: TRUTH, F16: Range(-2e3, 2e3), F32: Range(-1e6, 1e6), F64: Range(-1e9, 1e9)}
+_EXTENT |= {BF16: Range(-1e6, 1e6), TEXT: ANYTHING, **dict.fromkeys(FLOAT8, Range(-200, 200))}
+_EXTENT |= {dtype: _EXTENT[element(dtype)] for dtype in (*SEQUENCES, *OPTIONALS)}
+_FLOATING = frozenset((*FLOATS, BF16, *FLOAT8))
 
 
 def extent(dtype: DType) -> Range:
-    """Every integer that the type holds; for a float, the values that a program may compute."""
+    """Every integer that the type holds; for a float, the values that a program may compute.
+
+    Of text, the numbers that it may spell: anything, where it need not spell one.
+    """
     return _EXTENT[dtype]
 
 
 def is_float(dtype: DType) -> bool:
-    return dtype in FLOATS
+    return dtype in _FLOATING
 
 
 def broadcast(*shapes: Shape) -> Shape | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from corpus.values import Tensor
 from generators.draws import Draws
-from generators.types import BOOL, NUMPY, TRUTH, DType, Range, Shape, extent, is_float
+from generators.types import ANYTHING, BOOL, NUMPY, TEXT, TRUTH, DType, Range, Shape, extent, is_float
 
 # A plain float is drawn from one of these; steps make equal values and exact results likely.
 _FLOAT_RANGES = (
@@ -34,6 +35,7 @@ _UNSIGNED_RANGES = (Range(0, 4), Range(0, 10), Range(1, 5), Range(1, 100), Range
 # Whole tensors of one round value come at one rate; a number on its own is mostly round, as in real models.
 _SPLAT_RATE, _ROUND_RATE = 0.25, 0.6
 _SPLATS = (0.0, 1.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, 6.0)
+_WORDS = ("a", "ab", "Ab", "A b", "b,a", "12", "-3.5", "", "z", "zürich", "a,b,c", "x  y")
 
 
 class Content(NamedTuple):
@@ -45,10 +47,10 @@ class Content(NamedTuple):
 
 def hazards(dtype: DType) -> tuple[float, ...]:
     """The values at which arithmetic of a type changes its character; finite ones only."""
-    if dtype is BOOL:
+    if dtype in (BOOL, TEXT):
         return ()
     if is_float(dtype):
-        info = np.finfo(NUMPY[dtype])
+        info = ml_dtypes.finfo(NUMPY[dtype])
         tiny = (float(info.smallest_subnormal), float(info.tiny), -float(info.tiny))
         return (-0.0, 0.0, *tiny, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, 1024.0, -1024.0)
     low, high, _ = extent(dtype)
@@ -62,6 +64,8 @@ def draw(
     """An array of the type inside the range; drawn from the hazards that lie in it where `hazardous`."""
     if dtype is BOOL:
         return _draw_truth(draws, shape)
+    if dtype is TEXT:
+        return _draw_text(draws, shape, within)
     bounds = within or extent(dtype)
     if hazardous:
         fitting = [value for value in hazards(dtype) if Range(value, value, abs(value)).is_within(bounds)]
@@ -83,6 +87,11 @@ def fixed(array: Tensor) -> Content:
     """Content whose range is read from the array itself."""
     if array.size == 0:
         return Content(array, Range(0, 0))
+    if array.dtype.kind in "UO":
+        return Content(array, ANYTHING)
+    if array.dtype.isbuiltin == 2:
+        array, given = array.astype(np.float64), array
+        return Content(given, fixed(array).range)
     low, high = array.min().item(), array.max().item()
     return Content(array, Range(low, high, float(np.abs(array.astype(np.float64)).min())))
 
@@ -114,6 +123,18 @@ def _meet(a: Range, b: Range) -> Range:
 def _draw_truth(draws: Draws, shape: Shape) -> Content:
     words = draws.words(math.prod(shape))
     return Content((words & 1).astype(np.bool_).reshape(shape), TRUTH)
+
+
+def _draw_text(draws: Draws, shape: Shape, within: Range | None) -> Content:
+    """Words; where bounds are given, numerals within them."""
+    if within is None or within == ANYTHING:
+        words: tuple[str, ...] = _WORDS
+        bounds = ANYTHING
+    else:
+        low, high = int(max(within.low, -99)), int(min(within.high, 99))
+        words, bounds = tuple(map(str, range(low, high + 1))), Range(low, high)
+    chosen = [draws.pick(words) for _ in range(math.prod(shape))]
+    return Content(np.array(chosen, dtype=np.str_).reshape(shape), bounds)
 
 
 def _draw_among(draws: Draws, dtype: DType, shape: Shape, values: list[float]) -> Content:

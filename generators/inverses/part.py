@@ -105,12 +105,12 @@ def _can_be_hot(shape: Shape) -> bool:
 
 
 def _solve_shape(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(operator.dtypes_at(scope.opset))
+    dtype = scope.draws.pick(scope.dtypes_of(operator))
     return Call((scope.supply(dtype, scope.shape(wanted.shape[0])),))
 
 
 def _solve_size(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(operator.dtypes_at(scope.opset))
+    dtype = scope.draws.pick(scope.dtypes_of(operator))
     return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 4))),))
 
 
@@ -119,7 +119,7 @@ def _recognise_eye(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _solve_eye(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(operator.dtypes_at(scope.opset))
+    dtype = scope.draws.pick(scope.dtypes_of(operator))
     return Call((scope.supply(dtype, wanted.shape),), {"dtype": int(wanted.dtype)})
 
 

@@ -22,6 +22,7 @@ from generators.types import (
     I64,
     INTEGERS,
     NUMERIC,
+    TEXT,
     TRUTH,
     U8,
     U16,
@@ -42,14 +43,14 @@ _ORDERED = (*FLOATS, I8, U8, I32, U32, I64, U64)
 
 
 def _joined(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(0).dtype, _joined_shape(call)),)
+    return (TensorType(call.operand(0).dtype, joined_shape(call)),)
 
 
 def _joined_truth(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(BOOL, _joined_shape(call)),)
+    return (TensorType(BOOL, joined_shape(call)),)
 
 
-def _joined_shape(call: Call) -> tuple[int, ...]:
+def joined_shape(call: Call) -> tuple[int, ...]:
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -176,7 +177,7 @@ def _sample_where(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _infer_where(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(call.operand(1).dtype, _joined_shape(call)),)
+    return (TensorType(call.operand(1).dtype, joined_shape(call)),)
 
 
 def _bound_where(call: Call) -> tuple[Range, ...]:
@@ -209,9 +210,20 @@ def _pair(
     return Operator(name, kind, dtypes, _sample_pair, _joined, bound, later=later or {}, inverse=_PAIR)
 
 
-def _test(name: str, kind: Kind, dtypes: tuple[DType, ...]) -> Operator:
+def _test(
+    name: str, kind: Kind, dtypes: tuple[DType, ...], later: Mapping[int, tuple[DType, ...]] | None = None
+) -> Operator:
     """A comparison or a connective: its results are true or false."""
-    return Operator(name, kind, dtypes, _sample_pair, _joined_truth, lambda call: (TRUTH,), inverse=_TEST)
+    return Operator(
+        name,
+        kind,
+        dtypes,
+        _sample_pair,
+        _joined_truth,
+        lambda call: (TRUTH,),
+        later=later or {},
+        inverse=_TEST,
+    )
 
 
 def _bitwise(name: str) -> Operator:
@@ -266,7 +278,7 @@ OPERATORS = (
     _bitwise("BitwiseAnd"),
     _bitwise("BitwiseOr"),
     _bitwise("BitwiseXor"),
-    _test("Equal", Kind.COMPARE, (*NUMERIC, BOOL)),
+    _test("Equal", Kind.COMPARE, (*NUMERIC, BOOL), {19: (TEXT,)}),
     _test("Greater", Kind.COMPARE, NUMERIC),
     _test("Less", Kind.COMPARE, NUMERIC),
     _test("GreaterOrEqual", Kind.COMPARE, NUMERIC),
@@ -277,7 +289,7 @@ OPERATORS = (
     Operator(
         "Where",
         Kind.LOGIC,
-        (BOOL, F32, F64, F16, I32, I64, I8, U8, U32),
+        (BOOL, F32, F64, F16, I32, I64, I8, U8, U32, TEXT),
         _sample_where,
         _infer_where,
         _bound_where,

@@ -8,7 +8,23 @@ from generators.inverses import layout as back
 from generators.inverses.layout import refactored
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
-from generators.types import ALL, BOOL, F16, F32, F64, TRUTH, Range, Shape, TensorType, broadcast
+from generators.types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    FLOAT8,
+    INT4,
+    MOVED,
+    OPTIONALS,
+    SEQUENCES,
+    TRUTH,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+)
 
 
 def _sample_transpose(scope: Scope, focus: Operand) -> Call:
@@ -170,27 +186,37 @@ def _bound_dropout(call: Call) -> tuple[Range, ...]:
 _ALONG = range(1, MAX_RANK + 1)
 _IMAGE = range(4, 5)
 _BLOCKS = (F32, F64, F16)
+_SPREAD = tuple(dtype for dtype in MOVED if dtype is not BF16)
 
 OPERATORS = (
-    Operator("Identity", Kind.LAYOUT, ALL),
+    Operator("Identity", Kind.LAYOUT, MOVED, later={14: SEQUENCES, 16: OPTIONALS, 19: FLOAT8}),
     Operator("Dropout", Kind.LAYOUT, (F32, F64), _sample_dropout, _infer_dropout, _bound_dropout),
     Operator(
         "Transpose",
         Kind.LAYOUT,
-        ALL,
+        MOVED,
         _sample_transpose,
         _infer_transpose,
         ranks=_ALONG,
+        later={21: (*FLOAT8, *INT4)},
         inverse=back.TRANSPOSE,
     ),
-    Operator("Reshape", Kind.LAYOUT, ALL, _sample_reshape, _infer_reshape, inverse=back.RESHAPE),
-    Operator("Flatten", Kind.LAYOUT, ALL, _sample_flatten, _infer_flatten, inverse=back.FLATTEN),
     Operator(
-        "Squeeze", Kind.LAYOUT, ALL, _sample_squeeze, _infer_squeeze, ranks=_ALONG, inverse=back.SQUEEZE
+        "Reshape",
+        Kind.LAYOUT,
+        MOVED,
+        _sample_reshape,
+        _infer_reshape,
+        later={21: FLOAT8},
+        inverse=back.RESHAPE,
     ),
-    Operator("Unsqueeze", Kind.LAYOUT, ALL, _sample_unsqueeze, _infer_unsqueeze, inverse=back.UNSQUEEZE),
-    Operator("Expand", Kind.LAYOUT, ALL, _sample_expand, _infer_expand, inverse=back.EXPAND),
-    Operator("Tile", Kind.LAYOUT, ALL, _sample_tile, _infer_tile, ranks=_ALONG, inverse=back.TILE),
+    Operator("Flatten", Kind.LAYOUT, MOVED, _sample_flatten, _infer_flatten, inverse=back.FLATTEN),
+    Operator(
+        "Squeeze", Kind.LAYOUT, MOVED, _sample_squeeze, _infer_squeeze, ranks=_ALONG, inverse=back.SQUEEZE
+    ),
+    Operator("Unsqueeze", Kind.LAYOUT, MOVED, _sample_unsqueeze, _infer_unsqueeze, inverse=back.UNSQUEEZE),
+    Operator("Expand", Kind.LAYOUT, _SPREAD, _sample_expand, _infer_expand, inverse=back.EXPAND),
+    Operator("Tile", Kind.LAYOUT, _SPREAD, _sample_tile, _infer_tile, ranks=_ALONG, inverse=back.TILE),
     Operator(
         "DepthToSpace", Kind.LAYOUT, _BLOCKS, _sample_depth, _infer_depth, ranks=_IMAGE, inverse=back.DEPTH
     ),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from generators.intervals import hull, symmetric
 from generators.inverses.shared import another_dim, is_filled, recogniser, split_off
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import ALL, BOOL, F16, F32, F64, I32, I64, Range, Shape, TensorType
+from generators.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 
 def _sample_loss(scope: Scope, focus: Operand) -> Call | None:
@@ -196,16 +194,5 @@ OPERATORS = (
         inverse=Inverse(
             recogniser(lambda shape: len(shape) in (1, 2) and is_filled(shape), F32), _solve_grams
         ),
-    ),
-    Operator("OptionalGetElement", Kind.LAYOUT, ALL, since=18),
-    Operator(
-        "OptionalHasElement",
-        Kind.COMPARE,
-        ALL,
-        infer=lambda call: (TensorType(BOOL, ()),),
-        bound=_hot,
-        since=18,
-        inverse=Inverse(recogniser(lambda shape: not shape, BOOL), _solve_has),
-        content=lambda call: np.array(True),
     ),
 )

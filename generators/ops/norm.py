@@ -8,7 +8,7 @@ from generators.intervals import hull, symmetric
 from generators.inverses.shared import filled
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
-from generators.types import F16, F32, F64, FLOATS, Range
+from generators.types import BF16, F16, F32, F64, FLOATS, Range
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)
@@ -156,7 +156,7 @@ OPERATORS = (
     Operator(
         "LayerNormalization",
         Kind.NORM,
-        _FEW,
+        (*_FEW, BF16),
         _sample_layer,
         bound=_normal_bound,
         ranks=_ALONG,

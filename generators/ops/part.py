@@ -12,7 +12,21 @@ from generators.inverses import part as back
 from generators.inverses.shared import filled
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
-from generators.types import ALL, BOOL, F32, F64, I32, I64, NUMPY, DType, Range, Shape, TensorType
+from generators.types import (
+    ALL,
+    BOOL,
+    F32,
+    F64,
+    I32,
+    I64,
+    MOVED,
+    NUMPY,
+    TEXT,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+)
 
 
 def _sample_slice(scope: Scope, focus: Operand) -> Call | None:
@@ -298,37 +312,52 @@ def _infer_compress(call: Call) -> tuple[TensorType, ...]:
 
 _ALONG = range(1, MAX_RANK + 1)
 _MATRIX = range(2, MAX_RANK + 1)
+_SPELT = (*ALL, TEXT)
 
 OPERATORS = (
-    Operator("Slice", Kind.PART, ALL, _sample_slice, _infer_slice, ranks=_ALONG, inverse=back.SLICE),
-    Operator("Split", Kind.PART, ALL, _sample_split, _infer_split, _bound_split, _ALONG, inverse=back.SPLIT),
+    Operator("Slice", Kind.PART, MOVED, _sample_slice, _infer_slice, ranks=_ALONG, inverse=back.SLICE),
     Operator(
-        "Concat", Kind.PART, ALL, _sample_concat, _infer_concat, _bound_hull, _ALONG, inverse=back.CONCAT
+        "Split", Kind.PART, MOVED, _sample_split, _infer_split, _bound_split, _ALONG, inverse=back.SPLIT
     ),
-    Operator("Gather", Kind.PART, ALL, _sample_gather, _infer_gather, ranks=_ALONG, inverse=back.GATHER),
+    Operator(
+        "Concat", Kind.PART, MOVED, _sample_concat, _infer_concat, _bound_hull, _ALONG, inverse=back.CONCAT
+    ),
+    Operator("Gather", Kind.PART, MOVED, _sample_gather, _infer_gather, ranks=_ALONG, inverse=back.GATHER),
     Operator(
         "GatherElements",
         Kind.PART,
-        ALL,
+        MOVED,
         _sample_gather_elements,
         _infer_like_indices,
         ranks=_ALONG,
         inverse=back.GATHER_ELEMENTS,
     ),
     Operator(
-        "GatherND", Kind.PART, ALL, _sample_gather_nd, _infer_gather_nd, ranks=_ALONG, inverse=back.GATHER_ND
+        "GatherND",
+        Kind.PART,
+        MOVED,
+        _sample_gather_nd,
+        _infer_gather_nd,
+        ranks=_ALONG,
+        inverse=back.GATHER_ND,
     ),
     Operator(
         "ScatterElements",
         Kind.PART,
-        ALL,
+        MOVED,
         _sample_scatter_elements,
         bound=_bound_scatter,
         ranks=_ALONG,
         inverse=filled(),
     ),
     Operator(
-        "ScatterND", Kind.PART, ALL, _sample_scatter_nd, bound=_bound_scatter, ranks=_ALONG, inverse=filled()
+        "ScatterND",
+        Kind.PART,
+        MOVED,
+        _sample_scatter_nd,
+        bound=_bound_scatter,
+        ranks=_ALONG,
+        inverse=filled(),
     ),
     Operator(
         "Trilu",
@@ -352,7 +381,7 @@ OPERATORS = (
     Operator(
         "Shape",
         Kind.PART,
-        ALL,
+        MOVED,
         _sample_shape,
         _infer_shape,
         _bound_shape,
@@ -362,7 +391,7 @@ OPERATORS = (
     Operator(
         "Size",
         Kind.PART,
-        ALL,
+        _SPELT,
         infer=lambda call: (TensorType(I64, ()),),
         bound=_bound_size,
         inverse=back.SIZE,
@@ -378,8 +407,8 @@ OPERATORS = (
         range(2, 3),
         inverse=back.EYE,
     ),
-    Operator("ReverseSequence", Kind.PART, ALL, _sample_reverse, ranks=_MATRIX, inverse=filled()),
+    Operator("ReverseSequence", Kind.PART, _SPELT, _sample_reverse, ranks=_MATRIX, inverse=filled()),
     Operator(
-        "Compress", Kind.PART, ALL, _sample_compress, _infer_compress, ranks=_ALONG, inverse=back.COMPRESS
+        "Compress", Kind.PART, _SPELT, _sample_compress, _infer_compress, ranks=_ALONG, inverse=back.COMPRESS
     ),
 )

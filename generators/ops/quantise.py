@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.intervals import hull, mul, rounded, sub, within_type
+from generators.intervals import hull, mul, rounded, sub, symmetric, within_type
 from generators.inverses.shared import another_dim, recogniser, retyped
 from generators.ops.matmul import matmul_shape
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F32, I8, I32, NUMPY, U8, DType, Range, TensorType, extent
+from generators.types import F32, FLOAT8, I8, I16, I32, INT4, NUMPY, U8, U16, DType, Range, TensorType, extent
 
 _QUANTISED = (U8, I8)
+_LATER = {19: FLOAT8, 21: (*INT4, I16, U16)}
 
 
 def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
@@ -26,6 +27,8 @@ def fix_zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand
     draws = scope.draws
     low, high, _ = extent(dtype)
     value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
+    if dtype in FLOAT8:
+        value = 0
     return scope.fix(np.full(size, value, NUMPY[dtype]), dtype)
 
 
@@ -42,7 +45,18 @@ def _sample_quantise(scope: Scope, focus: Operand) -> Call:
     scale = fix_scale(scope, size, focus.range.magnitude)
     if scope.draws.chance(0.15):
         return Call((focus, scale), attributes)
-    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(_QUANTISED), size)), attributes)
+    return Call((focus, scale, fix_zero_point(scope, scope.draws.pick(_results(scope)), size)), attributes)
+
+
+def _results(scope: Scope) -> list[DType]:
+    """The quantised types that the program and the opset let in."""
+    later = [dtype for first, more in _LATER.items() if scope.opset >= first for dtype in more]
+    return [*_QUANTISED, *(dtype for dtype in later if scope.allows(dtype))]
+
+
+def _recognise_quantise(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    later = (dtype for first, more in _LATER.items() if opset >= first for dtype in more)
+    return wanted.dtype in (*_QUANTISED, *later)
 
 
 def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -58,7 +72,11 @@ def _infer_quantise(call: Call) -> tuple[TensorType, ...]:
 
 
 def _bound_by_type(call: Call) -> tuple[Range, ...]:
-    return (extent(_infer_quantise(call)[0].dtype),)
+    """A float of eight bits saturates far outside what the scale is for."""
+    dtype = _infer_quantise(call)[0].dtype
+    if dtype not in FLOAT8:
+        return (extent(dtype),)
+    return (symmetric(1.15 * call.operand(0).range.magnitude / call.operand(1).range.magnitude_floor),)
 
 
 def _sample_dequantise(scope: Scope, focus: Operand) -> Call:
@@ -176,7 +194,7 @@ OPERATORS = (
         _sample_quantise,
         _infer_quantise,
         _bound_by_type,
-        inverse=Inverse(recogniser(lambda shape: True, *_QUANTISED), _solve_quantise),
+        inverse=Inverse(_recognise_quantise, _solve_quantise),
     ),
     Operator(
         "DequantizeLinear",
@@ -185,6 +203,7 @@ OPERATORS = (
         _sample_dequantise,
         _infer_dequantise,
         _bound_dequantise,
+        later=_LATER,
         inverse=retyped((F32,)),
     ),
     Operator(

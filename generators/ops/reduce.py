@@ -111,7 +111,7 @@ def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     found = axes_back(scope, wanted.shape, 1)
     assert found is not None
     shape, (axis,), keeps = found
-    focus = scope.supply(scope.draws.pick(operator.dtypes_at(scope.opset)), shape)
+    focus = scope.supply(scope.draws.pick(scope.dtypes_of(operator)), shape)
     return Call((focus,), {"axis": axis, "keepdims": int(keeps)})
 
 

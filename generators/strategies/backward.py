@@ -7,15 +7,14 @@ and reused or created afterwards. What is then missing of the size asked for gro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
+from generators.affinity import recognising
 from generators.draws import Draws
-from generators.grow import Program, begin, finish, grow_to, leaning_choice, place
+from generators.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
 from generators.inverses.shared import volume
-from generators.ops import all_operators
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, Temper, draw_temper
-from generators.spec import Operand, Operator
+from generators.scope import MAX_ELEMENTS, Scope, Temper, draw_temper
+from generators.spec import Operand
 from generators.types import ANYTHING, DType, Range, Shape, TensorType
 
 _TRIES = 4
@@ -39,46 +38,18 @@ class BackwardScope(Scope):
 
     def grow_back(self, wanted: TensorType, within: Range) -> Operand | None:
         """A new operator's result of this type and inside this range; None when no try gives one."""
-        found = recognising(wanted, self.opset, self.temper.contrib)
         mark, fuel = self.mark(), self.fuel
-        for operator in (self.draws.pick(found) for _ in range(_TRIES if found else 0)):
+        for _ in range(_TRIES):
+            operator = recognising(self.draws, wanted, self.opset, self.temper.realms)
+            if operator is None:
+                return None
             self.fuel = fuel - 1
-            result = self._solved(operator, wanted)
+            result = place_wanted(self, operator, wanted)
             if result is not None and result.range.is_within(within):
                 return result
             self.restore(mark)
             self.fuel = fuel
         return None
-
-    def _solved(self, operator: Operator, wanted: TensorType) -> Operand | None:
-        try:
-            call = operator.solve(self, wanted)
-            if _is_undefined(operator, call.present):
-                return None
-            placed = place(self, operator, call)
-        except DoesNotFit:
-            return None
-        return placed[0] if placed else None
-
-
-def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
-    """Whether the focus may lie outside the operator's domain."""
-    domain = operator.domain
-    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
-
-
-@cache
-def _standard_first() -> tuple[Operator, ...]:
-    return tuple(sorted(all_operators(), key=lambda operator: (not operator.is_standard, operator.name)))
-
-
-def recognising(wanted: TensorType, opset: int, contrib: bool) -> list[Operator]:
-    """The operators whose result can have this type."""
-    return [
-        operator
-        for operator in _standard_first()
-        if (contrib or operator.is_standard) and operator.recognises(wanted, opset)
-    ]
 
 
 def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:

@@ -18,10 +18,11 @@ from generators.counts import qualified_name
 from generators.draws import Draws
 from generators.grow import Program, begin, finish, grow_to
 from generators.scope import Scope, draw_temper
-from generators.spec import Operand, Operator
+from generators.spec import Operand, Operator, Realm
 from generators.types import TensorType
 
 _NEW_DTYPE, _NEW_SHAPE, _NEW_EDGE = 6.0, 2.0, 4.0
+_REALM_RATE = 0.4
 _CANDIDATES = 24
 """Operators that are looked at for one step."""
 
@@ -34,7 +35,7 @@ class Seen:
 
     def choose(self, scope: Scope, focus: Operand) -> Operator | None:
         """One of some operators that take the focus, mostly one that adds something."""
-        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.contrib)
+        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.realms)
         found = [operator for operators in known.values() for operator in operators]
         if not found:
             return None
@@ -91,7 +92,8 @@ def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[
 def guided(seed: int, nodes: int, seen: Seen) -> Program:
     """One program, which is then counted."""
     draws = Draws(f"coverage/{seed}/{nodes}")
-    scope = Scope(draws, replace(draw_temper(draws), contrib=draws.chance(0.5)))
+    realms = frozenset(realm for realm in Realm if draws.chance(_REALM_RATE))
+    scope = Scope(draws, replace(draw_temper(draws), realms=realms))
     begin(scope)
     grow_to(scope, seen.choose, nodes)
     program = finish(scope)

@@ -17,17 +17,18 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
+from corpus.onnx_graph import subgraphs, walk_nodes
 from corpus.onnx_infer import inferred_types
-from corpus.values import Tensor
+from corpus.values import Tensor, Value
+from generators.affinity import recognising
 from generators.counts import qualified_name
 from generators.draws import Draws
 from generators.emit import write_model
-from generators.grow import Program, grow, place
+from generators.grow import Program, grow, place, place_wanted
 from generators.ops import all_operators
 from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
 from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Operand, Operator
-from generators.strategies.backward import recognising
-from generators.types import DType, Range, TensorType, extent
+from generators.types import ALL, DType, Range, TensorType, extent
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""
@@ -45,7 +46,7 @@ class MutantScope(Scope):
 def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
     """The type where it is a tensor of known dims that the budget allows."""
     tensor = found.tensor_type
-    if tensor.elem_type not in set(DType) or not tensor.HasField("shape"):
+    if tensor.elem_type not in ALL or not tensor.HasField("shape"):
         return None
     if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None
@@ -67,7 +68,7 @@ class Mutant:
         self.draws = draws
         found = {name: _tensor_type(of) for name, of in inferred_types(model).items()}
         self.types = {name: of for name, of in found.items() if of is not None}
-        self.inputs: dict[str, Tensor] = {}
+        self.inputs: dict[str, Value] = {}
         self._scopes = 0
 
     @property
@@ -89,7 +90,7 @@ class Mutant:
 
     def scope(self, at: int) -> MutantScope:
         """What may be used before the node at a place."""
-        temper = replace(draw_temper(self.draws), opset=self.opset, contrib=False, extreme=0.0)
+        temper = replace(draw_temper(self.draws), opset=self.opset, realms=frozenset(), extreme=0.0)
         made = MutantScope(self.draws, temper)
         made.skip_names(1000 * self._scopes)
         self._scopes += 1
@@ -112,9 +113,10 @@ class Mutant:
 
     def rename_uses(self, old: str, new: str, first: int = 0) -> None:
         for node in self.graph.node[first:]:
-            for index, name in enumerate(node.input):
-                if name == old:
-                    node.input[index] = new
+            for inner in (node, *(one for body in subgraphs(node) for one in walk_nodes(body))):
+                for index, name in enumerate(inner.input):
+                    if name == old:
+                        inner.input[index] = new
 
 
 Mutation = Callable[[Mutant], bool]
@@ -163,13 +165,9 @@ def replace_node(mutant: Mutant) -> bool:
         if wanted is None:
             continue
         scope = mutant.scope(at)
-        found = [one for one in recognising(wanted, scope.opset, False) if one.domain is None]
-        try:
-            operator = mutant.draws.pick(found)
-            placed = place(scope, operator, operator.solve(scope, wanted))
-        except DoesNotFit:
-            continue
-        if placed is None:
+        operator = recognising(mutant.draws, wanted, scope.opset, frozenset())
+        placed = operator and place_wanted(scope, operator, wanted)
+        if not placed:
             continue
         name = node.output[0]
         mutant.adopt(scope, at)
@@ -243,7 +241,7 @@ def _tensors(case: Case) -> dict[str, Tensor]:
     return found
 
 
-def mutate(model: onnx.ModelProto, inputs: Mapping[str, Tensor], draws: Draws) -> Program:
+def mutate(model: onnx.ModelProto, inputs: Mapping[str, Value], draws: Draws) -> Program:
     """The model after some changes; one that no change fits comes back as it was."""
     mutant = Mutant(model, draws)
     if FIRST_OPSET <= mutant.opset <= LAST_OPSET:

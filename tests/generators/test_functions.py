@@ -12,6 +12,7 @@ from corpus.target import Target
 from generators.draws import Draws
 from generators.functions import Form, wrap, wrap_nodes
 from generators.grow import grow
+from generators.spec import Realm
 from oracles.backends import find_backend
 from oracles.sandbox import Job, Sandbox
 
@@ -27,7 +28,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.mark.parametrize("form", list(Form))
 def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbox) -> None:
     for seed in range(12):
-        program = grow(seed, 6)
+        program = grow(seed, 6, frozenset(Realm))
         nodes = program.model.graph.node
         first = next(at for at, node in enumerate(nodes) if node.op_type != "Constant")
         wrapped = wrap_nodes(program.model, first + 1, len(nodes) - 1, form)
@@ -42,7 +43,7 @@ def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbo
 def test_wrapping_comes_in_every_form_and_leaves_the_model_alone() -> None:
     forms = set()
     for seed in range(40):
-        program = grow(seed, 6)
+        program = grow(seed, 6, frozenset(Realm))
         before = program.model.SerializeToString(deterministic=True)
         wrapped = wrap(program.model, Draws(str(seed)))
         assert program.model.SerializeToString(deterministic=True) == before
