@@ -7,7 +7,7 @@ Integers, booleans and strings are compared exactly; small floats (bfloat16, flo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class Difference:
 
     `kind` is `presence`, `dtype`, `shape`, `nan` or `value`; `where` the index of the greatest difference,
     `first` of the first one, `count` of `size` elements differ, `magnitude` is the greatest absolute one.
+    `mask` tells which differ, `unconfirmed` those that are wrong only where a true value says so.
     """
 
     kind: str
@@ -41,6 +42,8 @@ class Difference:
     count: int = 0
     size: int = 0
     magnitude: float = 0.0
+    mask: Mask | None = field(default=None, repr=False, compare=False)
+    unconfirmed: Mask | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.output}: {self.details}"
@@ -164,7 +167,8 @@ def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Differe
     pair = f"{actual[where]} against {expected[where]} expected"
     found = Difference(kind, name, f"{count} of {size} elements differ, most at {list(where)}: {pair}")
     first = _index(int(np.argmax(mask)), mask.shape)
-    return replace(found, first=first, where=where, count=count, size=size, magnitude=float(apart[where]))
+    found = replace(found, first=first, where=where, magnitude=float(apart[where]))
+    return replace(found, count=count, size=size, mask=mask)
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

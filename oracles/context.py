@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import walk_model
+from oracles.alone import node_alone
 from oracles.compare import Tolerance
+from oracles.divergence import Divergence, Parting
 from oracles.names import names_of
 from oracles.perturb import RANDOM
-from oracles.run import Run
+from oracles.run import Config, Run
 from oracles.sandbox import Job
 from oracles.sensitivity import Noise
+from oracles.truth import Truth, truths
 from oracles.value_types import Types, static_dims, tensor_types, type_complaint
 
 REPEATS = 4
@@ -38,6 +42,7 @@ class Context:
         accept_invalid: bool,
         rerun: Callable[[Job], tuple[Run, ...]],
         ask_referee: Callable[[Job], Run],
+        run_job: Callable[[Job], tuple[Run, ...]] | None = None,
     ) -> None:
         self.model = model
         self.job = job
@@ -48,6 +53,9 @@ class Context:
         self._accept_invalid = accept_invalid
         self.rerun = rerun
         self.ask_referee = ask_referee
+        self._run_job = run_job
+        self._partings: dict[tuple[Config, str], Parting | None] = {}
+        self._told: list[Truth] = []
 
     def classify(self, run: Run) -> str:
         """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
@@ -77,6 +85,42 @@ class Context:
     def referee(self) -> Run:
         """The run of an independent implementation (the reference evaluator, or onnxruntime for that one)."""
         return self.ask_referee(self.job)
+
+    def truths_for(self, output: str) -> Iterator[Truth]:
+        """What implementations make of the program in float64: the referee, then the un-optimised backend.
+
+        That one says nothing new of an output before which no float becomes a wider one.
+        """
+        for truth in self._truths():
+            if not truth.is_own or self.noise.widens(output):
+                yield truth
+
+    def _truths(self) -> Iterator[Truth]:
+        yield from tuple(self._told)
+        for truth in self._untold:
+            self._told.append(truth)
+            yield truth
+
+    @cached_property
+    def _untold(self) -> Iterator[Truth]:
+        return truths(self.model, self.job, self.ask_referee, lambda job: self.rerun(job)[0])
+
+    def parting(self, config: Config, output: str) -> Parting | None:
+        """The first tensor before an output at which a configuration parts from the un-optimised run."""
+        if self._run_job is None or not self.model.graph.node:
+            return None
+        key = config, output
+        if key not in self._partings:
+            job = replace(self.job, configs=(config,))
+            values = self.noise.recording.values
+            divergence = Divergence(self.model, job, self._run_job, values, self.tolerance)
+            self._partings[key] = divergence.first(output, self.noise.ancestors(output))
+        return self._partings[key]
+
+    def truths_of(self, parting: Parting) -> Iterator[Truth]:
+        """What the referee makes in float64 of one node alone, on the values that flow into it."""
+        found = node_alone(self.model, parting.node, parting.name, self.noise.recording.values, self.job)
+        return truths(*found, self.ask_referee) if found is not None else iter(())
 
     @cached_property
     def is_random(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from corpus.values import Tensor, Value
-from oracles.compare import Mask, Tolerance, compare, differing, is_float, widen
+from oracles.compare import Difference, Mask, Tolerance, compare, differing, is_float, widen
+from oracles.perturb_inputs import EPSILON, element_of
 
 
 def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance) -> str:
@@ -56,3 +58,25 @@ def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:
         if np.isin(right, (limits.min, limits.max)).all() or np.isin(left, (limits.min, limits.max)).all():
             return "saturation"
     return "zeros" if not right.any() or not left.any() else "value"
+
+
+def ulp_band(expected: Tensor, actual: Tensor, where: Mask) -> str:
+    """How far floats are apart at most, in units of the last place of the expected, to a power of two."""
+    element = element_of(expected.dtype)
+    if element is None or not where.any():
+        return "value"
+    left, right = (widen(each).astype(np.float64)[where] for each in (expected, actual))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ulps = float((np.abs(left - right) / (np.abs(left) * EPSILON[element])).max())
+    return f"2^{math.ceil(math.log2(ulps))} ulps" if 0 < ulps < math.inf else "value"
+
+
+def finest_kind(difference: Difference, expected: Value, actual: Value) -> str:
+    """The kind of one difference, of plain float values the band of its size."""
+    mask = difference.mask
+    if difference.kind != "value" or mask is None:
+        return difference.kind
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return difference.kind
+    kind = kind_of_values(expected, actual, mask)
+    return ulp_band(expected, actual, mask) if kind == "value" and is_float(expected) else kind

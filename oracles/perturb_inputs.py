@@ -49,28 +49,29 @@ def stand_ins(seed: int, element: int) -> tuple[float, float]:
     return huge, (0.0, huge, -huge, 1.0)[seed % 4]
 
 
-def perturb_inputs(inputs: Mapping[str, Value], seed: int) -> dict[str, Value]:
-    """The inputs with noise of the same size, and finite; whole numbers stay, they are exact on purpose.
+def perturb_inputs(inputs: Mapping[str, Value], seed: int, *, finite: bool = True) -> dict[str, Value]:
+    """The inputs with noise of the same size, and `finite`; whole numbers stay, they are exact on purpose.
 
     As in the model, an even seed moves everything the other way than the odd one before it.
     """
     rng = np.random.default_rng((seed + 1) // 2)
-    return {name: _perturb_value(value, rng, seed) for name, value in inputs.items()}
+    return {name: _perturb_value(value, rng, seed, finite) for name, value in inputs.items()}
 
 
-def _perturb_value(value: Value, rng: np.random.Generator, seed: int) -> Value:
+def _perturb_value(value: Value, rng: np.random.Generator, seed: int, finite: bool) -> Value:
     if isinstance(value, list):
-        return [_perturb_tensor(item, rng, seed) for item in value]
-    return None if value is None else _perturb_tensor(value, rng, seed)
+        return [_perturb_tensor(item, rng, seed, finite) for item in value]
+    return None if value is None else _perturb_tensor(value, rng, seed, finite)
 
 
-def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int) -> Tensor:
+def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: bool) -> Tensor:
     element = _ELEMENTS.get(value.dtype)
     if element is None:
         return value
     wide = widen(value).astype(np.float64)
-    huge, standing = stand_ins(seed, element)
-    wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
+    if finite:
+        huge, standing = stand_ins(seed, element)
+        wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
     drawn = rng.uniform(-1, 1, wide.shape)
     noise = (drawn + np.sign(drawn)) / 2 * NOISE_ULPS * EPSILON[element] * (1 if seed % 2 else -1)
     return np.where(wide == np.rint(wide), wide, wide * (1 + noise)).astype(value.dtype)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import NodeProto
 
 from corpus.onnx_graph import free_names, producers, subgraphs, walk_nodes
 from corpus.onnx_types import element_type
@@ -28,6 +30,7 @@ from oracles.compare import (
     is_float,
     widen,
 )
+from oracles.in_double import NARROW
 from oracles.perturb import QUANTISING, RANDOM, Perturbation
 from oracles.perturb_inputs import EPSILON, perturb_inputs
 from oracles.record import Recording, record_model
@@ -41,8 +44,9 @@ CLEAR = 3.0
 """How many times its spread an element must be away to count."""
 
 _DEFINED = """
-    Clip Concat Equal Expand Flatten Greater GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Not
-    Relu Reshape Slice Split Squeeze Transpose Unsqueeze Where
+    Abs And Clip Compress Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND Greater
+    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg Not Or Relu Reshape Slice SpaceToDepth
+    Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor
 """
 DEFINED = frozenset(_DEFINED.split())
 """Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
@@ -56,7 +60,7 @@ class Noise:
         self._job = job
         self._rerun = rerun
         self._gave_up = False
-        self._made: dict[tuple[int, bool], Mapping[str, Value] | None] = {}
+        self._made: dict[tuple[int, bool, bool], Mapping[str, Value] | None] = {}
         self.notes: list[str] = []
 
     def beyond_noise(
@@ -66,8 +70,8 @@ class Noise:
         tolerance: Tolerance,
         *,
         steps: bool = True,
-    ) -> Difference | None:
-        """The first difference that rounding and values that are not finite do not explain; else None.
+    ) -> Iterator[Difference]:
+        """The differences that rounding and values that are not finite do not explain, one an output at most.
 
         `steps` says whether a quantised value may fall to its neighbour: it may where groups of nodes around
         a quantisation are computed in integers as one.
@@ -77,8 +81,7 @@ class Noise:
             if difference is not None:
                 difference = self._weigh(difference, value, actual.get(name), tolerance, steps)
             if difference is not None:
-                return difference
-        return None
+                yield difference
 
     def _weigh(
         self, difference: Difference, expected: Value, actual: Value, tolerance: Tolerance, steps: bool
@@ -98,49 +101,80 @@ class Noise:
         self, name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance, steps: bool
     ) -> Difference | None:
         apart = distance(expected, actual)
+        is_wild = not self.nonfinite.isdisjoint(self.ancestors(name))
+        is_defined = is_wild and self._is_defined(name)
         differs = left = differing(expected, actual, tolerance)
-        if not self._is_defined(name):
+        if is_wild and not is_defined:
             left = left & _finite(expected)
-        fixed = ~_finite(expected) if self._only_passes(name) else np.zeros(expected.shape, bool)
         spread = np.zeros(expected.shape)
-        for sample in self.samples(steps):
+        for sample in self.samples(steps, wild=is_defined):
             if not left.any():
                 break
-            spread = np.maximum(spread, self._moved(expected, sample.get(name), tolerance))
+            spread = np.maximum(spread, self._moved(expected, sample.get(name), tolerance, wild=is_defined))
             # a few samples miss some of the elements that a step may reach: the others speak for them
             usual = np.median(spread) if steps and self._quantises else 0.0
-            left = left & (fixed | (apart > np.maximum(CLEAR * spread, usual)))
+            left = left & (apart > np.maximum(CLEAR * spread, usual))
         explained = differs & ~left & np.isfinite(spread)
-        is_like = not (left & fixed).any() and _is_like(apart[left], apart[explained])
-        if left.any() and not is_like:
-            return describe(name, expected, actual, left)
-        self.notes.append("nonfinite" if self.nonfinite else "rounding")
+        if left.any() and not _is_like(apart[left], apart[explained]):
+            found = describe(name, expected, actual, left)
+            return replace(found, unconfirmed=self._unconfirmed(name, expected, tolerance, steps))
+        self.notes.append("nonfinite" if is_wild else "rounding")
         return None
 
-    def _moved(self, expected: Tensor, sample: Value, tolerance: Tolerance) -> NDArray[np.float64]:
-        """How far one sample moved each element; without bound where it hangs on something not finite."""
+    def _unconfirmed(self, name: str, expected: Tensor, tolerance: Tolerance, steps: bool) -> Mask | None:
+        """The elements that hang on what a node made of finite values and that is not finite itself.
+
+        No text fixes those: another implementation must make the same of them.
+        """
+        if self.nonfinite.isdisjoint(self.ancestors(name)) or self._only_passes(name):
+            return None
+        hangs = ~_finite(expected)
+        for sample in islice(self.samples(steps), 2):
+            hangs = hangs | ~np.isfinite(self._moved(expected, sample.get(name), tolerance))
+        return hangs
+
+    def _moved(
+        self, expected: Tensor, sample: Value, tolerance: Tolerance, *, wild: bool = False
+    ) -> NDArray[np.float64]:
+        """How far one sample moved each element; without bound where it hangs on something not finite.
+
+        In a `wild` sample nothing was made finite, so that it may be compared as it is.
+        """
         if not isinstance(sample, np.ndarray) or sample.shape != expected.shape:
             return np.full(expected.shape, np.inf)
+        if wild:
+            return distance(expected, sample)
         tainted = ~_finite(sample)
         if self.nonfinite:
             tainted |= differing(expected, sample, tolerance)
         return np.where(tainted, np.inf, distance(expected, sample))
 
-    def samples(self, steps: bool = True) -> Iterator[Mapping[str, Value]]:
-        """Outputs of the perturbed runs that end well, made as they are asked for."""
+    def samples(self, steps: bool = True, *, wild: bool = False) -> Iterator[Mapping[str, Value]]:
+        """Outputs of the perturbed runs that end well, made as they are asked for.
+
+        In `wild` ones what is not finite stays so.
+        """
         for seed in range(1, SEEDS + 1):
-            if (seed, steps) not in self._made:
+            key = seed, steps, wild
+            if key not in self._made:
                 if self._gave_up:
                     return
-                self._made[seed, steps] = self._sample(seed, steps)
-            outputs = self._made[seed, steps]
+                self._made[key] = self._wild_sample(seed, steps) if wild else self._sample(seed, steps)
+            outputs = self._made[key]
             if outputs is not None:
                 yield outputs
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
         inputs = perturb_inputs(self._job.inputs, seed)
-        noisy = Perturbation(self.types, seed, self._replaced, steps).apply(self._model)
+        return self._noisy(Perturbation(self.types, seed, self._replaced, steps), inputs)
+
+    def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        inputs = perturb_inputs(self._job.inputs, seed, finite=False)
+        return self._noisy(Perturbation(self.types, seed, (), steps), inputs)
+
+    def _noisy(self, perturbation: Perturbation, inputs: Mapping[str, Value]) -> Mapping[str, Value] | None:
+        noisy = perturbation.apply(self._model)
         for program in (noisy.SerializeToString(), self._job.program):
             run = self._rerun(replace(self._job, program=program, inputs=inputs))[0]
             if run.is_ok:
@@ -185,23 +219,20 @@ class Noise:
         return self.nonfinite | (self.types.keys() - self.recording.values.keys())
 
     def _is_defined(self, name: str) -> bool:
-        """Whether values that are not finite only pass through operators that define what to do with them."""
-        tainted = set(self.nonfinite)
-        touched: set[str] = set()
-        wanted = self.ancestors(name)
-        for node in self._model.graph.node:
-            if tainted.intersection(free_names(node)) and wanted.intersection(node.output):
-                tainted.update(node.output)
-                touched.add(node.op_type)
-        return bool(touched) and touched <= DEFINED
+        """Whether values that are not finite enter no operator but such as define what to do with them."""
+        entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
+        return all(node.op_type in DEFINED for node in entered)
 
     def _only_passes(self, name: str) -> bool:
-        """Whether NaN and infinity come in from outside and only pass through such operators: no node here
-        makes one, which is where implementations differ."""
+        """Whether NaN and infinity come in from outside: no node but such operators makes one, which is
+        where implementations differ."""
+        made = {node.op_type for node in self._makers(name) if self.nonfinite.intersection(node.output)}
+        return made <= DEFINED
+
+    def _makers(self, name: str) -> Iterator[NodeProto]:
+        """The nodes of the main graph that a value is computed by."""
         wanted = self.ancestors(name)
-        makers = (node for node in self._model.graph.node if wanted.intersection(node.output))
-        made = {node.op_type for node in makers if self.nonfinite.intersection(node.output)}
-        return bool(self.nonfinite) and self._is_defined(name) and made <= DEFINED
+        return (node for node in self._model.graph.node if wanted.intersection(node.output))
 
     def ancestors(self, name: str) -> set[str]:
         """The names that a value of the main graph is computed from, itself included."""
@@ -214,14 +245,18 @@ class Noise:
             waiting += new
         return found
 
+    def widens(self, name: str) -> bool:
+        """Whether any value before an output is a float narrower than float64, or of unknown type."""
+        types = (self.types.get(value) for value in self.ancestors(name))
+        return any(declared is None or declared.elem_type in NARROW for declared in types)
+
     def _can_move(self, name: str) -> bool:
         """Whether anything before an output is a float, of unknown type, or random."""
         types = self.types
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
             return True
-        nodes = (node for node in self._model.graph.node if wanted.intersection(node.output))
-        return any(node.op_type in RANDOM or subgraphs(node) for node in nodes)
+        return any(node.op_type in RANDOM or subgraphs(node) for node in self._makers(name))
 
 
 def _is_like(left: NDArray[np.float64], explained: NDArray[np.float64]) -> bool:

@@ -18,11 +18,12 @@ class Outcome(StrEnum):
     PERF = "perf"
     INVALID = "invalid"
     UNSUPPORTED = "unsupported"
+    NONFINITE = "nonfinite"
 
     @property
     def is_bug(self) -> bool:
         """Whether a maintainer would want to hear of it."""
-        return self not in (Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED)
+        return self not in (Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,32 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongResult:
+    """Of a mismatch: which output of which side is wrong, by how much, and where it begins.
+
+    `kind` is `nan`, `inf`, `sign`, `zeros`, `off by one`, `saturation`, a band of units in the last place
+    (`2^17 ulps`), `shape`, `dtype` or `nondeterministic`; `error` the greatest distance from the other side.
+    `off_truth` are the distances of the un-optimised and of the other side from the `truth`, where there is
+    one. `first` is the first tensor in topological order that differs, `operator` what makes it.
+    """
+
+    output: str
+    side: str
+    kind: str
+    error: float = 0.0
+    truth: str = ""
+    off_truth: tuple[float, float] | None = None
+    first: str = ""
+    operator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One case's judgement.
 
     `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `runs` are the
     runs that it rests on, the un-optimised one first, then, where another one shows the failure, that one.
-    `notes` say what was repaired or set aside on the way.
+    `notes` say what was repaired or set aside on the way. `wrong` is there for a mismatch.
     """
 
     outcome: Outcome
@@ -63,6 +84,7 @@ class Verdict:
     symptom: Symptom | None = None
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
+    wrong: WrongResult | None = None
 
     @property
     def is_bug(self) -> bool:

@@ -7,22 +7,20 @@ Whatever complains further down, or differs because of it, follows from the firs
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import onnx
 
 from corpus.case import Case
 from corpus.onnx_graph import free_names
-from corpus.onnx_types import element_type
+from oracles.alone import node_alone
 from oracles.compare import compare
 from oracles.context import Context
 from oracles.declarations import Contradiction, contradiction, keeps_to
 from oracles.normalise import parse_message
 from oracles.run import Phase, Run, Status
-from oracles.sandbox import Job
 from oracles.symptom import symptom_of_run
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 45
 SIDE = "un-optimised"
@@ -49,7 +47,11 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
             Outcome.UNSUPPORTED, Phase.COMPARE, f"nothing to compare with: {title}", symptom, runs[:1]
         )
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, found.what.kind, family(found.node), side=SIDE)
-    return Verdict(Outcome.MISMATCH, Phase.COMPARE, f"{title} ({runs[0].config.label})", symptom, runs[:1])
+    wrong = WrongResult(
+        found.name, SIDE, found.what.kind, truth="its type", first=found.name, operator=found.node.op_type
+    )
+    title = f"{title} ({runs[0].config.label})"
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)
 
 
 def family(node: onnx.NodeProto) -> str:
@@ -94,9 +96,10 @@ def _finds(context: Context) -> Iterator[_Find]:
 
 def _is_confirmed(found: _Find, context: Context) -> bool:
     """Whether the node alone does it again on the same operands, and the referee gives what is declared."""
-    job = _alone(found, context)
-    if job is None:
+    alone = node_alone(context.model, found.node, found.name, context.noise.recording.values, context.job)
+    if alone is None:
         return False
+    _, job = alone
     again, referee = context.rerun(job)[0], context.ask_referee(job)
     declared = context.noise.types[found.name]
     return (
@@ -105,21 +108,3 @@ def _is_confirmed(found: _Find, context: Context) -> bool:
         and contradiction(declared, again.outputs.get(found.name)) == found.what
         and keeps_to(declared, referee.outputs.get(found.name), found.what.kind)
     )
-
-
-def _alone(found: _Find, context: Context) -> Job | None:
-    """The node as a model of its own, on the values that it got; None where they are not known."""
-    values = {name: context.noise.recording.values.get(name) for name in sorted(free_names(found.node))}
-    if not all(isinstance(value, np.ndarray) for value in values.values()):
-        return None
-    model = onnx.ModelProto(ir_version=context.model.ir_version)
-    model.opset_import.extend(context.model.opset_import)
-    model.functions.extend(context.model.functions)
-    graph = model.graph
-    graph.name = "alone"
-    graph.node.append(found.node)
-    for name, value in values.items():
-        assert isinstance(value, np.ndarray)
-        graph.input.append(onnx.helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
-    graph.output.append(onnx.ValueInfoProto(name=found.name))
-    return replace(context.job, program=model.SerializeToString(), inputs=values, external=())

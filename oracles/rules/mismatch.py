@@ -1,16 +1,23 @@
-"""Mismatch: optimised and un-optimised give different results, beyond what rounding explains."""
+"""Mismatch: optimised and un-optimised give different results, beyond what rounding explains.
+
+What noise does not explain counts where one side is clearly further from the truth in float64 than the other.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from corpus.case import Case
-from oracles.compare import Difference, compare_outputs
+from corpus.onnx_graph import walk_model
+from oracles.compare import Difference, compare, compare_outputs
 from oracles.context import Context, evidence
+from oracles.divergence import Parting
+from oracles.left_open import OPEN, left_open
+from oracles.mismatch_kind import finest_kind
 from oracles.run import Phase, Run
 from oracles.symptom import symptom_of_difference
-from oracles.verdict import Outcome, Verdict
-from oracles.wrong_side import wrong_side
+from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 
 ORDER = 60
 EXACT_LEVELS = ("basic",)
@@ -30,26 +37,71 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    baseline = runs[0]
     steps = run.config.get("level") not in EXACT_LEVELS
-    difference = context.noise.beyond_noise(runs[0].outputs, run.outputs, context.tolerance, steps=steps)
+    for difference in context.noise.beyond_noise(
+        baseline.outputs, run.outputs, context.tolerance, steps=steps
+    ):
+        judgement = _sides(baseline, run, context, difference)
+        parting = _parting(run, context, difference, judgement)
+        reason = _left_open(parting, context) if parting is not None else ""
+        if parting is not None and not judgement.truth:
+            judgement = _sides_of_node(parting, context) or judgement
+        if reason:
+            context.noise.notes.append(f"left open: {reason}")
+        elif judgement.side == NEITHER:
+            is_wild = difference.unconfirmed is not None and difference.unconfirmed.any()
+            undecided = f"undecided: no side is clearly nearer to {judgement.truth}"
+            context.noise.notes.append("nonfinite" if is_wild else undecided)
+        elif judgement.side == UN_OPTIMISED and baseline.config.backend:
+            context.notes.append(f"{baseline.config.label} is the wrong side: {difference}")
+        else:
+            return _verdict(difference, judgement, run, runs)
+    return None
+
+
+def _parting(run: Run, context: Context, difference: Difference, judgement: Judgement) -> Parting | None:
+    """Where the results part, if that may decide: the truth does not, or an operator leaves it open."""
+    if judgement.side == NEITHER or difference.kind in ("dtype", "presence"):
+        return None
+    is_open = any(node.op_type in OPEN for node in walk_model(context.model))
+    return context.parting(run.config, difference.output) if is_open or not judgement.truth else None
+
+
+def _left_open(parting: Parting, context: Context) -> str:
+    values = context.noise.recording.values
+    return left_open(parting.node, [values.get(name) for name in parting.node.input])
+
+
+def _sides_of_node(parting: Parting, context: Context) -> Judgement | None:
+    """Who is wrong by that node alone; None where nobody tells."""
+    difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
     if difference is None:
         return None
-    side, note = _side(runs[0], run, context, difference)
-    if side == "un-optimised" and runs[0].config.backend:
-        context.notes.append(f"{runs[0].config.label} is the wrong side: {difference}")
-        return None
-    symptom = symptom_of_difference(difference.kind, side)
+    found = judge_sides(difference, parting.expected, parting.actual, context.truths_of(parting))
+    return found if found.truth else None
+
+
+def _verdict(difference: Difference, judgement: Judgement, run: Run, runs: tuple[Run, ...]) -> Verdict:
+    symptom = symptom_of_difference(difference.kind, judgement.side)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
-    return Verdict(
-        Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), (note,) if note else ()
+    notes = (judgement.note,) if judgement.note else ()
+    name = difference.output
+    wrong = WrongResult(
+        name,
+        judgement.side,
+        finest_kind(difference, runs[0].outputs.get(name), run.outputs.get(name)),
+        difference.magnitude,
+        judgement.truth,
+        judgement.errors,
     )
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), notes, wrong)
 
 
-def _side(baseline: Run, run: Run, context: Context, difference: Difference) -> tuple[str, str]:
-    """Who is wrong: of two shapes the one that was not inferred, otherwise as a third opinion has it."""
-    if difference.kind == "shape":
-        actual = run.outputs.get(difference.output)
-        declared = context.shape_of(difference.output)
-        if isinstance(actual, np.ndarray) and declared == actual.shape:
-            return "un-optimised", ""
-    return wrong_side(baseline, run, context.referee, difference.output)
+def _sides(baseline: Run, run: Run, context: Context, difference: Difference) -> Judgement:
+    """Who is wrong: of two shapes the one that was not inferred, otherwise as the truth has it."""
+    expected, actual = baseline.outputs.get(difference.output), run.outputs.get(difference.output)
+    is_inferred = isinstance(actual, np.ndarray) and context.shape_of(difference.output) == actual.shape
+    if difference.kind == "shape" and is_inferred:
+        return Judgement(UN_OPTIMISED, "the inferred shape")
+    return judge_sides(difference, expected, actual, context.truths_for(difference.output))

@@ -11,7 +11,7 @@ from oracles.compare import compare_outputs
 from oracles.context import Context
 from oracles.run import Phase, Run
 from oracles.symptom import symptom_of_difference
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Verdict, WrongResult
 
 ORDER = 55
 
@@ -25,5 +25,6 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         if again.is_ok and difference is not None:
             symptom = symptom_of_difference("nondeterministic", "un-optimised")
             title = f"another result on every run: {difference} ({baseline.config.label})"
-            return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, (baseline, again))
+            wrong = WrongResult(difference.output, "un-optimised", "nondeterministic", difference.magnitude)
+            return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, (baseline, again), wrong=wrong)
     return None

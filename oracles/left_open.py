@@ -1,0 +1,114 @@
+"""Results that the text of ONNX leaves open, so that two implementations may differ and both be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+from corpus.onnx_types import DTYPES
+from corpus.values import Tensor, Value
+from oracles.compare import is_float, widen
+
+EXACT_INTEGERS = 1 << 53
+"""Beyond this a float64 does not tell neighbouring integers apart."""
+
+Check = Callable[[NodeProto, Sequence[Value]], bool]
+
+
+def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
+    """Why the node's result on these operands is anybody's choice; empty where it is fixed."""
+    for reason, check in _CHECKS.get(node.op_type, {}).items():
+        if check(node, operands):
+            return f"{node.op_type}: {reason}"
+    return ""
+
+
+def _attribute(node: NodeProto, name: str, default: Any) -> Any:
+    found = (helper.get_attribute_value(each) for each in node.attribute if each.name == name)
+    return next(found, default)
+
+
+def _array(operands: Sequence[Value], index: int) -> Tensor | None:
+    value = operands[index] if index < len(operands) else None
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _is_out_of_range(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """A float that the integers of the target type do not hold."""
+    source, like = _array(operands, 0), _array(operands, 1)
+    target = like.dtype if like is not None else DTYPES.get(_attribute(node, "to", TensorProto.FLOAT))
+    if source is None or target is None or target.kind not in "iu" or not is_float(source):
+        return False
+    limits = np.iinfo(target)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(widen(source).astype(np.float64))
+        return not bool(((whole >= limits.min) & (whole < float(limits.max) + 1)).all())
+
+
+def _is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Integers that go through a float on the way."""
+    source = _array(operands, 0)
+    if source is None or source.dtype.kind not in "iu" or source.dtype.itemsize < 8:
+        return False
+    return bool(((source >= EXACT_INTEGERS) | (source <= -EXACT_INTEGERS)).any())
+
+
+def _shifts_too_far(node: NodeProto, operands: Sequence[Value]) -> bool:
+    source, shift = _array(operands, 0), _array(operands, 1)
+    return source is not None and shift is not None and bool((shift >= 8 * source.dtype.itemsize).any())
+
+
+def _has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
+    base, exponent = _array(operands, 0), _array(operands, 1)
+    if base is None or exponent is None or base.dtype.kind not in "iu":
+        return False
+    return bool((widen(exponent).astype(np.float64) < 0).any())
+
+
+def _writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    data, indices = _array(operands, 0), _array(operands, 1)
+    if data is None or indices is None or _attribute(node, "reduction", b"none") != b"none":
+        return False
+    places = _element_places if node.op_type in ("Scatter", "ScatterElements") else _slice_places
+    found = places(node, data, indices)
+    return len(np.unique(found, axis=0)) < len(found)
+
+
+def _element_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
+    axis = _attribute(node, "axis", 0) % data.ndim
+    places = np.indices(indices.shape)
+    places[axis] = indices % data.shape[axis]
+    return places.reshape(data.ndim, -1).T
+
+
+def _slice_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
+    rows = indices.reshape(-1, indices.shape[-1])
+    return np.asarray(rows % np.array(data.shape[: rows.shape[1]], dtype=np.int64))
+
+
+def _is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
+    return not _attribute(node, "sorted", 1)
+
+
+_TWICE: dict[str, Check] = {"writes to one place twice": _writes_twice}
+_INEXACT: dict[str, Check] = {"integers that a float64 does not hold": _is_inexact}
+_CHECKS: dict[str, dict[str, Check]] = {
+    "BitShift": {"by as many bits as there are": _shifts_too_far},
+    "Cast": {"out of the range of the integers": _is_out_of_range},
+    "CastLike": {"out of the range of the integers": _is_out_of_range},
+    "Pow": {**_INEXACT, "an integer to a negative power": _has_negative_exponent},
+    "ReduceL2": _INEXACT,
+    "ReduceLogSum": _INEXACT,
+    "ReduceLogSumExp": _INEXACT,
+    "ReduceMean": _INEXACT,
+    "Scatter": _TWICE,
+    "ScatterElements": _TWICE,
+    "ScatterND": _TWICE,
+    "Shrink": _INEXACT,
+    "TopK": {"in no order": _is_unsorted},
+}
+OPEN = frozenset(_CHECKS)
+"""The operators of which the text leaves something open."""
