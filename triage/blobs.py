@@ -29,14 +29,14 @@ class Blobs:
 
     def put(self, content: bytes) -> str:
         digest = hashlib.sha256(content).hexdigest()
-        if not self.path(digest).exists():
+        if not self._is_used_again(digest):
             self._write(digest, lambda file: file.write(content))
         return digest
 
     def put_file(self, source: Path) -> str:
         """Copy a file in without ever holding it in memory."""
         digest = digest_file(source)
-        if not self.path(digest).exists():
+        if not self._is_used_again(digest):
             with source.open("rb") as opened:
                 self._write(digest, lambda file: shutil.copyfileobj(opened, file, CHUNK))
         return digest
@@ -49,6 +49,33 @@ class Blobs:
         for path in sorted(self.root.glob("??/*")):
             if not path.name.startswith("."):
                 yield path.name
+
+    def leavings(self) -> Iterator[Path]:
+        """Files and folders that a kill left half written, or that a writer is at."""
+        yield from sorted((*self.root.glob("??/.*"), *self.root.glob("crux-case-*")))
+
+    def remove_unless_used(self, digest: str, youngest: float) -> bool:
+        """Remove a blob that was neither written nor wanted again since a time; whether it is gone.
+
+        It is put aside first: a writer that comes upon it in between finds it gone and writes it anew, and
+        one that came just before has left its mark on it.
+        """
+        path = self.path(digest)
+        aside = path.with_name(f".removing-{digest}")
+        path.rename(aside)
+        if aside.stat().st_mtime >= youngest:
+            aside.rename(path)
+            return False
+        aside.unlink()
+        return True
+
+    def _is_used_again(self, digest: str) -> bool:
+        """Whether the blob is there; it counts as new then: nobody removes it before a row names it."""
+        try:
+            os.utime(self.path(digest))
+        except FileNotFoundError:
+            return False
+        return True
 
     def is_intact(self, digest: str) -> bool:
         path = self.path(digest)

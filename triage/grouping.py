@@ -49,8 +49,7 @@ class Place:
 
 def place(store: Store, signature: Signature) -> Place | None:
     """Settle the neighbours of a signature that has no cluster yet; None where it opens one of its own."""
-    _keep_distances(store, signature)
-    near = frozenset(row["digest"] for row in store.rows(NEIGHBOURS, (signature.digest, MERGE)))
+    near = _neighbours(store, signature)
     if near == {signature.digest}:
         return None
     settled = settle(store, near)
@@ -61,6 +60,19 @@ def place(store: Store, signature: Signature) -> Place | None:
     nearest = min(others, key=lambda digest: (_distance(store, signature.digest, digest), digest))
     distance = _distance(store, signature.digest, nearest)
     return Place(settled[group], round(1 - distance, 4), f"{distance:.2f} from {nearest}, within {MERGE}")
+
+
+def regroup(store: Store, signature: Signature) -> None:
+    """Compare a signature that came with its cluster, from another database, and settle its neighbours."""
+    near = _neighbours(store, signature)
+    if len(near) > 1:
+        settle(store, near)
+
+
+def _neighbours(store: Store, signature: Signature) -> frozenset[str]:
+    """What chains of distances within the cut join with a signature, itself included."""
+    _keep_distances(store, signature)
+    return frozenset(row["digest"] for row in store.rows(NEIGHBOURS, (signature.digest, MERGE)))
 
 
 def settle(store: Store, near: frozenset[str]) -> dict[tuple[str, ...], int]:

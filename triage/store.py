@@ -34,7 +34,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.blobs = Blobs(path.with_name(path.name + ".blobs"))
+        self.blobs = Blobs(blobs_beside(path))
         self._connection = _connect(path)
         self.tables = Database(self._connection)
         self._migrate()
@@ -83,6 +83,15 @@ class Store:
         """Run one writing statement in its own transaction, or the running one; the rows it touched."""
         with self.transaction():
             return self._connection.execute(sql, arguments).rowcount
+
+    def pack(self) -> None:
+        """Give free room back to the disk; raises `sqlite3.OperationalError` while others write."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint (TRUNCATE)")
+
+    def copy_to(self, path: Path) -> None:
+        """Write what the database holds at this moment into a new file."""
+        self._connection.execute("VACUUM INTO ?", (str(path),))
 
     def log(self, kind: str, subject: str, **document: Any) -> None:
         """Add to the events: they are only ever added to."""
@@ -149,6 +158,11 @@ def open_existing(path: Path) -> Store:
     if not path.exists():
         raise UserError(f"{path}: no such database; name one with --db, or make one with `crux hunt`")
     return Store(path)
+
+
+def blobs_beside(database: Path) -> Path:
+    """The folder of a database's blobs."""
+    return database.with_name(database.name + ".blobs")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

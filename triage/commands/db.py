@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +13,20 @@ from triage.output import Document, emit, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+Grace = Annotated[
+    float,
+    typer.Option("--grace-minutes", help="Leave alone what is younger: a writer may be at it.", min=0.0),
+]
+Out = Annotated[Path, typer.Argument(metavar="OUT", help="A new folder, or a new file that ends in .zip.")]
+Source = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="A database, or the folder or .zip that an export made.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Look after the database.")
-    group.command("check")(as_command(StoreOptions, check))
+    for name, function in (("check", check), ("gc", gc), ("export", export), ("import", import_)):
+        group.command(name)(as_command(StoreOptions, function))
     app.add_typer(group, name="db")
 
 
@@ -28,12 +39,59 @@ def check(options: StoreOptions) -> int:
     from triage.store import open_existing
 
     with open_existing(options.database) as store:
-        (document,) = emit(iter([examine(store)]), as_json=options.json, show=_show, single=True)
+        document = _tell(options, examine(store))
     return 0 if document["sound"] else 1
+
+
+def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
+    """Remove blobs that nothing needs any more, and give free room back to the disk.
+
+    Example: crux db gc --db crux.db
+    """
+    from triage.store import open_existing
+    from triage.upkeep import collect_garbage
+
+    with open_existing(options.database) as store:
+        _tell(options, collect_garbage(store, grace_minutes * 60))
+    return 0
+
+
+def export(options: StoreOptions, out: Out) -> int:
+    """Copy the database with its blobs, as it is at this moment, into a new folder or one .zip.
+
+    Example: crux db export tuesday.zip --db crux.db
+    """
+    from triage.store import open_existing
+    from triage.upkeep import export
+
+    with open_existing(options.database) as store:
+        _tell(options, export(store, out))
+    return 0
+
+
+def import_(options: StoreOptions, source: Source) -> int:
+    """Take another database in: what both know becomes one; ids and history stay where they can.
+
+    Example: crux db import tuesday.zip --db crux.db
+    """
+    from corpus.errors import UserError
+    from triage.merging import take_in
+    from triage.store import Store
+
+    if not source.exists():
+        raise UserError(f"{source}: no such file or folder")
+    with Store(options.database) as store:
+        _tell(options, take_in(store, source))
+    return 0
+
+
+def _tell(options: StoreOptions, found: Document) -> Document:
+    (document,) = emit(iter([found]), as_json=options.json, show=_show, single=True)
+    return document
 
 
 def _show(documents: list[Document]) -> Table:
     (found,) = documents
-    rows = [(name, value) for name, value in found.items() if not isinstance(value, list)]
-    rows += [("problem", problem) for problem in found["problems"]]
+    rows = [(name.replace("_", " "), value) for name, value in found.items() if not isinstance(value, list)]
+    rows += [("problem", problem) for problem in found.get("problems", ())]
     return table(("database", ""), rows)

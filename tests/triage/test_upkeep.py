@@ -1,0 +1,309 @@
+"""Databases checked, packed, copied, merged, and opened again by a later version."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from corpus.errors import UserError
+from oracles.signature import Signature
+from tests.triage.failing import division_crash, healthy, verdict
+from triage.clusters import get_cluster
+from triage.decisions import mark
+from triage.failures import get_failure, list_failures, origins, record_failure, record_reduction
+from triage.health import examine
+from triage.known import load_known
+from triage.merging import take_in
+from triage.overview import MOST_LISTED, overview
+from triage.records import keep_artifact, note_check, note_known
+from triage.schema import migrations
+from triage.search import find_clusters, find_failures
+from triage.store import Store
+from triage.upkeep import collect_garbage, export
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "crux.db") as opened:
+        yield opened
+
+
+def named(message: str) -> Signature:
+    facts = {
+        "backend": "ort",
+        "outcome": "exception",
+        "phase": "optimise",
+        "error": "Fail",
+        "message": message,
+    }
+    return Signature.of(*facts.items())
+
+
+def reduced(store: Store, number: int, message: str, nodes: int = 7):
+    """A failure with its reduction, both made up."""
+    found = record_failure(store, healthy(number), verdict(message), release="1.2.0")
+    document = {
+        "nodes_before": nodes,
+        "nodes_after": 2,
+        "checks": 5,
+        "minimal": True,
+        "passes": [],
+        "ops": [],
+    }
+    return record_reduction(store, found, healthy(1000 + number), verdict(message), named(message), document)
+
+
+def counted(store: Store) -> dict[str, tuple[int, int]]:
+    return {each["id"]: (each["count"], each["reduced"]) for each in overview(store)}
+
+
+def test_counts_follow_failures_wherever_they_go(store):
+    for number, message in enumerate(["no kernel for a", "no kernel for a", "shapes differ in two dims"]):
+        record_failure(store, healthy(number), verdict(message))
+    assert counted(store) == {"C0001": (2, 0), "C0002": (1, 0)}
+    reduced(store, 0, "no kernel for a")
+    assert counted(store) == {"C0001": (2, 1), "C0002": (1, 0)}
+    store.write("UPDATE failures SET cluster = 2 WHERE id = 2")
+    store.write("DELETE FROM origins WHERE failure = 3")
+    store.write("DELETE FROM failures WHERE id = 3")
+    assert counted(store) == {"C0001": (1, 1), "C0002": (1, 0)}
+    assert examine(store)["sound"]
+
+
+def test_a_wrong_count_and_a_wrong_index_are_told(store):
+    record_failure(store, healthy(), verdict())
+    store.write("UPDATE tallies SET failures = 5")
+    assert "C0001: its failures are counted wrongly" in examine(store)["problems"]
+    store.write("UPDATE tallies SET failures = 1")
+    store.write("INSERT INTO failures_search (failures_search) VALUES ('delete-all')")
+    assert "index of words" in examine(store)["problems"][0]
+
+
+def test_of_very_many_failures_a_listing_shows_some_of_each_cluster(store):
+    first = record_failure(store, healthy(0), verdict("one"))
+    other = record_failure(store, healthy(1), verdict("other"))
+    store.write(
+        f"""WITH RECURSIVE
+            numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n <= {MOST_LISTED})
+            INSERT INTO failures (case_id, target, outcome, title, symptom, verdict, signature, cluster,
+                                  status, first_seen, last_seen)
+            SELECT case_id, 'ort@n=' || n, outcome, title, symptom, '', signature, cluster, status, '', ''
+            FROM failures, numbers WHERE id = {first.id}"""
+    )
+    one, two = overview(store)
+    assert (one["count"], len(one["failures"])) == (MOST_LISTED + 2, MOST_LISTED // 2)
+    assert one["failures"][0]["id"] == first.name
+    assert [each["id"] for each in two["failures"]] == [other.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("Kernel", {1}),
+        ("kern quick", {1}),
+        ("relu_clip_fusion.cc", {2}),
+        ("kernel shapes", set()),
+        ('"kernel" OR NOT (', {1}),
+        ("exception", {1, 2}),
+    ],
+)
+def test_words_of_titles_symptoms_and_signatures_find_clusters(store, words, found):
+    record_failure(store, healthy(0), verdict("no kernel for QuickGelu or not"))
+    record_failure(store, healthy(1), verdict("relu_clip_fusion.cc: shapes differ"))
+    assert find_clusters(store, words) == found
+    assert {get_failure(store, each).cluster for each in find_failures(store, words)} == found
+
+
+def test_a_search_follows_what_a_reduction_changes(store):
+    reduced(store, 0, "entirely new words")
+    assert find_clusters(store, "entirely optimise") == {1}
+    with pytest.raises(UserError, match="holds no word"):
+        find_clusters(store, "?!")
+
+
+def test_the_tables_hold_known_issues_and_files_once(store, tmp_path):
+    issues = load_known(store.path)
+    note_known(store, issues)
+    note_known(store, issues)
+    assert {row["id"] for row in store.rows("SELECT id FROM known_issues")} == {each.id for each in issues}
+    path = tmp_path / "report.zip"
+    path.write_bytes(b"zipped")
+    digest = keep_artifact(store, "report", "C0001", path)
+    assert keep_artifact(store, "report", "C0001", path) == digest
+    assert store.blobs.get(digest) == b"zipped"
+    assert examine(store)["artifacts"] == 1
+    assert collect_garbage(store, 0)["blobs_removed"] == 0
+
+
+def test_blobs_that_nothing_names_go_when_they_are_old(store):
+    case_id = store.add_case(healthy())
+    lost = store.blobs.put(b"nobody names me")
+    torn = store.blobs.path(lost).with_name(".writing-abc")
+    torn.write_bytes(b"half")
+    assert collect_garbage(store)["kept_for_now"] == 1
+    found = collect_garbage(store, 0)
+    assert (found["blobs_removed"], found["leavings_removed"]) == (1, 1)
+    assert store.load_case(case_id) == healthy()
+    assert list(store.blobs.leavings()) == []
+    assert examine(store)["unused_blobs"] == 0
+
+
+def test_a_blob_that_is_wanted_again_counts_as_new(store):
+    digest = store.blobs.put(b"old")
+    os.utime(store.blobs.path(digest), (1, 1))
+    assert store.blobs.put(b"old") == digest
+    assert not store.blobs.remove_unless_used(digest, time.time() - 60)
+    assert store.blobs.get(digest) == b"old"
+    os.utime(store.blobs.path(digest), (1, 1))
+    assert store.blobs.remove_unless_used(digest, time.time() - 60)
+    assert store.blobs.put(b"old") == digest
+    assert store.blobs.is_intact(digest)
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.zip"])
+def test_an_export_is_a_whole_database(store, tmp_path, name):
+    failure = reduced(store, 3, "no kernel")
+    store.blobs.put(b"nobody names me")
+    out = tmp_path / name
+    assert export(store, out)["blobs"] == examine(store)["blobs"]
+    folder = out
+    if name.endswith(".zip"):
+        folder = tmp_path / "unpacked"
+        zipfile.ZipFile(out).extractall(folder)
+    with Store(folder / "crux.db") as copy:
+        assert copy.load_case(failure.best_case) == store.load_case(failure.best_case)
+        found = examine(copy)
+        assert found["sound"], found["problems"]
+        assert (found["failures"], found["unused_blobs"]) == (1, 0)
+    with pytest.raises(UserError, match="already"):
+        export(store, out)
+
+
+def test_a_database_that_is_taken_into_a_new_one_keeps_its_ids_and_its_history(store, tmp_path):
+    for number, message in enumerate(["no kernel for a", "shapes differ in two dims"]):
+        reduced(store, number, message)
+    mark(store, 2, "filed", "https://example.org/1")
+    note_check(store, healthy().case_id, "ort", "1.0", outcome="pass", phase="compare")
+    export(store, tmp_path / "out")
+    with Store(tmp_path / "other.db") as other:
+        take_in(other, tmp_path / "out")
+        assert overview(other) == overview(store)
+        assert list_failures(other) == list_failures(store)
+        told = other.rows("SELECT at, kind, subject, document FROM events WHERE kind != 'imported'")
+        assert told == store.rows("SELECT at, kind, subject, document FROM events")
+        again = take_in(other, tmp_path / "out")
+        assert [again[name] for name in ("cases", "clusters", "failures", "reductions", "renamed")] == [0] * 5
+        assert list_failures(other) == list_failures(store)
+        assert examine(other)["check_results"] == 1
+
+
+def test_two_databases_become_one_and_no_id_means_two_things(store, tmp_path):
+    mine = [reduced(store, 0, "no kernel for a"), reduced(store, 1, "shapes differ in two dims")]
+    with Store(tmp_path / "other.db") as other:
+        reduced(other, 2, "an axis is out of range")
+        reduced(other, 3, "no kernel for a")
+        mark(other, 1, "fixed", "1.3.0")
+        record_failure(other, healthy(1), verdict("shapes differ in two dims"))
+    before = list_failures(store)
+    counts = take_in(store, tmp_path / "other.db")
+    assert list_failures(store)[:2] == [mine[0], get_failure(store, mine[1].id)]
+    assert (counts["failures"], counts["clusters"], counts["renamed"]) == (2, 1, 3)
+    assert [each.id for each in list_failures(store)] == [1, 2, 4, 5]
+    assert {each.name: each.cluster_name for each in list_failures(store)} == {
+        "F00001": "C0001",
+        "F00002": "C0002",
+        "F00004": "C0004",
+        "F00005": "C0001",
+    }
+    assert get_failure(store, 2).seen == before[1].seen + 1
+    assert (get_cluster(store, 4).status, get_cluster(store, 4).note) == ("fixed", "1.3.0")
+    told = store.rows("SELECT subject, document FROM events WHERE kind = 'renamed-id' ORDER BY subject")
+    assert [(row["subject"], json.loads(row["document"])["old"]) for row in told] == [
+        ("C0004", "C0001"),
+        ("F00004", "F00001"),
+        ("F00005", "F00002"),
+    ]
+    assert origins(store, 5) == ["seed:3"]
+    found = examine(store)
+    assert found["sound"], found["problems"]
+
+
+def test_clusters_of_two_databases_that_are_alike_become_one(store, tmp_path):
+    words = "the type of input zero of node is tensor of float while tensor of double was expected by"
+    reduced(store, 0, f"{words} us")
+    with Store(tmp_path / "other.db") as other:
+        reduced(other, 1, f"{words} them")
+    take_in(store, tmp_path / "other.db")
+    assert [each["count"] for each in overview(store)] == [2]
+
+
+@pytest.mark.parametrize("text", ["no database at all, but long enough to be none" * 9, ""])
+def test_what_is_no_database_is_the_users_mistake(store, tmp_path, text):
+    path = tmp_path / "some.zip"
+    path.write_text(text)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    with pytest.raises(UserError, match="database"):
+        take_in(store, folder)
+    if text:
+        with pytest.raises(UserError, match="not a database"):
+            take_in(store, path)
+
+
+def previous_version(path: Path, failures: int) -> None:
+    """A database as the version before `ask_at_scale` wrote it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    migrations.apply(Database(connection), stop_before="ask_at_scale")
+    rows = {
+        "cases": {"case_id": "ab" * 32, "format": "onnx", "canonical_hash": "", "origin": "", "bytes": 1},
+        "clusters": {"id": 4, "title": "the title", "status": "new", "created": ""},
+        "signatures": {"digest": "d", "version": 1, "components": '[["ops", "QuickGelu"]]', "first_seen": ""},
+        "aliases": {"signature": "d", "cluster": 4, "how": "symptom", "score": 1.0, "why": "", "added": ""},
+    }
+    rows["cases"] |= {"files": "{}", "added": ""}
+    for number in range(failures):
+        rows[f"failures {number}"] = {
+            "case_id": "ab" * 32,
+            "target": f"ort@threads={number}",
+            "outcome": "crash",
+            "title": f"SIGSEGV number {number}",
+            "symptom": "crash",
+            "verdict": "{}",
+            "signature": "d",
+            "cluster": 4,
+            "status": "reduced" if number % 2 else "new",
+            "first_seen": f"2024-01-0{number + 1}",
+            "last_seen": "2024-02-01",
+        }
+    for table, row in rows.items():
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO {table.split()[0]} ({names}) VALUES ({marks})", tuple(row.values()))
+    document = '{"passes": ["P"], "ops": ["Relu"], "nodes_before": 3, "nodes_after": 1}'
+    connection.execute(
+        "INSERT INTO reductions (failure, status, document, finished) VALUES (1, 'reduced', ?, '')",
+        (document,),
+    )
+    connection.close()
+
+
+def test_a_database_of_the_previous_version_gains_counts_and_an_index(tmp_path):
+    path = tmp_path / "crux.db"
+    previous_version(path, failures=3)
+    with Store(path) as store:
+        found = examine(store)
+        assert found["sound"], found["problems"]
+        assert counted(store) == {"C0004": (3, 1)}
+        assert find_clusters(store, "quickgelu sigsegv") == {4}
+        (bug,) = store.rows("SELECT * FROM bugs")
+        assert (bug["bug"], bug["failures"], bug["first_seen"]) == ("C0004", 3, "2024-01-01")
+        assert store.rows("SELECT passes FROM rewrites") == [{"passes": '["P"]'}]
+        record_failure(store, division_crash(), verdict())
+        assert len(counted(store)) == 2
