@@ -1,8 +1,9 @@
 """Which cluster a failure belongs to, decided as it comes in.
 
-Level 1 is exact: failures of equal signature are in one cluster at once. An un-reduced failure only has its
-symptom's signature; the first reduced one names the cluster that its symptom opened. Level 2 puts distinct
-signatures of reduced failures together that are similar (`triage.grouping`).
+Level 1 is exact: failures of equal signature are in one cluster at once. An un-reduced failure only has a
+provisional signature, of its symptom or of its sketch (`triage.sketch`); the first reduced one names the
+cluster that this opened. Level 2 puts distinct signatures of reduced failures together that are similar, and
+distinct sketches (`triage.grouping`).
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ def assign(
             store.write("UPDATE aliases SET how = ? WHERE signature = ?", (BY_SIGNATURE, signature.digest))
         return int(known["cluster"])
     keep_signature(store, signature)
-    near = place(store, signature) if reduced else None
+    near = place(store, signature)
     if near is not None:
-        attach(store, signature.digest, near.cluster, BY_SIMILARITY, near.score, near.why)
+        how = BY_SIMILARITY if reduced else BY_SYMPTOM
+        attach(store, signature.digest, near.cluster, how, near.score, near.why)
         return near.cluster
     cluster, why = _own_cluster(store, title, inside if reduced else None)
     attach(store, signature.digest, cluster, BY_SIGNATURE if reduced else BY_SYMPTOM, 1.0, why)

@@ -56,28 +56,39 @@ COLUMNS = (
 
 
 def record_failure(
-    store: Store, case: Case, verdict: Verdict, *, run: int | None = None, release: str = ""
+    store: Store,
+    case: Case,
+    verdict: Verdict,
+    *,
+    run: int | None = None,
+    release: str = "",
+    sketched: Signature | None = None,
 ) -> Failure:
     """Keep a failing case with its verdict; the same case on the same target is counted, not kept twice.
 
-    `release` is that of the package it was seen on, where it is known.
+    `release` is that of the package it was seen on, where it is known; `sketched` names the failure until it
+    is reduced, its symptom where there is none.
     """
     case_id = store.add_case(case)
-    target = str(case.target or "")
     with store.transaction():
-        sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
-        known = store.row(sql, (case_id, target))
-        if known:
-            number = int(known["id"])
+        number = find_failure(store, case)
+        if number:
             store.write(
                 "UPDATE failures SET seen = seen + 1, last_seen = ?, release = ? WHERE id = ?",
                 (now(), release, number),
             )
         else:
-            number = _insert(store, case, verdict, run, release)
+            number = _insert(store, case, verdict, sketched or by_symptom(case, verdict), run, release)
         store.write("INSERT OR IGNORE INTO origins VALUES (?, ?)", (number, case.origin or case_id))
         note_sighting(store, get_failure(store, number).cluster, release)
     return get_failure(store, number)
+
+
+def find_failure(store: Store, case: Case) -> int:
+    """The number of the failure of this case on its target; 0 when there is none."""
+    sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
+    row = store.row(sql, (case.case_id, str(case.target or "")))
+    return int(row["id"]) if row else 0
 
 
 def get_failure(store: Store, number: int) -> Failure:
@@ -159,8 +170,9 @@ def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
     return document
 
 
-def _insert(store: Store, case: Case, verdict: Verdict, run: int | None, release: str) -> int:
-    signature = by_symptom(case, verdict)
+def _insert(
+    store: Store, case: Case, verdict: Verdict, signature: Signature, run: int | None, release: str
+) -> int:
     cluster = assign(store, signature, verdict.title, reduced=False)
     values = {
         "case_id": case.case_id,

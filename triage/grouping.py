@@ -95,9 +95,9 @@ def _keep_distances(store: Store, signature: Signature) -> None:
     """Note the signatures of the same kind and version that are near, in both directions."""
     rows = store.rows(
         """SELECT digest, version, components FROM signatures JOIN aliases ON signature = digest
-           WHERE how != ? AND (kind, version) = (SELECT kind, version FROM signatures WHERE digest = ?)
+           WHERE (kind, version) = (SELECT kind, version FROM signatures WHERE digest = ?)
            AND kind != '' AND digest != ?""",
-        (BY_SYMPTOM, signature.digest, signature.digest),
+        (signature.digest, signature.digest),
     )
     for other in map(load_signature, rows):
         distance = compare(signature, other).distance
@@ -136,10 +136,11 @@ def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[
 def _gather(store: Store, strays: Iterable[str], cluster: int) -> None:
     """Bring signatures into a cluster; one that thereby loses its last is taken in whole, symptoms too."""
     for digest in strays:
-        row = store.row("SELECT cluster FROM aliases WHERE signature = ?", (digest,))
+        row = store.row("SELECT cluster, how FROM aliases WHERE signature = ?", (digest,))
         assert row is not None
         why = f"on average within {MERGE} of the cluster's signatures"
-        rehome(store, digest, cluster, BY_SIMILARITY, 1 - MERGE, why)
+        how = BY_SYMPTOM if row["how"] == BY_SYMPTOM else BY_SIMILARITY
+        rehome(store, digest, cluster, how, 1 - MERGE, why)
         if not is_named(store, row["cluster"]):
             absorb(store, row["cluster"], cluster, why)
 

@@ -16,7 +16,7 @@ from corpus.target import Target
 from oracles.compare import Tolerance
 from oracles.names import names_of
 from oracles.run import Limits
-from oracles.signature import signature
+from oracles.signature import Signature, signature
 from oracles.verdict import Verdict
 from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, reduce_case
 from reducer.journal import NAME as JOURNAL
@@ -103,10 +103,15 @@ def reduce_failure(
         _clear(work)
         return failure, None
     reduced, verdict = _result(done, work, settings)
-    found = signature(verdict, measure(parse(reduced.program)), reduced, tuple(document["passes"]))
+    found = name_reduced(reduced, verdict, tuple(document["passes"]))
     after = record_reduction(store, failure, reduced, verdict, found, document)
     _clear(work)
     return after, document
+
+
+def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
+    """The signature of what a reduction left."""
+    return signature(verdict, measure(parse(case.program)), case, passes)
 
 
 def work_folder(store: Store, failure: Failure) -> Path:

@@ -29,6 +29,8 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
+BEFORE_REDUCTION = "before reduction"
+"""The basis of a signature that a few checks gave; only its like are its neighbours."""
 COMPARED = ("exception", "crash", "mismatch")
 _ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
 _OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
@@ -88,7 +90,9 @@ def group_of(signature: Signature) -> tuple[str, str] | None:
     """The backend and outcome within which a signature has neighbours; None where only equals are one bug."""
     facts = _facts(signature)
     outcome = facts.get("outcome", "")
-    return (facts["backend"], outcome) if outcome in COMPARED else None
+    if outcome not in COMPARED:
+        return None
+    return facts["backend"], " ".join(filter(None, (outcome, facts.get("basis", ""))))
 
 
 _BACKENDS = {"onnxruntime": "ort"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Verdict
-from triage.failures import record_failure
+from triage.failures import find_failure, record_failure
+from triage.options import CaseOptions
+from triage.sketch import sketch
 from triage.store import Store
 
 
@@ -34,7 +35,11 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
     return chosen, document
 
 
-def keep(database: Path, case: Case, verdict: Verdict, release: str) -> str:
-    """Store a failing case; the failure's name."""
-    with Store(database) as store:
-        return record_failure(store, case, verdict, release=release).name
+def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
+    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
+    assert options.db is not None
+    with Store(options.db) as store:
+        known = find_failure(store, case)
+    sketched = None if known else sketch(case, options)
+    with Store(options.db) as store:
+        return record_failure(store, case, verdict, release=release, sketched=sketched).name

@@ -26,7 +26,7 @@ def crux(folder: Path, *arguments: str, setup: str = "", stdin: str = "") -> sub
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         input=stdin,
         env=environment(folder),
     )

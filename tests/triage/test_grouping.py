@@ -13,7 +13,7 @@ import pytest
 from corpus.errors import UserError
 from oracles.signature import Signature
 from oracles.verdict import Outcome
-from tests.triage.failing import healthy, verdict
+from tests.triage.failing import division_crash, healthy, verdict
 from tests.triage.test_cli import crux
 from triage.clusters import clusters, get_cluster, signatures_of
 from triage.decisions import mark, merge, rename, split
@@ -21,6 +21,7 @@ from triage.failures import get_failure, list_failures, record_failure, record_r
 from triage.names import live_cluster
 from triage.overview import overview
 from triage.related import related_clusters
+from triage.similarity import BEFORE_REDUCTION
 from triage.store import Store
 from triage.why import why
 
@@ -282,3 +283,40 @@ def test_every_failure_of_a_merged_cluster_is_still_listed(store):
     one, two = add(store, 1, PLAIN), add(store, 2, FAR)
     merge(store, one.cluster, two.cluster)
     assert len(list_failures(store, cluster=one.cluster)) == 2
+
+
+def sketched(number, ops, kind="value"):
+    facts = {"backend": "ort", "outcome": "mismatch", "passes": "Fusion", "ops": ops, "kind": kind}
+    return Signature.of(("basis", BEFORE_REDUCTION), *facts.items())
+
+
+def test_before_reduction_likes_are_together_by_their_sketches_and_others_are_apart(store):
+    patterns = ("Pad:float32 MaxPool:float32", "Pad:float64 MaxPool:float64", "MatMul:float32")
+    one, two, other = (
+        record_failure(store, healthy(number), verdict(), sketched=sketched(number, ops))
+        for number, ops in enumerate(patterns)
+    )
+    assert get_failure(store, one.id).cluster == get_failure(store, two.id).cluster != other.cluster
+
+
+def test_a_reduced_signature_takes_the_cluster_of_its_sketch_and_is_never_compared_with_sketches(store):
+    one = record_failure(store, healthy(1), verdict(), sketched=sketched(1, "Pad:float32 MaxPool:float32"))
+    two = record_failure(store, healthy(2), verdict(), sketched=sketched(2, "Pad:float64 MaxPool:float64"))
+    wrong = Signature.of(*(part for part in sketched(1, "Exp:int8").components if part[0] != "basis"))
+    first = record_reduction(store, one, healthy(11), verdict(), wrong, FACTS)
+    assert first.cluster == one.cluster
+    second = record_reduction(store, two, healthy(12), verdict(), ort("another thing"), FACTS)
+    assert second.cluster != first.cluster
+    assert {row["how"] for row in signatures_of(store, first.cluster)} == {"signature", "symptom"}
+
+
+def test_checking_with_a_database_sketches_what_fails(tmp_path):
+    for number in (1, 2):
+        division_crash(extra_nodes=5 * number).save(tmp_path / f"case{number}")
+    done = crux(tmp_path, "check", "case1", "case2", "--db", "crux.db", "--json")
+    assert done.returncode == 1, done.stderr
+    with Store(tmp_path / "crux.db") as store:
+        (cluster,) = clusters(store)
+        (row,) = signatures_of(store, cluster.id)
+    facts = dict(json.loads(row["components"]))
+    assert (facts["ops"], facts["basis"], row["how"]) == ("Div", BEFORE_REDUCTION, "symptom")

@@ -43,7 +43,7 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[D
             assert case.target is not None
             verdict, document = judge_often(judges.of(case.target, case.format), case, repeat)
             if verdict.is_bug and options.db:
-                document["id"] = keep(options.db, case, verdict, judges.of(case.target, case.format).release)
+                document["id"] = keep(options, case, verdict, judges.of(case.target, case.format).release)
             yield {"case": word, **document}
 
 
