@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import time
@@ -19,6 +20,7 @@ from triage.store import Store, blobs_beside
 
 GRACE_SECONDS = 3600
 """A blob is on disk before the row that names it: what is younger may be about to be named."""
+METADATA = Path(__file__).with_name("datasette.json")
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -63,11 +65,20 @@ def export(store: Store, out: Path) -> dict[str, Any]:
     return {"path": str(out), "blobs": count}
 
 
+def datasette_metadata(database: Path) -> dict[str, Any]:
+    """What Datasette shows with the tables and views of a database, and canned queries."""
+    document: dict[str, Any] = json.loads(METADATA.read_text(encoding="utf-8"))
+    document["databases"] = {database.stem: document["databases"]["crux"]}
+    return document
+
+
 def _export_folder(store: Store, out: Path) -> int:
     """A snapshot first, then its blobs: whatever the snapshot names is on disk already."""
     out.mkdir(parents=True, exist_ok=True)
     copy = out / store.path.name
     store.copy_to(copy)
+    text = json.dumps(datasette_metadata(copy), indent=2, ensure_ascii=False)
+    (out / METADATA.name).write_text(text + "\n", encoding="utf-8")
     if own_file(store.path).exists():
         shutil.copyfile(own_file(store.path), own_file(copy))
     blobs = Blobs(blobs_beside(copy))

@@ -26,7 +26,7 @@ from triage.records import keep_artifact, note_check, note_known
 from triage.schema import migrations
 from triage.search import find_clusters, find_failures
 from triage.store import Store
-from triage.upkeep import collect_garbage, export
+from triage.upkeep import collect_garbage, datasette_metadata, export
 
 
 @pytest.fixture
@@ -182,6 +182,7 @@ def test_an_export_is_a_whole_database(store, tmp_path, name):
         found = examine(copy)
         assert found["sound"], found["problems"]
         assert (found["failures"], found["unused_blobs"]) == (1, 0)
+    assert "crux" in json.loads((folder / "datasette.json").read_text())["databases"]
     with pytest.raises(UserError, match="already"):
         export(store, out)
 
@@ -255,6 +256,24 @@ def test_what_is_no_database_is_the_users_mistake(store, tmp_path, text):
     if text:
         with pytest.raises(UserError, match="not a database"):
             take_in(store, path)
+
+
+def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_runs(store):
+    reduced(store, 0, "no kernel for a")
+    note_check(store, "ab", "ort", "1.2.0", outcome="pass", phase="compare")
+    (metadata,) = datasette_metadata(store.path)["databases"].values()
+    inner = "name GLOB 'sqlite_*' OR name GLOB '_sqlite_*' OR name GLOB 'failures_search_*'"
+    sql = f"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND NOT ({inner})"
+    shown = {row["name"] for row in store.rows(sql)} - {"failure_texts"}
+    assert shown == metadata["tables"].keys()
+    arguments = {"words": "kernel", "name": "C0001", "case_id": "ab"}
+    connection = sqlite3.connect(store.path)
+    for name, query in metadata["queries"].items():
+        found = connection.execute(query["sql"], arguments).fetchall()
+        assert found or name in ("near_each_other", "unreduced"), name
+    for table, facts in metadata["tables"].items():
+        columns = {row[1] for row in connection.execute(f"PRAGMA table_xinfo({table})")}
+        assert {*facts.get("facets", ()), facts.get("sort_desc")} - {None} <= columns, table
 
 
 def previous_version(path: Path, failures: int) -> None:
