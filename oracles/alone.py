@@ -12,6 +12,10 @@ from corpus.onnx_graph import free_names
 from corpus.onnx_types import element_type
 from corpus.values import Value
 from oracles.sandbox import Job
+from oracles.value_types import tensor_types
+
+MOST_SHAPING = 64
+"""Elements of an integer operand that may decide a shape: axes, dims, sizes."""
 
 
 def node_alone(
@@ -32,3 +36,25 @@ def node_alone(
         graph.input.append(onnx.helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
     graph.output.append(onnx.ValueInfoProto(name=output))
     return alone, replace(job, program=alone.SerializeToString(), inputs=operands, external=(), outputs=None)
+
+
+def type_alone(
+    model: onnx.ModelProto, node: onnx.NodeProto, output: str, values: Mapping[str, Value], job: Job
+) -> onnx.TypeProto.Tensor | None:
+    """The type that inference gives the node's output where what decides its shape is known by value."""
+    found = node_alone(model, node, output, values, job)
+    if found is None:
+        return None
+    alone, its_job = found
+    shaping = {
+        name: value
+        for name, value in its_job.inputs.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= MOST_SHAPING
+    }
+    kept = [declared for declared in alone.graph.input if declared.name not in shaping]
+    del alone.graph.input[:]
+    alone.graph.input.extend(kept)
+    alone.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in shaping.items()
+    )
+    return tensor_types(alone).get(output)

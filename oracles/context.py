@@ -9,8 +9,8 @@ from functools import cached_property
 import onnx
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_graph import walk_model
-from oracles.alone import node_alone
+from corpus.onnx_graph import producers, walk_model
+from oracles.alone import node_alone, type_alone
 from oracles.compare import Tolerance
 from oracles.divergence import Divergence, Parting
 from oracles.names import names_of
@@ -104,6 +104,24 @@ class Context:
     @cached_property
     def _untold(self) -> Iterator[Truth]:
         return truths(self.model, self.job, self.ask_referee, lambda job: self.rerun(job)[0])
+
+    def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
+        """The type that a value of the main graph must have, by what flows into its node where need be."""
+        if name not in self._declared:
+            known, node = self.noise.types.get(name), self._makers.get(name)
+            if node is not None and (known is None or static_dims(known) is None):
+                values = self.noise.recording.values
+                known = type_alone(self.model, node, name, values, self.job) or known
+            self._declared[name] = known
+        return self._declared[name]
+
+    @cached_property
+    def _declared(self) -> dict[str, onnx.TypeProto.Tensor | None]:
+        return {}
+
+    @cached_property
+    def _makers(self) -> dict[str, onnx.NodeProto]:
+        return producers(self.model.graph)
 
     def parting(self, config: Config, output: str) -> Parting | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from oracles import worker
 from oracles.native_frames import frames_of, parse_evidence
-from oracles.processes import End, Worker
+from oracles.processes import End, SandboxError, Worker
 from oracles.run import Config, Frame, Phase, Run, Status
 
 CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
@@ -45,13 +45,18 @@ def read_text(descriptor: int, offset: int = 0) -> str:
 
 
 def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, garbled: str = "") -> Run:
-    """The run that ended in a death.
+    """The run that ended in a death; raises `SandboxError` where it was the worker itself that failed.
 
     `waited`: the wall limit was reached. `garbled`: why the worker's last message could not be read, if it
     was killed for that.
     """
     number = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
+    code = os.WEXITSTATUS(end.status) if os.WIFEXITED(end.status) else 0
+    if code == worker.OWN_FAILURE and worker.OWN_WORDS in remains.trace:
+        raise SandboxError(remains.trace.strip())
     status = status_of(number, remains.stderr, waited=waited, garbled=bool(garbled))
+    if code == worker.STARVED:
+        status = Status.OUT_OF_MEMORY
     evidence = parse_evidence(remains.evidence)
     frames = frames_of(evidence) if evidence else ()
     message = joined(headline(end, number, garbled), remains.stderr)

@@ -26,10 +26,13 @@ from oracles.graph_context import GraphContext
 from oracles.rules import find_rules
 from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"
 """The note of a verdict whose case did another thing in the first run than in a new process."""
+
+NONFINITE = "nonfinite"
+"""The note of a difference that was set aside because of values that are not finite."""
 
 REFEREE_CPU_SECONDS = 5.0
 
@@ -121,6 +124,10 @@ class Judge:
         """Run another program in the un-optimised configuration."""
         return self._run(replace(job, configs=self.configs[:1]))
 
+    def run_as(self, job: Job) -> tuple[Run, ...]:
+        """Run another program under the job's own configurations."""
+        return self._run(job)
+
     def _run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config where it belongs, a baseline of another backend in that one's sandbox."""
         runs: list[Run] = []
@@ -176,7 +183,17 @@ class Judge:
                     # a difference that rounding explains at one level may be plain at a simpler one
                     rounds = [self.configs[2:]]
             baseline = runs[0]
-        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=tuple(dict.fromkeys(notes)))
+        return _harmless(runs, tuple(dict.fromkeys(notes)))
+
+    def explain(self, case: Case, verdict: Verdict) -> Verdict:
+        """A wrong result with the first tensor that differs; it takes a few runs more."""
+        wrong = verdict.wrong
+        if wrong is None or wrong.first or case.format != "onnx" or len(verdict.runs) < 2:
+            return verdict
+        found = self._open(case).parting(verdict.runs[-1].config, wrong.output)
+        if found is None:
+            return verdict
+        return replace(verdict, wrong=replace(wrong, first=found.name, operator=found.node.op_type))
 
     def _rounds(self, only: Config | None) -> list[tuple[Config, ...]]:
         """What to compare the baseline with: all optimisations; where that passes, the lower levels."""
@@ -222,7 +239,7 @@ class Judge:
             classify=self._classify,
             tolerance=self.tolerance,
             rerun=self.rerun,
-            run_as=self._run,
+            run_as=self.run_as,
         )
 
     def _open(self, case: Case) -> Context:
@@ -239,6 +256,7 @@ class Judge:
             accept_invalid=self.accept_invalid,
             rerun=self.rerun,
             ask_referee=self._ask_referee,
+            run_job=self._run,
         )
         context.notes.extend(notes)
         return context
@@ -264,7 +282,7 @@ class Judge:
 
     def _tags(self, verdict: Verdict) -> tuple[str, ...]:
         run = verdict.runs[-1] if verdict.runs else None
-        if run is None or run.is_ok or not isinstance(self.backend, Tagging):
+        if run is None or run.is_ok or not verdict.is_bug or not isinstance(self.backend, Tagging):
             return ()
         return self.backend.tags(run)
 
@@ -283,3 +301,12 @@ class Judge:
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
         return self._referee.run(replace(job, configs=configs))[0]
+
+
+def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...]) -> Verdict:
+    """What no rule objects to: it passes, or differs only in what hangs on a NaN or an infinity."""
+    if NONFINITE not in notes:
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=notes)
+    symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, NONFINITE)
+    title = "differs only in what hangs on a NaN or an infinity"
+    return Verdict(Outcome.NONFINITE, Phase.COMPARE, title, symptom, runs, notes)

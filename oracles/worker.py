@@ -48,6 +48,9 @@ MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
 EVIDENCE = 200
 TRACE = 201
+OWN_FAILURE, STARVED = 70, 71
+"""The exit codes of a worker that failed outside of the framework, and of one that had no memory there."""
+OWN_WORDS = "crux failed in the worker, not the framework:\n"
 LOG_LIMIT = 8 << 20
 OUT_OF_MEMORY = re.compile(
     r"std::bad_alloc|MemoryError|(failed to|cannot|can't) allocate memory", re.IGNORECASE
@@ -300,7 +303,7 @@ class Marker:
 def serve(channel: socket.socket, backend: Any, work: str, cpu_seconds: float) -> None:
     """Answer requests until the other side goes away."""
     marker = Marker()
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             request, body = receive(channel)
             if request["op"] == "run":
@@ -467,11 +470,15 @@ def fork_worker(
 ) -> int:
     pid = os.fork()
     if not pid:
-        status = 70
+        status = OWN_FAILURE
         try:
             control.close()
             become_worker(backend, descriptors, options)
             status = 0
+        except MemoryError:
+            status = STARVED
+        except BaseException:
+            os.write(TRACE, (OWN_WORDS + traceback.format_exc()).encode("utf-8", "replace"))
         finally:
             os._exit(status)
     for descriptor in descriptors:

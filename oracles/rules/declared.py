@@ -81,7 +81,7 @@ def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
 
 
 def _contradiction(context: Context, name: str) -> Contradiction | None:
-    declared, value = context.noise.types.get(name), context.noise.recording.values.get(name)
+    declared, value = context.declared(name), context.noise.recording.values.get(name)
     return contradiction(declared, value) if declared is not None else None
 
 
@@ -101,9 +101,10 @@ def _is_confirmed(found: _Find, context: Context) -> bool:
         return False
     _, job = alone
     again, referee = context.rerun(job)[0], context.ask_referee(job)
-    declared = context.noise.types[found.name]
+    declared = context.declared(found.name)
     return (
-        again.is_ok
+        declared is not None
+        and again.is_ok
         and referee.is_ok
         and contradiction(declared, again.outputs.get(found.name)) == found.what
         and keeps_to(declared, referee.outputs.get(found.name), found.what.kind)

@@ -73,6 +73,17 @@ def test_whatever_follows_from_a_wrong_shape_is_one_bug_of_one_node(
     assert reduction.signature == expected
 
 
+@pytest.mark.usefixtures("_shows")
+def test_axes_that_flow_in_fix_a_shape_too(judge: Judge) -> None:
+    graph = (
+        "g (float[0,4] x, int64[1] a) => (y) <int64[2] s = {2, 2}>"
+        " { t = ReduceSumSquare<keepdims = 1>(x, a) y = Reshape(t, s) }"
+    )
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {graph}')
+    case = Case("onnx", model.SerializeToString(), {"x": EMPTY, "a": np.array([-2])}, ORT)
+    assert str(judge.verdict(case).symptom) == "mismatch | compare | shape | Reduction | un-optimised"
+
+
 @pytest.mark.parametrize(
     "nodes",
     [

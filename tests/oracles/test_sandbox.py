@@ -153,6 +153,16 @@ def test_an_interpreter_that_exits_raises_what_it_raised(sandbox: Sandbox) -> No
     assert (run.status, run.error) == (Status.EXCEPTION, "SystemExit")
 
 
+def test_a_failure_of_the_workers_own_is_ours_and_no_crash(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxError, match=r"(?s)not the framework.*encode.*ValueError"):
+        do(sandbox, "unsendable")
+    assert do(sandbox, "echo", np.ones(1)).is_ok
+
+
+def test_no_memory_for_the_answer_is_memory_and_no_failure_of_ours(sandbox: Sandbox) -> None:
+    assert do(sandbox, "starving").status is Status.OUT_OF_MEMORY
+
+
 @pytest.mark.parametrize("phase", ["import", "optimise", "codegen", "execute"])
 def test_a_crash_names_its_phase(sandbox: Sandbox, phase: str) -> None:
     config = Config("here", (("phase", phase),))

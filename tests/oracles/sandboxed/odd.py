@@ -107,7 +107,16 @@ def read(argument: str, inputs: Any) -> Any:
         return [program.read().decode(), weights.read().decode()]
 
 
+class Starving:
+    """What runs out of memory only when it is sent."""
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise MemoryError
+
+
 ACTIONS = {
+    "unsendable": lambda argument, inputs: (1, 2, 3),
+    "starving": lambda argument, inputs: Starving(),
     "echo": lambda argument, inputs: inputs.get("x"),
     "garble": garble,
     "reply": reply,
