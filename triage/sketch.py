@@ -1,8 +1,8 @@
 """What names a failure until it is reduced: the signature of what a few checks leave of it.
 
 A symptom alone puts all wrong results into one heap and one crash into as many as it has callers. The
-evidence of a failure mostly leads to its operators within ten checks; what they leave is compared with its like
-only, never with a reduced case.
+evidence of a failure mostly leads to its operators within ten checks; what they leave is compared with its
+like only, never with a reduced case.
 """
 
 from __future__ import annotations
