@@ -12,7 +12,7 @@ from functools import cache
 
 from generators.draws import Draws
 from generators.ops import all_operators
-from generators.spec import Kind, Operator, Realm
+from generators.spec import FIRST_OPSET, LAST_OPSET, Kind, Operator, Realm
 from generators.types import DType, TensorType
 
 _WEIGHT: dict[Kind, float] = {
@@ -77,16 +77,34 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
 
 
 @cache
+def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
+    """Those that take a value of this type at some opset."""
+    opsets = range(FIRST_OPSET, LAST_OPSET + 1)
+    known = (operator for operator in all_operators() if not operator.is_source)
+    return tuple(operator for operator in known if any(operator.takes(dtype, rank, at) for at in opsets))
+
+
+@cache
 def operators_for(
     dtype: DType, rank: int, opset: int, realms: frozenset[Realm]
 ) -> Mapping[Kind, tuple[Operator, ...]]:
     """The operators that take a value of this type into their focus, by class."""
     found: dict[Kind, list[Operator]] = {}
-    for operator in all_operators():
-        is_forward = not operator.is_source and operator.belongs(realms)
-        if is_forward and operator.takes(dtype, rank, opset):
+    for operator in _taking(dtype, rank):
+        if operator.belongs(realms) and operator.takes(dtype, rank, opset):
             found.setdefault(operator.kind, []).append(operator)
     return {kind: tuple(found[kind]) for kind in Kind if kind in found}
+
+
+@cache
+def _leanings(
+    producer: Kind | None, dtype: DType, rank: int, opset: int, realms: frozenset[Realm]
+) -> tuple[tuple[Kind, float, tuple[Operator, ...]], ...]:
+    """Each class with what the weights between classes make of it, and its operators."""
+    return tuple(
+        (kind, _AFFINITY.get((producer, kind), 1.0) * _breadth(len(operators)), operators)
+        for kind, operators in operators_for(dtype, rank, opset, realms).items()
+    )
 
 
 def _breadth(operators: int) -> float:
@@ -127,12 +145,8 @@ class Leaning:
         realms: frozenset[Realm],
     ) -> Operator | None:
         """An operator to put after a value of this type that came from a producer of this class."""
-        choices = operators_for(dtype, rank, opset, realms)
-        if not choices:
+        found = _leanings(producer, dtype, rank, opset, realms)
+        if not found:
             return None
-        kinds = list(choices)
-        weights = [
-            self.weights[kind] * _AFFINITY.get((producer, kind), 1.0) * _breadth(len(choices[kind]))
-            for kind in kinds
-        ]
-        return draws.pick(choices[draws.weighted(kinds, weights)])
+        own = self.weights
+        return draws.pick(draws.weighted(found, [own[kind] * factor for kind, factor, _ in found])[2])

@@ -23,4 +23,9 @@ def all_operators() -> tuple[Operator, ...]:
 
 def find_operator(name: str) -> Operator:
     """The entry of this name; raises KeyError."""
-    return {operator.name: operator for operator in all_operators()}[name]
+    return _by_name()[name]
+
+
+@cache
+def _by_name() -> dict[str, Operator]:
+    return {operator.name: operator for operator in all_operators()}

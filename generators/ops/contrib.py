@@ -19,7 +19,7 @@ from generators.ops.conv_pool import conv_shape, sample_conv, with_bias
 from generators.ops.matmul import matmul_shape, sample_gemm, sample_matmul
 from generators.scope import MAX_ELEMENTS, Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
-from generators.types import F32, F64, I32, I64, Range, Shape, TensorType
+from generators.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 _ALONG = range(1, MAX_RANK + 1)
 
@@ -55,7 +55,7 @@ def _sample_skip(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_simplified(scope: Scope, focus: Operand) -> Call | None:
-    return _skip(scope, focus, 2) if is_filled(focus.shape) else None
+    return _skip(scope, focus, 3) if is_filled(focus.shape) else None
 
 
 def _skip(scope: Scope, focus: Operand, vectors: int) -> Call:
@@ -288,7 +288,7 @@ OPERATORS = (
     Operator(
         "com.microsoft.SkipLayerNormalization",
         Kind.NORM,
-        (F32,),
+        (F32, F16),
         _sample_skip,
         bound=_bound_skip,
         ranks=range(3, 4),
@@ -297,7 +297,7 @@ OPERATORS = (
     Operator(
         "com.microsoft.SkipSimplifiedLayerNormalization",
         Kind.NORM,
-        (F32,),
+        (F32, F16),
         _sample_simplified,
         bound=_bound_skip,
         ranks=range(3, 4),

@@ -217,7 +217,7 @@ def _bound_scatter(call: Call) -> tuple[Range, ...]:
     return (hull((call.operand(0).range, call.operand(2).range)),)
 
 
-def _sample_trilu(scope: Scope, focus: Operand) -> Call | None:
+def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
     draws = scope.draws
     operands: tuple[Operand, ...] = (focus,)
     if draws.chance(0.6):
@@ -225,7 +225,7 @@ def _sample_trilu(scope: Scope, focus: Operand) -> Call | None:
     return Call(operands, {"upper": draws.below(2)} if draws.chance(0.7) else {})
 
 
-def _bound_with_zero(call: Call) -> tuple[Range, ...]:
+def bound_with_zero(call: Call) -> tuple[Range, ...]:
     return (hull((call.operand(0).range, Range(0, 0))),)
 
 
@@ -363,8 +363,8 @@ OPERATORS = (
         "Trilu",
         Kind.PART,
         (F32, F64, I32, I64, BOOL),
-        _sample_trilu,
-        bound=_bound_with_zero,
+        sample_trilu,
+        bound=bound_with_zero,
         ranks=_MATRIX,
         since=14,
     ),

@@ -66,20 +66,20 @@ def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
     return Call((focus, scale, fix_zero_point(scope, wanted.dtype, size)), attributes)
 
 
-def _infer_quantise(call: Call) -> tuple[TensorType, ...]:
+def infer_quantise(call: Call) -> tuple[TensorType, ...]:
     zero = call.optional(2)
     return (TensorType(zero.dtype if zero else U8, call.operand(0).shape),)
 
 
 def _bound_by_type(call: Call) -> tuple[Range, ...]:
     """A float of eight bits saturates far outside what the scale is for."""
-    dtype = _infer_quantise(call)[0].dtype
+    dtype = infer_quantise(call)[0].dtype
     if dtype not in FLOAT8:
         return (extent(dtype),)
     return (symmetric(1.15 * call.operand(0).range.magnitude / call.operand(1).range.magnitude_floor),)
 
 
-def _sample_dequantise(scope: Scope, focus: Operand) -> Call:
+def sample_dequantise(scope: Scope, focus: Operand) -> Call:
     """Values of 32 bits have no zero point."""
     size, attributes = _axis(scope, focus)
     scale = fix_scale(scope, size, scope.draws.pick((1.0, 4.0, 10.0)))
@@ -88,11 +88,11 @@ def _sample_dequantise(scope: Scope, focus: Operand) -> Call:
     return Call((focus, scale, fix_zero_point(scope, focus.dtype, size)), attributes)
 
 
-def _infer_dequantise(call: Call) -> tuple[TensorType, ...]:
+def infer_dequantise(call: Call) -> tuple[TensorType, ...]:
     return (TensorType(F32, call.operand(0).shape),)
 
 
-def _bound_dequantise(call: Call) -> tuple[Range, ...]:
+def bound_dequantise(call: Call) -> tuple[Range, ...]:
     zero = call.optional(2)
     steps = sub(call.operand(0).range, zero.range) if zero else call.operand(0).range
     return (mul(steps, call.operand(1).range),)
@@ -192,7 +192,7 @@ OPERATORS = (
         Kind.QUANTISE,
         (F32,),
         _sample_quantise,
-        _infer_quantise,
+        infer_quantise,
         _bound_by_type,
         inverse=Inverse(_recognise_quantise, _solve_quantise),
     ),
@@ -200,9 +200,9 @@ OPERATORS = (
         "DequantizeLinear",
         Kind.QUANTISE,
         (U8, I8, I32),
-        _sample_dequantise,
-        _infer_dequantise,
-        _bound_dequantise,
+        sample_dequantise,
+        infer_dequantise,
+        bound_dequantise,
         later=_LATER,
         inverse=retyped((F32,)),
     ),

@@ -96,7 +96,7 @@ def _solve_constant(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
     return Call((scope.fix_ints(wanted.shape),), _value(scope, wanted.dtype))
 
 
-def _sample_range(scope: Scope, focus: Operand) -> Call | None:
+def sample_range(scope: Scope, focus: Operand) -> Call | None:
     """From nought to the known focus, in steps of either size."""
     known = _known(focus)
     if known is None or not 0 <= known[0] <= 64:
@@ -105,17 +105,17 @@ def _sample_range(scope: Scope, focus: Operand) -> Call | None:
     return Call((scope.fix_scalar(start, focus.dtype), focus, scope.fix_scalar(step, focus.dtype)))
 
 
-def _infer_range(call: Call) -> tuple[TensorType, ...]:
+def infer_range(call: Call) -> tuple[TensorType, ...]:
     (start,), (limit,), (step,) = (call.ints(index) or (0,) for index in range(3))
     return (TensorType(call.operand(1).dtype, (max(0, -(-(limit - start) // step)),)),)
 
 
-def _bound_range(call: Call) -> tuple[Range, ...]:
+def bound_range(call: Call) -> tuple[Range, ...]:
     start, limit = call.operand(0).range, call.operand(1).range
     return (Range(start.low, max(limit.high, start.low)),)
 
 
-def _solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+def solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     numbers = (0, wanted.shape[0], 1)
     return Call(tuple(scope.fix_scalar(number, wanted.dtype) for number in numbers))
 
@@ -232,12 +232,12 @@ OPERATORS = (
         "Range",
         Kind.PART,
         (I64, I32),
-        _sample_range,
-        _infer_range,
-        _bound_range,
+        sample_range,
+        infer_range,
+        bound_range,
         range(1),
         Range(0, 64),
-        inverse=Inverse(recogniser(_is_vector), _solve_range),
+        inverse=Inverse(recogniser(_is_vector), solve_range),
     ),
     _windowed("HannWindow"),
     _windowed("HammingWindow"),
