@@ -23,7 +23,7 @@ from triage.clusters import (
     rehome,
 )
 from triage.linkage import average_linkage
-from triage.similarity import MERGE, RELATED, compare
+from triage.similarity import MERGE, RELATED, compare, distance_within
 from triage.store import Store
 
 NEIGHBOURS = """
@@ -100,8 +100,8 @@ def _keep_distances(store: Store, signature: Signature) -> None:
         (signature.digest, signature.digest),
     )
     for other in map(load_signature, rows):
-        distance = compare(signature, other).distance
-        if distance <= RELATED:
+        distance = distance_within(signature, other, RELATED)
+        if distance is not None and distance <= RELATED:
             for pair in ((signature.digest, other.digest), (other.digest, signature.digest)):
                 store.write("INSERT OR REPLACE INTO similarities VALUES (?, ?, ?)", (*pair, distance))
 

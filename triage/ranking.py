@@ -7,13 +7,14 @@ not yet known before what is, what is reduced before what is not.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
 
 from oracles.signature import Signature
-from triage.similarity import compare
+from triage.similarity import distance_within
 
 MOST_SPREAD = 50
 """Rows that are chosen by distance; the others follow by what they are worth alone."""
@@ -39,30 +40,33 @@ def ranked(candidates: Iterable[Candidate]) -> list[int]:
 
 
 def _spread(
-    by_worth: Sequence[Candidate], distance: Callable[[Signature, Signature], float]
+    by_worth: Sequence[Candidate], distance: Callable[[Signature, Signature, float], float]
 ) -> list[Candidate]:
+    """`distance` takes how near the nearest is: of what is further it need not say how far."""
     if not by_worth:
         return []
     first, *left = by_worth
     chosen = [first]
-    nearest = {each.id: distance(each.signature, first.signature) for each in left}
+    nearest = {each.id: distance(each.signature, first.signature, 1.0) for each in left}
     while left and len(chosen) < MOST_SPREAD:
         # max takes the first of equals, and they stand in the order of their worth
         best = max(left, key=lambda each: nearest[each.id])
         left.remove(best)
         chosen.append(best)
         for each in left:
-            nearest[each.id] = min(nearest[each.id], distance(each.signature, best.signature))
+            near = nearest[each.id]
+            nearest[each.id] = min(near, distance(each.signature, best.signature, near))
     return chosen + left
 
 
-def _distance(one: Signature, two: Signature) -> float:
+def _distance(one: Signature, two: Signature, cut: float) -> float:
     """As for clusters where that can tell; else by how many of the components' words are shared."""
-    compared = compare(one, two)
-    if not compared.obstacle:
-        return compared.distance
-    return Indel.normalized_distance(_words(one), _words(two))
+    apart = distance_within(one, two, cut)
+    if apart is not None:
+        return apart
+    return Indel.normalized_distance(_words(one), _words(two), score_cutoff=cut)
 
 
-def _words(signature: Signature) -> list[str]:
-    return [word for _, text in signature.components for word in text.split()]
+@functools.lru_cache(maxsize=1 << 12)
+def _words(signature: Signature) -> tuple[str, ...]:
+    return tuple(word for _, text in signature.components for word in text.split())

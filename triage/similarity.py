@@ -34,6 +34,7 @@ BEFORE_REDUCTION = "before reduction"
 COMPARED = ("exception", "crash", "mismatch")
 _ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
 _OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
+_CHEAPEST_FIRST = ("signal", "op", "ops", "message", "site")
 _CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
 
 
@@ -76,6 +77,33 @@ def compare(first: Signature, second: Signature) -> Comparison:
     return Comparison(sum(part.weight * part.distance for part in parts), parts)
 
 
+def distance_within(first: Signature, second: Signature, cut: float) -> float | None:
+    """The distance of two signatures where it is within the cut, else something above; None for two kinds.
+
+    The same sum as `compare`'s, given up as soon as it is known to pass the cut: of a thousand signatures all
+    but a few are told apart by operator and site.
+    """
+    if first.components == second.components:
+        return 0.0
+    one, two = _facts_of(first.components), _facts_of(second.components)
+    if not (one.get("op") or two.get("op")):
+        one, two = dict(one), dict(two)
+        _add_operators(one, two)
+    if _obstacle(one, two):
+        return None
+    if one["outcome"] == "mismatch":
+        return sum(
+            weight * wrong_results.distance(name, one, two) for name, weight in wrong_results.WEIGHTS.items()
+        )
+    total, weights = 0.0, _weights(one, two)
+    for name in _CHEAPEST_FIRST:
+        weight = weights.get(name, 0.0)
+        if weight and total <= cut:
+            left = min((cut - total) / weight, 1.0)
+            total += weight * _distance(name, one.get(name, ""), two.get(name, ""), left)
+    return total
+
+
 def _part(name: str, weight: float, one: str, two: str) -> Part:
     return Part(name, weight, _distance(name, one, two), one, two)
 
@@ -100,7 +128,12 @@ _BACKENDS = {"onnxruntime": "ort"}
 
 def _facts(signature: Signature) -> dict[str, str]:
     """The components by name, in the vocabulary of comparisons: a bare trace knows its package and caller."""
-    facts = dict(signature.components)
+    return dict(_facts_of(signature.components))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _facts_of(components: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    facts = dict(components)
     package = facts.get("package", "")
     facts["backend"] = facts.get("backend") or _BACKENDS.get(package, package)
     if "rewritten" in facts:
@@ -119,6 +152,7 @@ def _add_operators(one: dict[str, str], two: dict[str, str]) -> None:
         one["op"], two["op"] = (" ".join(sorted(each)) for each in (named - other, other - named))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _operators(message: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", message)) & _operator_types()
 
@@ -164,12 +198,13 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
     return weights
 
 
-def _distance(name: str, one: str, two: str) -> float:
+def _distance(name: str, one: str, two: str, cut: float = 1.0) -> float:
+    """How far two texts are apart; above the cut it may be said to be 1."""
     if name == "site":
         return _between_sites(one, two)
     if name in ("op", "signal"):
         return float(one != two)
-    return Indel.normalized_distance(_words(one, name), _words(two, name))
+    return Indel.normalized_distance(_words(one, name), _words(two, name), score_cutoff=cut)
 
 
 def _between_sites(one: str, two: str) -> float:
@@ -178,7 +213,12 @@ def _between_sites(one: str, two: str) -> float:
         return float(one != two)
     (file, _, function), (other_file, _, other_function) = one.partition(" "), two.partition(" ")
     pairs = ((file, other_file), (function, other_function))
-    return sum(Indel.normalized_distance(_WORDS.findall(a), _WORDS.findall(b)) for a, b in pairs) / len(pairs)
+    return sum([Indel.normalized_distance(_site_words(a), _site_words(b)) for a, b in pairs]) / len(pairs)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _site_words(text: str) -> tuple[str, ...]:
+    return tuple(_WORDS.findall(text))
 
 
 @functools.lru_cache(maxsize=1 << 14)

@@ -8,7 +8,7 @@ import pytest
 
 from oracles.signature import Signature
 from triage.linkage import average_linkage
-from triage.similarity import MERGE, RELATED, compare
+from triage.similarity import MERGE, RELATED, compare, distance_within
 
 RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{*}, requested shape:{*}"
 MERGE_SHAPES = "Can't merge shape info. Both {} dimension have values but they differ"
@@ -148,3 +148,15 @@ def test_the_cut_is_for_the_average_of_all_pairs():
 def test_pinned_items_stay_where_they_are_put():
     assert average_linkage("abc", distance, 0.35, {"a": 1, "b": 2}) == (("a",), ("b", "c"))
     assert average_linkage("ad", distance, 0.3, {"a": 1, "d": 1}) == (("a", "d"),)
+
+
+def test_a_distance_that_may_be_given_up_is_the_same_up_to_the_cut():
+    every = [each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair[:2]]
+    assert len(every) > 20
+    for one, two in itertools.product(every, repeat=2):
+        compared, near = compare(one, two), distance_within(one, two, RELATED)
+        assert (near is None) == bool(compared.obstacle)
+        if near is not None:
+            assert (near <= RELATED) == (compared.distance <= RELATED)
+        if near is not None and near <= RELATED:
+            assert near == pytest.approx(compared.distance)
