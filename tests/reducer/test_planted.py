@@ -1,0 +1,108 @@
+"""Whatever is planted in a finished case of the regression corpus is found and removed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.regression import Regression, load_regressions
+from corpus.values import Tensor
+from oracles.judge import Judge
+from reducer.api import Options, reduce_case
+from tests.reducer.driving import ORT
+
+Planted = Iterator[Case]
+
+
+def plant_node(case: Case) -> Planted:
+    """A node on an input of its own, with an output of its own."""
+    model = parse(case.program)
+    model.graph.node.append(helper.make_node("Neg", ["planted"], ["grown"]))
+    model.graph.input.append(helper.make_tensor_value_info("planted", TensorProto.FLOAT, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("grown", TensorProto.FLOAT, [1]))
+    yield _case(case, model, {"planted": np.ones(1, np.float32)})
+
+
+def plant_attribute(case: Case) -> Planted:
+    """An attribute that says what would hold without it."""
+    model = parse(case.program)
+    versions = {each.domain: each.version for each in model.opset_import}
+    for node in model.graph.node:
+        schema = onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain)
+        for name in sorted(schema.attributes.keys() - {each.name for each in node.attribute}):
+            if schema.attributes[name].default_value.type:
+                fuller = onnx.ModelProto()
+                fuller.CopyFrom(model)
+                at = list(model.graph.node).index(node)
+                fuller.graph.node[at].attribute.append(schema.attributes[name].default_value)
+                yield _case(case, fuller, {})
+
+
+def plant_dim(case: Case) -> Planted:
+    """An axis of one input twice as long, which is declared so; other axes of its size with it, or not."""
+    for name, value in case.inputs.items():
+        if isinstance(value, np.ndarray):
+            for axis in range(value.ndim):
+                model = parse(case.program)
+                info = next(each for each in model.graph.input if each.name == name)
+                info.type.tensor_type.shape.dim[axis].dim_value *= 2
+                for output in model.graph.output:
+                    output.type.tensor_type.ClearField("shape")
+                yield _case(case, model, {name: np.concatenate([value, value], axis)})
+
+
+def _case(case: Case, model: onnx.ModelProto, inputs: dict[str, Tensor]) -> Case:
+    program = model.SerializeToString(deterministic=True)
+    return replace(case, program=program, inputs={**case.inputs, **inputs})
+
+
+PLANTS = {"node": plant_node, "attribute": plant_attribute, "dim": plant_dim}
+REGRESSIONS = [
+    pytest.param(
+        each, id=each.name, marks=[] if each.name == "pad-into-maxpool-negative" else pytest.mark.slow
+    )
+    for each in load_regressions()
+]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(ORT) as made:
+        yield made
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+@pytest.mark.parametrize("regression", REGRESSIONS)
+def test_what_is_planted_in_a_finished_case_is_removed_again(
+    judge: Judge, regression: Regression, plant: Callable[[Case], Planted], tmp_path: Path
+) -> None:
+    shown = judge.verdict(regression.case).symptom
+    if shown is None:
+        pytest.skip("the installed release does not show it")
+    for planted in plant(regression.case):
+        if _carried(planted) > _carried(regression.case) and judge.verdict(planted).symptom == shown:
+            break
+    else:
+        pytest.skip("there is no place for one where the failure still shows")
+    reduction = reduce_case(planted, tmp_path / "out", Options())
+    assert reduction.steps
+    assert reduction.is_minimal
+    assert reduction.after.nodes <= len(parse(regression.case.program).graph.node)
+    assert _carried(reduction.case) <= _carried(regression.case)
+
+
+def _carried(case: Case) -> tuple[int, int, int]:
+    """Nodes, elements that flow in, attributes."""
+    model = parse(case.program)
+    elements = sum(np.size(value) for value in case.inputs.values())
+    elements += sum(int(np.prod(each.dims)) for each in model.graph.initializer)
+    attributes = sum(len(node.attribute) for node in model.graph.node)
+    return len(model.graph.node), elements, attributes
