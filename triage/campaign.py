@@ -18,6 +18,7 @@ from triage.clusters import clusters
 from triage.failures import REDUCED, Failure, list_failures, reduction_of
 from triage.fuzzing import Fuzzer
 from triage.history import history_of_name
+from triage.library import Library
 from triage.names import representative
 from triage.options import CaseOptions
 from triage.progress import Progress, tally_text
@@ -169,14 +170,14 @@ class Hunt:
         assert row is not None
         case = self.store.load_case(row["id"])
         try:
-            report = write_report(case, self.judge, self.out / name, history)
+            report = write_report(case, self.judge, self.out / name, history, Library.of_store(self.store))
         except UserError as error:
             self.shown.note(f"{name}: no report: {error}")
             return
         note_report(self.store, case, report, history)
         self.reports[cluster] = report
-        ready = "shows the bug" if report.ready else "does not show the bug every time"
-        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py {ready}")
+        missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
+        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")
 
 
 @dataclass(frozen=True)

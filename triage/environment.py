@@ -14,7 +14,10 @@ from typing import Any
 
 from corpus.target import Target
 
-PACKAGES = ("onnxruntime", "onnxruntime-gpu", "ort-nightly", "onnx", "numpy")
+PACKAGES = (
+    *("onnxruntime", "onnxruntime-gpu", "ort-nightly", "apache-tvm", "apache-tvm-ffi", "torch", "triton"),
+    *("onnx", "numpy"),
+)
 QUESTION = """
 import json, platform, sys
 try:

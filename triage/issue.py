@@ -16,6 +16,7 @@ from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.expectation import Expectation
 from triage.privacy import scrub
+from triage.ways import in_short, in_words, only_with
 
 MOST_ROWS = 8
 MOST_LINES = 60
@@ -64,7 +65,7 @@ def _only_with(expectation: Expectation) -> str:
         return "" if expectation.is_unstable else " (un-optimised result is wrong)"
     if expectation.passing is None or expectation.is_unstable:
         return ""
-    return f" (optimisation level {expectation.failing.config.label}, not {expectation.passing.config.label})"
+    return only_with(expectation.failing.config, expectation.passing.config)
 
 
 def _essence(message: str) -> str:
@@ -78,7 +79,7 @@ def _essence(message: str) -> str:
 def happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.is_unstable:
-        return f"With {package} two runs at optimisation level `{run.config.label}` give different results."
+        return f"With {package} two runs {in_words(run.config)} give different results."
     if expectation.outcome is Outcome.MISMATCH:
         return _happened_to_values(expectation, package)
     what = {
@@ -87,19 +88,16 @@ def happened(expectation: Expectation, package: str) -> str:
         Outcome.TIMEOUT: "does not end",
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
-    level = (
-        f"at optimisation level `{run.config.label}`"
-        if expectation.passing
-        else "at every optimisation level"
-    )
-    return f"{package} {what} {_while(run)}, {level}."
+    is_leveled = run.config.get("level") and not expectation.passing
+    way = "at every optimisation level" if is_leveled else in_words(run.config)
+    return f"{package} {what} {_while(run)}, {way}."
 
 
 def _happened_to_values(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.contradiction:
         return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
-    differ = f"the results at `{run.config.label}` and at `{_other(expectation)}` differ"
+    differ = f"the results {in_words(run.config)} and {_other(expectation)} differ"
     if expectation.wrong == UNOPTIMISED:
         return f"With {package} the un-optimised result is wrong; {differ}."
     return f"With {package} {differ}."
@@ -116,18 +114,20 @@ def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -
         return _expected_values(expectation, verdict, tolerance)
     what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
     if expectation.passing:
-        return f"{what}: at optimisation level `{_other(expectation)}` the same model runs."
+        return f"{what}: {_other(expectation)} the same model runs."
     if expectation.outcome is Outcome.EXCEPTION:
         return f"{what}: ONNX's reference evaluator runs the model."
     return f"{what}: whatever the model is, the process should go on."
 
 
 def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
-    text = f"The same values at every level (compared with rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
+    text = f"The same values as {_other(expectation)} (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
     if any("presumed" in note for note in verdict.notes):
         return text
-    right = {"optimised": "un-optimised", "un-optimised": "optimised"}.get(expectation.wrong)
-    return f"{text} ONNX's reference evaluator agrees with the {right} result." if right else text
+    if not expectation.wrong or expectation.passing is None:
+        return text
+    right = expectation.failing if expectation.wrong == UNOPTIMISED else expectation.passing
+    return f"{text} ONNX's reference evaluator agrees with the result {in_words(right.config)}."
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
@@ -139,7 +139,7 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
         return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]
-    return [(run.config.label, _level_text(run, baseline, tolerance)) for run in ordered]
+    return [(in_short(run.config), _level_text(run, baseline, tolerance)) for run in ordered]
 
 
 def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
@@ -152,7 +152,12 @@ def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
     if run is baseline or not baseline.is_ok:
         return "gives a result"
     difference = compare_outputs(baseline.outputs, run.outputs, tolerance)
-    return f"**differs**: {difference}" if difference else f"the same as `{baseline.config.label}`"
+    return f"**differs**: {difference}" if difference else f"the same as `{in_short(baseline.config)}`"
+
+
+def differs(run: Run, other: Run, tolerance: Tolerance) -> bool:
+    """Whether the results of two runs are not the same."""
+    return compare_outputs(other.outputs, run.outputs, tolerance) is not None
 
 
 def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
@@ -178,7 +183,7 @@ def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) ->
 def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
     """The evidence in full: what the failing run wrote, its native frames, or the differing values."""
     run = expectation.failing
-    parts = [f"optimisation level {run.config.label}: {run.status.value} during {run.phase.value}"]
+    parts = [f"{run.config.label}: {run.status.value} during {run.phase.value}"]
     if run.status is Status.CRASH:
         parts.append(f"signal: {signal_text(run)}")
     parts += [text for text in (without_worker(scrub(run.trace or run.message)).strip(),) if text]
@@ -225,7 +230,9 @@ def signal_text(run: Run) -> str:
 def _while(run: Run) -> str:
     words = {
         "import": "while it loads the model",
-        "optimise": "while it makes the session",
+        "optimise": "while it makes the session"
+        if run.config.get("level")
+        else "while it optimises the model",
         "codegen": "while it compiles the model",
         "execute": "while it runs the model",
     }
@@ -233,7 +240,7 @@ def _while(run: Run) -> str:
 
 
 def _other(expectation: Expectation) -> str:
-    return expectation.passing.config.label if expectation.passing else "none"
+    return in_words(expectation.passing.config) if expectation.passing else "un-optimised"
 
 
 def _kind(tensor: Tensor) -> str:

@@ -57,10 +57,14 @@ def known_issue(
     return None
 
 
-def load_known(database: Path) -> tuple[KnownIssue, ...]:
-    """A user's own entries, which come first, and the shipped ones."""
+def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, ...]:
+    """A user's own entries (those of a file that is named first), then the shipped ones."""
     own = own_file(database)
-    return (*(read_known(own) if own.exists() else ()), *read_known(SHIPPED))
+    return (
+        *(read_known(named) if named else ()),
+        *(read_known(own) if own.exists() else ()),
+        *read_known(SHIPPED),
+    )
 
 
 def own_file(database: Path) -> Path:

@@ -10,6 +10,8 @@ from typing import Any
 from corpus.case import Case
 from triage.history import History, history_of_folder, history_of_name
 from triage.judging import Judges
+from triage.known import load_known
+from triage.library import Library
 from triage.names import find_cluster, is_name
 from triage.options import CaseOptions
 from triage.records import keep_artifact
@@ -18,17 +20,22 @@ from triage.sources import open_one
 from triage.store import Store, now, open_existing
 
 
-def report_word(word: str, options: CaseOptions, judges: Judges, out: Path) -> dict[str, Any]:
-    """Report one id or case folder into `out`, under its own name."""
+def report_word(
+    word: str, options: CaseOptions, judges: Judges, out: Path, form: str = "", known: Path | None = None
+) -> dict[str, Any]:
+    """Report one id or case folder into `out`, under its own name; `known` is a file of known issues."""
     case = open_one(word, options)
     assert case.target is not None
     judge = judges.of(case.target)
     if Path(word).exists() or not is_name(word):
-        report = write_report(case, judge, out / _folder_name(word), history_of_folder(Path(word)))
+        library = _library(options.database, known)
+        history = history_of_folder(Path(word))
+        report = write_report(case, judge, out / _folder_name(word), history, library, form)
         return _document(word, report)
     with open_existing(options.database) as store:
         history = history_of_name(store, word)
-        report = write_report(case, judge, out / (history.cluster or word), history)
+        library = Library.of_store(store, known)
+        report = write_report(case, judge, out / (history.cluster or word), history, library, form)
         note_report(store, case, report, history)
     return _document(word, report)
 
@@ -48,6 +55,14 @@ def note_report(store: Store, case: Case, report: Report, history: History) -> N
         store.insert("reports", values)
         keep_artifact(store, "report", history.cluster or case.case_id, report.archive)
         store.log("reported", history.cluster or case.case_id, ready=report.ready)
+
+
+def _library(database: Path, known: Path | None) -> Library:
+    """What is known, of the database too where there is one."""
+    if not database.exists():
+        return Library(load_known(database, known))
+    with open_existing(database) as store:
+        return Library.of_store(store, known)
 
 
 def _folder_name(word: str) -> str:

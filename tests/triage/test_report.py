@@ -28,16 +28,19 @@ from triage.expectation import expect
 from triage.history import History
 from triage.listing import describe_value, list_model, mermaid
 from triage.privacy import private_words_in, scrub
-from triage.proving import prove
+from triage.proving import SAYS, prove
 from triage.rendering import as_cell, as_code, as_comment, as_fence
 from triage.report import write_report
 
 FILES = [
+    "ORIGIN.md",
     "SHA256SUMS",
     "env.json",
+    "graph.svg",
     "inputs.npz",
     "issue.md",
     "model.onnx",
+    "reduction.json",
     "repro.py",
     "signature.json",
     "trace.txt",
@@ -95,7 +98,8 @@ def test_the_same_report_again_is_the_same_bytes(crash_report, judge, tmp_path):
 
 
 def test_no_file_names_a_person_or_a_machine(crash_report):
-    secrets = [str(Path.home()), socket.gethostname(), "secret.py", "an exporter"]
+    host = socket.gethostname()
+    secrets = [str(Path.home()), "secret.py", "an exporter", *([host] if len(host) >= 4 else [])]
     for path in crash_report.folder.iterdir():
         content = path.read_bytes()
         assert private_words_in(content) == []
@@ -104,7 +108,11 @@ def test_no_file_names_a_person_or_a_machine(crash_report):
 
 def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
     text = (crash_report.folder / "issue.md").read_text()
-    for heading in ("Describe the issue", "To reproduce", "Environment", "How it was found"):
+    for heading in (
+        *("Describe the issue", "To reproduce", "Urgency", "Platform", "OS Version"),
+        *("ONNX Runtime Installation", "ONNX Runtime Version or Commit ID", "ONNX Runtime API"),
+        *("Architecture", "Execution Provider", "Execution Provider Library Version", "How it was found"),
+    ):
         assert f"### {heading}" in text
     assert text.startswith("# Div: SIGFPE")
     assert "y: int64[4] = Div(a, b)" in text.replace("t0", "y")
@@ -136,7 +144,7 @@ def test_a_folder_that_is_no_report_is_not_replaced(judge, tmp_path):
 
 
 def test_a_target_without_scripts_is_the_users_mistake(tmp_path):
-    with Judge(replace(ORT, backend="reference")) as judge, pytest.raises(UserError, match="repro"):
+    with Judge(replace(ORT, backend="reference")) as judge, pytest.raises(UserError, match=r"repro\.py"):
         write_report(healthy(), judge, tmp_path / "it", History())
 
 
@@ -163,7 +171,9 @@ def test_the_wrong_side_is_named():
     expectation = expect(wrong, Tolerance())
     assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
     assert "the un-optimised result is wrong" in issue.happened(expectation, "onnxruntime")
-    assert "evaluator agrees with the optimised result" in issue.expected(expectation, wrong, Tolerance())
+    assert "evaluator agrees with the result at optimisation level `all`" in issue.expected(
+        expectation, wrong, Tolerance()
+    )
 
 
 def test_of_many_operators_a_title_names_the_first():
@@ -267,7 +277,7 @@ def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(j
 
 def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
     target = tmp_path / "written"
-    script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit('THE BUG SHOWS')\n"
+    script = f"import sys\ntry:\n    open({str(target)!r}, 'w')\nexcept OSError:\n    sys.exit('{SAYS}')\n"
     proof = prove(script, {}, "", seconds=5.0, memory=1 << 30)
     facts = Sandbox("ort")
     with facts:

@@ -1,0 +1,98 @@
+"""Everything that a report says, before it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import measure, parse
+from corpus.target import Target
+from oracles.backends import Optimising
+from oracles.judge import Judge
+from oracles.names import names_of
+from oracles.run import Run
+from oracles.signature import Signature, signature
+from oracles.verdict import Verdict
+from reducer.pass_sets import PassSet, find_pass_set
+from triage import issue
+from triage.environment import describe_environment
+from triage.expectation import Expectation, expect
+from triage.forms import Form
+from triage.history import History
+from triage.library import Library
+from triage.proving import Proof
+from triage.rendering import as_comment
+from triage.repro.script import TorchSource
+from triage.variations import Variation, vary_dtypes
+
+VARIED = ("ort", "tvm", "torch")
+"""Backends whose verdicts are cheap enough to ask for a few more."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A case with its verdict, the script that shows it, and what is asked of the backend as it is needed."""
+
+    case: Case
+    verdict: Verdict
+    judge: Judge
+    history: History
+    library: Library
+    form: Form
+    script: str
+    proof: Proof
+    source: TorchSource | None
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        return parse(self.case.program)
+
+    @cached_property
+    def expectation(self) -> Expectation:
+        return expect(self.verdict, self.judge.tolerance, names_of(self.model))
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        return describe_environment(self.judge.target)
+
+    @cached_property
+    def signature(self) -> Signature:
+        minimal = self.passes.minimal if self.passes else ()
+        return signature(self.verdict, measure(self.model), self.case, minimal)
+
+    @cached_property
+    def passes(self) -> PassSet | None:
+        """Searched for anew: a report says nothing that its own release was not seen to do."""
+        if not isinstance(self.judge.backend, Optimising):
+            return None
+        repeats = int(self.history.reduction.get("runs_per_decision", 1))
+        return find_pass_set(self.judge, self.case, self.verdict, repeats=repeats)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """What the case does in every configuration."""
+        return self.judge.runs(self.case, self.judge.configs)
+
+    @cached_property
+    def reference(self) -> Run:
+        """What ONNX's reference evaluator makes of the case."""
+        with Judge(Target("reference"), limits=self.judge.limits) as judge:
+            return judge.runs(self.case, judge.configs[:1])[0]
+
+    @cached_property
+    def variations(self) -> tuple[Variation, ...]:
+        if self.judge.target.backend not in VARIED:
+            return ()
+        return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @property
+    def title(self) -> str:
+        return as_comment(issue.title(self.expectation, measure(self.model).ops))
+
+    @property
+    def package(self) -> str:
+        return self.judge.backend.PACKAGE

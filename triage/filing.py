@@ -1,0 +1,158 @@
+"""The text of `issue.md`: a project's form, filled with what the draft knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from corpus.formats.onnx import measure
+from oracles.run import Run
+from oracles.verdict import Outcome
+from triage import issue
+from triage.checklist import Check
+from triage.draft import Draft
+from triage.environment import package_line
+from triage.listing import describe_value, list_model, mermaid
+from triage.pass_sets import advice
+from triage.privacy import scrub
+from triage.rendering import render
+from triage.ways import in_short, in_words
+
+MOST_INLINE_SCRIPT = 20_000
+MOST_SNIPPET = 4_000
+SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
+PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
+
+
+def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
+    """The filled form; `extra` is what the project's own tool says of the environment."""
+    judge, expectation = draft.judge, draft.expectation
+    rows = issue.value_rows(expectation, judge.tolerance)
+    package = package_line(draft.environment, draft.package)
+    inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
+    return render(
+        draft.form.template,
+        form=draft.form,
+        title=draft.title,
+        checks=checks,
+        happened=issue.happened(expectation, package),
+        expected=issue.expected(expectation, draft.verdict, judge.tolerance),
+        outcome=expectation.outcome.value,
+        advice=advice(draft.passes),
+        nodes=measure(draft.model).nodes,
+        operators=list(dict.fromkeys(measure(draft.model).ops)),
+        listing=list_model(draft.model),
+        inputs="\n".join(inputs) or "(none)",
+        levels=issue.level_rows(draft.runs, expectation, judge.tolerance),
+        rows=rows,
+        passing=in_short(expectation.passing.config) if expectation.passing else "",
+        failing=in_short(expectation.failing.config),
+        trace=""
+        if rows or expectation.is_unstable
+        else issue.short_trace(issue.trace_text(expectation, rows)),
+        varies=list(_varies(draft)),
+        releases=_releases(draft),
+        notes=[note for note in draft.verdict.notes if not note.startswith("presumed")],
+        graph=mermaid(draft.model),
+        package=draft.package,
+        needs=_needs(draft),
+        printed=scrub(draft.proof.text),
+        inline_script=len(draft.script) <= MOST_INLINE_SCRIPT,
+        script=draft.script,
+        source=draft.source if draft.source and len(draft.source.module) <= MOST_SNIPPET else None,
+        failing_backend=expectation.failing.config.get("backend") or "eager",
+        environment=dict(_environment_rows(draft)),
+        phase=expectation.failing.phase.value,
+        extra=extra,
+        found=draft.history.sentences(),
+        origin=origin_text(draft),
+    )
+
+
+def origin_text(draft: Draft) -> str:
+    """Whose the attached model is."""
+    if draft.history.is_generated:
+        return (
+            "`model.onnx` was generated and reduced by `crux`; nobody else's work is in it, and it may be "
+            "used freely, also as a test (CC0)."
+        )
+    cut = "what a reduction left of" if draft.history.reduction else "a copy of"
+    return (
+        f"`model.onnx` is {cut} a model that the reporter brought, without its documentation and metadata; "
+        "what is left of it stays under that model's licence."
+    )
+
+
+def _needs(draft: Draft) -> str:
+    from triage.repro.runners import RUNNERS
+
+    return ", ".join(RUNNERS[draft.judge.target.backend].needs)
+
+
+def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
+    """What was varied: under what the failure shows, and under what it does not."""
+    ways = list(_shows_in(draft))
+    if ways and not draft.expectation.is_unstable:
+        yield ("configuration", *_both(ways))
+    if draft.passes is not None and draft.passes.minimal:
+        cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
+        yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
+    types = [(f"`{each.name}`", each.shows) for each in draft.variations if each.shows is not None]
+    if len(types) > 1:
+        yield ("element type", *_both(types))
+    device = draft.judge.target.device
+    yield "device", PROVIDERS.get(device, device), "(no other was tried)"
+
+
+def _both(found: Sequence[tuple[str, bool | None]]) -> tuple[str, str]:
+    return tuple(", ".join(name for name, shows in found if shows is each) or "-" for each in (True, False))  # type: ignore[return-value]
+
+
+def _shows_in(draft: Draft) -> Iterator[tuple[str, bool]]:
+    baseline, *others = draft.runs
+    for run in (baseline, *others[1:], *others[:1]):
+        if not run.config.backend:
+            yield f"`{in_short(run.config)}`", _shows(draft, run)
+
+
+def _shows(draft: Draft, run: Run) -> bool:
+    expectation = draft.expectation
+    if expectation.outcome is not Outcome.MISMATCH:
+        return run.status is expectation.failing.status
+    if not run.is_ok:
+        return False
+    if expectation.passing is None or expectation.wrong == issue.UNOPTIMISED:
+        return run.config == draft.runs[0].config
+    return issue.differs(run, expectation.passing, draft.judge.tolerance)
+
+
+def _releases(draft: Draft) -> list[tuple[str, str]]:
+    """What bisection found, and on which releases it has been seen."""
+    found = draft.history.bisection
+    names = {
+        "last good release": "last_good",
+        "first bad release": "first_bad",
+        "last bad release": "last_bad",
+        "first fixed release": "first_fixed",
+    }
+    rows = [(words, str(found[key])) for words, key in names.items() if found.get(key)]
+    seen = ", ".join(sorted({*draft.history.releases, draft.judge.release} - {""}))
+    return [*rows, ("seen on", seen)]
+
+
+def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
+    found = draft.environment
+    packages = found["packages"]
+    own = next((name for name in draft.form.packages if name in packages), draft.package)
+    others = [f"{name} {packages[name]}" for name in draft.form.packages if name in packages and name != own]
+    yield "package", package_line(found, draft.package) + " (Python API)"
+    yield "version", packages.get(own, draft.judge.release)
+    yield "other packages", ", ".join(others)
+    yield "Python", found["python"]
+    yield "system", found["system"]
+    yield "C library", found["libc"]
+    yield "architecture", found["architecture"]
+    yield "processor", found["processor"]["model"]
+    yield "instruction sets", " ".join(flag for flag in found["processor"]["flags"] if flag in SHOWN_FLAGS)
+    providers = draft.judge.configs[0].get("providers")
+    yield "provider", ", ".join(providers) if isinstance(providers, tuple) else found["device"]
+    yield "how it was run", in_words(draft.expectation.failing.config)
