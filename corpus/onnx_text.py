@@ -43,7 +43,7 @@ def _graph_lines(graph: GraphProto, indent: str) -> Iterator[str]:
 
 def _node_lines(node: NodeProto, types: dict[str, TypeProto], indent: str) -> Iterator[str]:
     outputs = ", ".join(_typed(name, types) for name in node.output)
-    attributes = ", ".join(f"{a.name}={_attribute_text(a)}" for a in node.attribute if not _is_body(a))
+    attributes = ", ".join(f"{a.name}={attribute_text(a)}" for a in node.attribute if not _is_body(a))
     inputs = ", ".join(name or "_" for name in node.input)
     braces = f"{{{attributes}}}" if attributes else ""
     yield f"{indent}{outputs} = {op_name(node)}{braces}({inputs})"
@@ -104,7 +104,8 @@ def _shortest(array: Tensor) -> object:
     return complex(str(array)) if array.dtype.kind == "c" else float(str(array))
 
 
-def _attribute_text(attribute: AttributeProto) -> str:
+def attribute_text(attribute: AttributeProto) -> str:
+    """An attribute's value, abbreviated."""
     match attribute.type:
         case AttributeProto.FLOAT:
             return f"{attribute.f:g}"

@@ -18,13 +18,13 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("triage"),
-        autoescape=select_autoescape(("html.j2",), default_for_string=False),
+        autoescape=select_autoescape(("html.j2", "svg.j2"), default_for_string=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell, row=as_row)
+    made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell)
     return made
 
 
@@ -46,11 +46,6 @@ def as_cell(text: object) -> str:
     """Text inside a table of Markdown."""
     escaped = " ".join(as_comment(str(text)).split()).replace("\\", "\\\\").replace("|", "\\|")
     return escaped.replace("<", "&lt;").replace("`", "'")
-
-
-def as_row(text: object) -> str:
-    """Text of ours, with code in backticks, inside a table of Markdown."""
-    return " ".join(as_comment(str(text)).split()).replace("|", "\\|")
 
 
 def as_fence(text: str, language: str = "") -> str:
