@@ -24,7 +24,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell)
+    made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell, row=as_row)
     return made
 
 
@@ -46,6 +46,11 @@ def as_cell(text: object) -> str:
     """Text inside a table of Markdown."""
     escaped = " ".join(as_comment(str(text)).split()).replace("\\", "\\\\").replace("|", "\\|")
     return escaped.replace("<", "&lt;").replace("`", "'")
+
+
+def as_row(text: object) -> str:
+    """Text of ours, with code in backticks, inside a table of Markdown."""
+    return " ".join(as_comment(str(text)).split()).replace("|", "\\|")
 
 
 def as_fence(text: str, language: str = "") -> str:
