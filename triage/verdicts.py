@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
@@ -9,6 +10,7 @@ from oracles.judge import Judge
 from oracles.verdict import Verdict
 from triage.failures import find_failure, record_failure
 from triage.options import CaseOptions
+from triage.records import note_check
 from triage.sketch import sketch
 from triage.store import Store
 
@@ -43,3 +45,11 @@ def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> st
     sketched = None if known else sketch(case, options)
     with Store(options.db) as store:
         return record_failure(store, case, verdict, release=release, sketched=sketched).name
+
+
+def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
+    """Note a verdict on a case, whatever it is."""
+    words = {"outcome": verdict.outcome.value, "phase": verdict.phase.value, "title": verdict.title}
+    with Store(database) as store:
+        symptom = str(verdict.symptom or "")
+        note_check(store, case.case_id, str(case.target or ""), release, symptom=symptom, **words)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -326,3 +328,26 @@ def test_a_database_of_the_previous_version_gains_counts_and_an_index(tmp_path):
         assert store.rows("SELECT passes FROM rewrites") == [{"passes": '["P"]'}]
         record_failure(store, division_crash(), verdict())
         assert len(counted(store)) == 2
+
+
+def test_every_verdict_of_a_check_is_noted_where_a_database_is_named(tmp_path):
+    division_crash().save(tmp_path / "crash")
+    healthy().save(tmp_path / "healthy")
+    database = tmp_path / "crux.db"
+    command = [
+        sys.executable,
+        "-m",
+        "triage.cli",
+        "check",
+        str(tmp_path / "crash"),
+        str(tmp_path / "healthy"),
+    ]
+    command = [sys.executable, "-m", "triage.cli", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    with Store(database) as store:
+        rows = store.rows("SELECT case_id, target, outcome, phase FROM check_results ORDER BY id")
+        assert [tuple(row.values()) for row in rows] == [
+            (division_crash().case_id, "ort", "crash", "execute"),
+            (healthy().case_id, "ort", "pass", "compare"),
+        ]

@@ -36,14 +36,17 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
 def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
     from triage.judging import Judges
     from triage.sources import open_cases
-    from triage.verdicts import judge_often, keep
+    from triage.verdicts import judge_often, keep, note
 
     with Judges(options) as judges:
         for word, case in open_cases(words, options):
             assert case.target is not None
-            verdict, document = judge_often(judges.of(case.target, case.format), case, repeat)
+            judge = judges.of(case.target, case.format)
+            verdict, document = judge_often(judge, case, repeat)
+            if options.db:
+                note(options.db, case, verdict, judge.release)
             if verdict.is_bug and options.db:
-                document["id"] = keep(options, case, verdict, judges.of(case.target, case.format).release)
+                document["id"] = keep(options, case, verdict, judge.release)
             yield {"case": word, **document}
 
 
