@@ -79,13 +79,13 @@ def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
     idle = 0
     while len(scope.nodes) < nodes:
         before = len(scope.nodes)
-        _step(scope, choose, nodes - before)
+        step(scope, choose, nodes - before)
         idle = 0 if len(scope.nodes) > before else idle + 1
         if idle > _PATIENCE:
-            _step(scope, lambda scope, focus: find_operator("Identity"), nodes - before)
+            step(scope, lambda scope, focus: find_operator("Identity"), nodes - before)
 
 
-def _step(scope: Scope, choose: Choose, room: int) -> None:
+def step(scope: Scope, choose: Choose, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
     focus = _focus(scope)
     if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):

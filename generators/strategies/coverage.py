@@ -1,14 +1,15 @@
 """Forward, leaning to what has been seen least: HirFuzz's coverage-guided generation (§3.1).
 
-An operator's weight falls with how often it was used, and rises where its element type, its shape or its
-predecessor would be new for it.
+A step counts when it adds a piece of coverage (an operator with a new element type, a new shape of its result
+or a new predecessor) and is taken back otherwise, as in the paper's Algorithm 1. Beyond the paper, operators,
+operands and sizes are drawn where pieces are missing, instead of waiting for chance to meet one.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,54 +17,57 @@ from corpus.errors import UserError
 from generators.affinity import operators_for
 from generators.counts import qualified_name
 from generators.draws import Draws
-from generators.grow import Program, begin, finish, grow_to
-from generators.scope import Scope, draw_temper
-from generators.spec import Operand, Operator, Realm
-from generators.types import TensorType
+from generators.grow import Program, begin, finish, step
+from generators.scope import Mark, Scope, Temper, draw_temper
+from generators.spec import Operand, Operator, Realm, realm_of
+from generators.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 
-_NEW_DTYPE, _NEW_SHAPE, _NEW_EDGE = 6.0, 2.0, 4.0
-_REALM_RATE = 0.4
-_CANDIDATES = 24
+_PROBES = 10
 """Operators that are looked at for one step."""
+_ASKED = (2, 2, 1, 1)
+"""How many new pieces a node must add to be kept, try by try; then any is."""
+_SIZES = (*range(1, 41), 43, 47, 48, 49, 53, 59, 61, 63, 64, 65, 67, 71, 96, 97, 127, 128, 129)
+_REALMS: tuple[tuple[Realm, ...], ...] = (
+    (),
+    (),
+    (Realm.CONTRIB,),
+    (Realm.CONTRIB,),
+    (Realm.CONTROL,),
+    (Realm.CONTAINER,),
+    (Realm.TEXT,),
+    (Realm.NARROW,),
+    tuple(Realm),
+)
 
 
 class Seen:
-    """How often each operator came up, alone and with its type, its shape and its predecessor."""
+    """How often each operator and each piece of coverage came up."""
 
     def __init__(self, counts: Mapping[str, int] | None = None) -> None:
         self.counts: Counter[str] = Counter(counts or {})
 
-    def choose(self, scope: Scope, focus: Operand) -> Operator | None:
-        """One of some operators that take the focus, mostly one that adds something."""
-        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.realms)
-        found = [operator for operators in known.values() for operator in operators]
-        if not found:
-            return None
-        before = next((node.op for node in reversed(scope.nodes) if focus.name in node.results), "")
-        some = [scope.draws.pick(found) for _ in range(_CANDIDATES)]
-        return scope.draws.weighted(some, [self._weight(one.name, focus, before) for one in some])
+    @property
+    def pieces(self) -> int:
+        """HirFuzz's diversity score (§5.5): every piece of coverage is worth one."""
+        return sum(1 for key in self.counts if ":" in key or ">" in key)
 
-    def _weight(self, name: str, focus: Operand, before: str) -> float:
+    def rarest(self, draws: Draws, found: Sequence[Operator], before: str) -> Operator:
+        """Of some operators the one that is new after the predecessor, and seen least by itself."""
         counts = self.counts
-        weight = 1.0 / (1 + counts[name])
-        keys = coverage_keys(name, focus.type, before)
-        for key, gain in zip(keys, (_NEW_DTYPE, _NEW_SHAPE, _NEW_EDGE), strict=True):
-            weight *= 1.0 if counts[key] else gain
-        return weight
+        some = [draws.pick(found) for _ in range(_PROBES)]
+        return min(some, key=lambda one: (counts[f"{before}>{one.name}"], counts[one.name]))
 
     def add(self, program: Program) -> None:
         """Count what a finished program holds."""
         producer: dict[str, str] = {}
         for node in program.model.graph.node:
-            if node.op_type == "Constant":
-                continue
-            name = qualified_name(node)
-            self.counts[name] += 1
-            for operand in node.input:
-                if operand in program.types:
-                    before = producer.get(operand, "")
-                    self.counts.update(coverage_keys(name, program.types[operand], before))
-            producer.update(dict.fromkeys(node.output, name))
+            if node.op_type != "Constant":
+                name = qualified_name(node)
+                results = [program.types[result] for result in node.output if result in program.types]
+                before = [producer.get(operand, "") for operand in node.input if operand in program.types]
+                self.counts[name] += 1
+                self.counts.update(pieces(name, results, before))
+                producer.update(dict.fromkeys(node.output, name))
 
     @classmethod
     def load(cls, path: Path) -> Seen:
@@ -77,9 +81,40 @@ class Seen:
         path.write_text(json.dumps(dict(sorted(self.counts.items())), indent=0) + "\n")
 
 
-def coverage_keys(name: str, operand: TensorType, before: str) -> tuple[str, str, str]:
-    """What one use covers: the operator's type, its shape, its predecessor."""
-    return f"{name}:{int(operand.dtype)}", f"{name}:{operand.shape}", f"{before}>{name}"
+def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> list[str]:
+    """What one use covers: the operator's element type, the shape of its result, each predecessor."""
+    found = [f"{one}>{name}" for one in before if one]
+    if results:
+        dtype, shape = results[0]
+        found += [f"{name}:{int(dtype)}", f"{name}:{shape}"]
+    return found
+
+
+class GuidedScope(Scope):
+    """A scope that reuses results rather than inputs and constants, so that operators meet one another."""
+
+    def __init__(self, draws: Draws, temper: Temper) -> None:
+        super().__init__(draws, temper)
+        self.producer: dict[str, str] = {}
+
+    def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
+        found = [
+            value
+            for value in self.pool
+            if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
+        ]
+        results = [value for value in found if value.producer is not None]
+        return self.draws.pick(results or found) if found else None
+
+    def gained(self, first: int, mark: Mark) -> list[str]:
+        """The pieces that the nodes from one on cover."""
+        results = {value.name: value.type for value in self.pool[mark.counts[0] :]}
+        found: list[str] = []
+        for node in self.nodes[first:]:
+            before = [self.producer.get(operand, "") for operand in node.operands]
+            found += pieces(node.op, [results[name] for name in node.results if name in results], before)
+            self.producer.update(dict.fromkeys(node.results, node.op))
+        return found
 
 
 def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
@@ -90,12 +125,45 @@ def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[
 
 
 def guided(seed: int, nodes: int, seen: Seen) -> Program:
-    """One program, which is then counted."""
+    """One program; what it covers is counted while it grows."""
     draws = Draws(f"coverage/{seed}/{nodes}")
-    realms = frozenset(realm for realm in Realm if draws.chance(_REALM_RATE))
-    scope = Scope(draws, replace(draw_temper(draws), realms=realms))
+    scope = GuidedScope(draws, _temper(draws))
     begin(scope)
-    grow_to(scope, seen.choose, nodes)
-    program = finish(scope)
-    seen.add(program)
-    return program
+    _grow(scope, seen, nodes)
+    return finish(scope)
+
+
+def _temper(draws: Draws) -> Temper:
+    """Sizes from far and wide, much reuse, and one realm at a time or all of them."""
+    realms = frozenset(draws.pick(_REALMS))
+    temper = draw_temper(draws)
+    dims = tuple(draws.pick(_SIZES) for _ in range(6))
+    rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
+    first, *_, last = temper.dtypes
+    dtypes = (first, draws.pick(rare), draws.pick(rare), last) if rare else temper.dtypes
+    if not draws.chance(0.85):
+        dims = temper.dims
+    return replace(temper, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
+
+
+def _grow(scope: GuidedScope, seen: Seen, nodes: int) -> None:
+    """Steps that add too little are taken back; less is asked with every one."""
+
+    def choose(scope: Scope, focus: Operand) -> Operator | None:
+        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.realms)
+        found = [operator for operators in known.values() for operator in operators]
+        return seen.rarest(scope.draws, found, producer.get(focus.name, "")) if found else None
+
+    producer, tries = scope.producer, 0
+    while len(scope.nodes) < nodes:
+        mark, count = scope.mark(), len(scope.nodes)
+        step(scope, choose, nodes - count)
+        gained = scope.gained(count, mark)
+        fresh = sum(piece not in seen.counts for piece in gained)
+        if tries < len(_ASKED) and fresh < _ASKED[tries] * (len(scope.nodes) - count or 1):
+            scope.restore(mark)
+            tries += 1
+            continue
+        tries = 0
+        seen.counts.update(gained)
+        seen.counts.update(node.op for node in scope.nodes[count:])
