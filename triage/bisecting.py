@@ -17,13 +17,15 @@ from oracles.processes import SandboxError
 from oracles.sandbox import Sandbox
 from triage.change_search import Interval, changes, intervals, search
 from triage.environment_cache import EnvironmentCache, Unavailable, cache_folder
+from triage.failures import get_failure
+from triage.names import find_cluster, find_failure, is_name, representative
 from triage.options import CaseOptions
 from triage.package_index import Interpreter, Offer, list_releases
 from triage.progress import Progress
 from triage.records import note_check
 from triage.releases import Range, numbers
-from triage.sightings import GOOD, SILENT, Faces, Sighting, SightingJournal, sighting
-from triage.store import Store, dump
+from triage.sightings import SILENT, Faces, Sighting, SightingJournal, sighting
+from triage.store import Store, dump, open_existing
 
 Look = Callable[[str], Sighting]
 """What a release shows; raises `Unavailable`."""
@@ -31,11 +33,15 @@ Look = Callable[[str], Sighting]
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked: the package, the range, the release on which the failure is known, where to cache."""
+    """What is asked: the package, the range, the release on which the failure is known, where to cache.
+
+    `found_on` is the release that the database remembers; it stands in where nobody says `seen_on`.
+    """
 
     package: str
     versions: Range
     seen_on: str = ""
+    found_on: str = ""
     cache: Path = field(default_factory=cache_folder)
     cache_bytes: int = 20 << 30
 
@@ -96,7 +102,7 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
     if settings.seen_on and settings.seen_on not in releases:
         raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
     looker = _Looker(case, options, settings, offer, shown)
-    found = bisect_releases(releases, looker, settings.seen_on)
+    found = bisect_releases(releases, looker, settings.seen_on or settings.found_on)
     if options.db:
         _keep(options.db, case, found)
     return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
@@ -111,6 +117,19 @@ def _keep(database: Path, case: Case, found: Bisection) -> None:
             note_check(store, case.case_id, target, seen.release, **facts)
         told = asdict(found.answer) if found.answer else {}
         store.log("bisected", case.case_id, target=target, **told)
+
+
+def found_on(word: str, options: CaseOptions) -> str:
+    """The release on which the database saw the failure or cluster of that name; "" for any other word."""
+    if Path(word).exists() or not is_name(word):
+        return ""
+    with open_existing(options.database) as store:
+        number, cluster = find_failure(store, word), None
+        if number is None:
+            cluster = find_cluster(store, word)
+        if cluster is not None:
+            number = representative(store, cluster)
+        return get_failure(store, number).release if number is not None else ""
 
 
 def target_for(package: str, target: Target) -> Target:
@@ -235,6 +254,3 @@ def _holds(interval: Interval, release: str) -> bool:
 
 def _first(others: Mapping[str, str]) -> str:
     return next((f"{release}: {why}" for release, why in others.items()), "the index has none in it")
-
-
-__all__ = ["GOOD", "Bisection", "Settings", "bisect_case", "bisect_releases", "document", "target_for"]

@@ -334,14 +334,7 @@ def test_every_verdict_of_a_check_is_noted_where_a_database_is_named(tmp_path):
     division_crash().save(tmp_path / "crash")
     healthy().save(tmp_path / "healthy")
     database = tmp_path / "crux.db"
-    command = [
-        sys.executable,
-        "-m",
-        "triage.cli",
-        "check",
-        str(tmp_path / "crash"),
-        str(tmp_path / "healthy"),
-    ]
+    words = ["check", str(tmp_path / "crash"), str(tmp_path / "healthy"), "--db", str(database)]
     command = [sys.executable, "-m", "triage.cli", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr

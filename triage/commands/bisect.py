@@ -47,7 +47,7 @@ def bisect(
     from dataclasses import replace
 
     from oracles.backends import find_backend
-    from triage.bisecting import Settings, bisect_case, target_for
+    from triage.bisecting import Settings, bisect_case, found_on, target_for
     from triage.environment_cache import cache_folder
     from triage.progress import progress
     from triage.releases import Range
@@ -57,7 +57,14 @@ def bisect(
     assert found.target is not None
     package = package or find_backend(found.target.backend).PACKAGE
     found = replace(found, target=target_for(package, found.target))
-    settings = Settings(package, Range.parse(versions), seen_on, cache or cache_folder(), cache_gb << 30)
+    settings = Settings(
+        package,
+        Range.parse(versions),
+        seen_on,
+        found_on(case, options),
+        cache or cache_folder(),
+        cache_gb << 30,
+    )
     with progress() as shown:
         document = bisect_case(found, options, settings, shown)
     if document["first_bad"] is None:
