@@ -71,8 +71,7 @@ class Faces:
 
     def of(self, seen: Sighting) -> str:
         if not Outcome(seen.outcome).is_bug:
-            words = {Outcome.PASS: GOOD, Outcome.INVALID: REFUSED, Outcome.UNSUPPORTED: UNSUPPORTED}
-            return words[Outcome(seen.outcome)]
+            return {Outcome.INVALID: REFUSED, Outcome.UNSUPPORTED: UNSUPPORTED}.get(Outcome(seen.outcome), GOOD)
         for face, other in self.shown.items():
             if seen.symptom == other.symptom or _is_one(seen, other):
                 return face
