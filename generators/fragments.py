@@ -7,13 +7,14 @@ same gate as a single operator (types, ranges, budget), with the scope's own con
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from generators.identities import RECIPES
 from generators.intervals import rounded
-from generators.ops import find_operator
-from generators.scope import DoesNotFit, Scope, is_in_budget
-from generators.spec import Attribute, Call, Operand, Realm
+from generators.rewrites import place_path
+from generators.scope import DoesNotFit, Scope
+from generators.spec import Operand, Realm
+from generators.steps import Definition, Steps
 from generators.types import (
     F32,
     F64,
@@ -29,35 +30,8 @@ from generators.types import (
     sequence_of,
 )
 
-
-class Steps:
-    """Places the steps of a definition one after another."""
-
-    def __init__(self, scope: Scope, room: int) -> None:
-        self.scope = scope
-        self._room = room
-
-    def __call__(self, name: str, *operands: Operand, **attributes: Attribute) -> Operand:
-        """The first result of one more node; raises `DoesNotFit`."""
-        operator, call = find_operator(name), Call(operands, attributes)
-        if self._room < 1 or not operator.takes(operands[0].dtype, operands[0].rank, self.scope.opset):
-            raise DoesNotFit(name)
-        types, ranges = operator.infer(call), operator.bound(call)
-        if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
-            raise DoesNotFit(name)
-        self._room -= 1
-        return self.scope.emit(operator, call, types, ranges)[0]
-
-    def number(self, value: float, like: Operand) -> Operand:
-        """A scalar constant of the type of another operand."""
-        return self.scope.fix_scalar(value, like.dtype)
-
-    def positive(self, value: Operand, least: float) -> Operand:
-        """The value with what its definition says of it: rounding aside, it is at least this much."""
-        return value._replace(range=Range(max(least, value.range.low), max(least, value.range.high)))
-
-
-Definition = Callable[[Steps, Operand], Operand]
+PATH_SHARE = 6
+"""How many times as often as a definition a path comes up."""
 
 
 def _mean(place: Steps, x: Operand, axis: int) -> Operand:
@@ -126,7 +100,7 @@ def _softmax(place: Steps, x: Operand) -> Operand:
 
 def _hard_swish(place: Steps, x: Operand) -> Operand:
     shifted = place("Add", x, place.number(3, x))
-    clipped = place("Clip", shifted, place.number(0, x), place.number(6, x))
+    clipped = place("Clip", shifted, *(place.scope.fix_scalar(end, x.dtype) for end in (0, 6)))
     return place("Mul", x, place("Div", clipped, place.number(6, x)))
 
 
@@ -208,12 +182,17 @@ FRAGMENTS = (
     Fragment(_split_sequence, 2, (F32, F64, I32, I64), Realm.CONTAINER),
     Fragment(_chain, 3, NUMERIC),
 )
+REWRITABLE = (
+    *(Fragment(define, nodes, TENSORS) for define, nodes in RECIPES),
+    *(Fragment(place_path, 2, TENSORS) for _ in range(PATH_SHARE)),
+)
+"""What has a shorter form, and what stands where a rewrite may begin; nodes are the fewest."""
 
 
 def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
     realms = (None, *scope.temper.realms)
-    fitting = [one for one in FRAGMENTS if one.nodes <= room and one.realm in realms]
+    fitting = [one for one in (*FRAGMENTS, *REWRITABLE) if one.nodes <= room and one.realm in realms]
     found = [one for one in fitting if focus.dtype in one.dtypes]
     if not found:
         return False

@@ -1,18 +1,17 @@
-"""The inner loop of a campaign: make a case, have it judged, hand the verdict on; it stores nothing."""
+"""The inner loop of a campaign: make cases, have them judged, hand the verdicts on; it stores nothing."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count, takewhile
+from itertools import count
 from queue import SimpleQueue
 
 from corpus.case import Case
-from generators import make_case
+from generators.mixture import BLOCK
 from oracles.verdict import Outcome, Verdict
 
 Judgement = Callable[[Case, bool], Verdict]
@@ -24,11 +23,15 @@ THOROUGH_EVERY = 8
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One case with its verdict."""
+    """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again."""
 
     seed: int
-    case: Case
+    case_id: str
     verdict: Verdict
+
+
+Tester = Callable[[range, float], Iterable[Tested]]
+"""Tests the cases of some seeds in order, and stops early after so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,60 +56,75 @@ class Tally:
         )
 
 
+def judge_cases(
+    cases: Iterable[Case], seeds: range, judgement: Judgement, seconds: float
+) -> Iterator[Tested]:
+    """What a tester does, given the cases of its seeds: judge them until the time is over."""
+    deadline = time.monotonic() + seconds
+    for seed, case in zip(seeds, cases, strict=True):
+        yield Tested(seed, case.case_id, judgement(case, seed % THOROUGH_EVERY == 0))
+        if time.monotonic() >= deadline:
+            return
+
+
 def fuzz(
-    judges: Sequence[Judgement],
-    *,
-    nodes: int = 10,
-    seed: int = 0,
-    tests: int | None = None,
-    seconds: float | None = None,
-    make: Callable[[int, int], Case] = make_case,
+    testers: Sequence[Tester], *, seed: int = 0, tests: int | None = None, seconds: float | None = None
 ) -> Iterator[Tested]:
     """Test the cases of the seeds from `seed` on; yields every test in the order of the seeds.
 
-    Each judge is used by one thread at a time, so N judges are N workers, and the results are the same for
+    Each tester is used by one thread at a time, so N testers are N workers, and the results are the same for
     any N. Ends after `tests` tests or `seconds` seconds, whichever comes first; closing the iterator ends it
-    after the tests that are under way. What a judge raises is raised here.
+    after the blocks that are under way. What a tester raises is raised here.
     """
-    seeds = iter(count(seed) if tests is None else range(seed, seed + tests))
-    deadline = None if seconds is None else time.monotonic() + seconds
-    in_time = takewhile(lambda _: deadline is None or time.monotonic() < deadline, seeds)
-
-    def test(judge: Judgement, number: int) -> Tested:
-        case = make(number, nodes)
-        return Tested(number, case, judge(case, number % THOROUGH_EVERY == 0))
-
-    if len(judges) == 1:
-        # In the caller's own thread: a judge's processes end with the thread that started them.
-        yield from map(partial(test, judges[0]), in_time)
-    else:
-        yield from _in_order(test, judges, in_time)
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    for block, found in _blocks_in_order(testers, _blocks(seed, tests), deadline):
+        at = block.start
+        for tested in found:
+            yield tested
+            at = tested.seed + 1
+        if at < block.stop or time.monotonic() >= deadline:
+            return
 
 
-def _in_order(
-    test: Callable[[Judgement, int], Tested], judges: Sequence[Judgement], seeds: Iterator[int]
-) -> Iterator[Tested]:
-    """Keep every judge busy and yield the results in the order of the seeds."""
-    free: SimpleQueue[Judgement] = SimpleQueue()
-    for judge in judges:
-        free.put(judge)
+def _blocks(seed: int, tests: int | None) -> Iterator[range]:
+    """The seeds in blocks that do not cut those of a mixture in two."""
+    stop = None if tests is None else seed + tests
+    for first in count(seed - seed % BLOCK, BLOCK):
+        if stop is not None and first >= stop:
+            return
+        yield range(max(first, seed), first + BLOCK if stop is None else min(first + BLOCK, stop))
 
-    def with_a_free_judge(number: int) -> Tested:
-        judge = free.get()
+
+def _blocks_in_order(
+    testers: Sequence[Tester], blocks: Iterator[range], deadline: float
+) -> Iterator[tuple[range, Iterable[Tested]]]:
+    """Every block with its tests; keeps all testers busy where there are several."""
+    if len(testers) == 1:
+        # In the caller's own thread, test by test: a judge's processes end with the thread that started them.
+        yield from ((block, testers[0](block, deadline - time.monotonic())) for block in blocks)
+        return
+    free: SimpleQueue[Tester] = SimpleQueue()
+    for tester in testers:
+        free.put(tester)
+
+    def with_a_free_tester(block: range) -> list[Tested]:
+        tester = free.get()
         try:
-            return test(judge, number)
+            return list(tester(block, deadline - time.monotonic()))
         finally:
-            free.put(judge)
+            free.put(tester)
 
-    waiting: deque[Future[Tested]] = deque()
-    with ThreadPoolExecutor(len(judges)) as pool:
+    waiting: deque[tuple[range, Future[list[Tested]]]] = deque()
+    with ThreadPoolExecutor(len(testers)) as pool:
         try:
-            for number in seeds:
-                waiting.append(pool.submit(with_a_free_judge, number))
-                if len(waiting) >= 2 * len(judges):
-                    yield waiting.popleft().result()
+            for block in blocks:
+                waiting.append((block, pool.submit(with_a_free_tester, block)))
+                if len(waiting) >= 2 * len(testers):
+                    first, future = waiting.popleft()
+                    yield first, future.result()
             while waiting:
-                yield waiting.popleft().result()
+                first, future = waiting.popleft()
+                yield first, future.result()
         finally:
-            for future in waiting:
+            for _, future in waiting:
                 future.cancel()

@@ -99,7 +99,7 @@ def draw_temper(draws: Draws) -> Temper:
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
-        composite=draws.pick((0.0, 0.0, 0.05, 0.15)),
+        composite=draws.pick((0.0, 0.1, 0.25, 0.5)),
         inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
         realms=realms,

@@ -23,9 +23,10 @@ from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
 from oracles.declarations import outputs_contradict
 from oracles.graph_context import GraphContext
-from oracles.rules import find_rules
+from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run
 from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
+from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"
@@ -173,7 +174,14 @@ class Judge:
         notes: tuple[str, ...] = ()
         while rounds:
             runs = self._first_take(case, baseline, rounds.pop(0))
-            if not self._is_clean(case, runs):
+            suspect = is_suspect(case, runs)
+            if suspect is False:
+                return _set_aside(runs)
+            is_clean = self._is_clean(case, runs)
+            if is_clean and suspect and baseline is None:
+                context = self._open(case)
+                is_clean = self._judge(case, runs, context, sceptical_rules()).outcome is Outcome.PASS
+            if not is_clean:
                 context = context or self._open(case)
                 verdict = self._second_take(case, context, runs, fresh)
                 if verdict.outcome is not Outcome.PASS:
@@ -269,9 +277,10 @@ class Judge:
             configs = tuple(run.config for run in first)
             runs = self._run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]
-        if not repaired and (changed or self._is_clean(case, runs)):
+        was_clean = self._is_clean(case, first)
+        if not repaired and not was_clean and (changed or self._is_clean(case, runs)):
             context.notes.append(STATE_DEPENDENT)
-        verdict = self._judge(case, runs, context)
+        verdict = self._judge(case, runs, context, find_rules())
         set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()
         notes = (*context.notes, *set_aside, *verdict.notes, *self._tags(verdict))
         return replace(verdict, notes=tuple(dict.fromkeys(notes)))
@@ -286,8 +295,8 @@ class Judge:
             return ()
         return self.backend.tags(run)
 
-    def _judge(self, case: Case, runs: tuple[Run, ...], context: Context) -> Verdict:
-        for rule in find_rules():
+    def _judge(self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...]) -> Verdict:
+        for rule in rules:
             verdict = rule(case, runs, context)
             if verdict is not None:
                 return verdict
@@ -301,6 +310,15 @@ class Judge:
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
         return self._referee.run(replace(job, configs=configs))[0]
+
+
+def _set_aside(runs: tuple[Run, ...]) -> Verdict:
+    """No failure, by the word of a rule: what did not run had no need to."""
+    refused = next((run for run in runs if not run.is_ok), None)
+    if refused is None:
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
+    symptom = symptom_of_run(Outcome.INVALID, refused)
+    return Verdict(Outcome.INVALID, refused.phase, f"refused: {refused.message[:200]}", symptom, runs)
 
 
 def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...]) -> Verdict:

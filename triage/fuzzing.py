@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from corpus.case import Case
 from corpus.target import Target
-from generators.fuzz import Judgement, Tally, Tested, fuzz
-from oracles.judge import Judge
-from oracles.verdict import Verdict
+from generators.fuzz import Tally, Tested, fuzz
+from generators.mixture import PLAN, Plan, make_cases
 from triage.environment import describe_environment
 from triage.failures import Failure, record_failure
 from triage.options import CaseOptions
 from triage.runs import finish_run, next_seed, start_run, update_run
 from triage.store import Store
+from triage.testers import Testers, open_testers
 
 SAVE_EVERY = 100
 """Tests between two notes of how far the run has come; a find is noted at once."""
@@ -35,18 +34,18 @@ class Fuzzer:
     Without `--seed` it goes on where the last run on this target stopped.
     """
 
-    def __init__(self, store: Store, options: CaseOptions, target: Target, command: str) -> None:
-        self.store, self.options, self.target = store, options, target
+    def __init__(
+        self, store: Store, options: CaseOptions, target: Target, command: str, plan: Plan = PLAN
+    ) -> None:
+        self.store, self.options, self.target, self.plan = store, options, target, plan
         self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
         self.tally = Tally()
         self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
         self._stack = ExitStack()
-        self._judges: list[Judge] = []
+        self._testers = Testers([], "")
 
     def __enter__(self) -> Fuzzer:
-        self._judges = [
-            self._stack.enter_context(self.options.judge(self.target)) for _ in range(self.options.jobs)
-        ]
+        self._testers = self._stack.enter_context(open_testers(self.options, self.target, self.plan))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -56,8 +55,7 @@ class Fuzzer:
 
     def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
         """Test until the number of tests or the time is up."""
-        judgements = [_judgement(judge) for judge in self._judges]
-        for tested in fuzz(judgements, seed=self.seed, tests=tests, seconds=seconds):
+        for tested in fuzz(self._testers.all, seed=self.seed, tests=tests, seconds=seconds):
             self.tally = self.tally.add(tested.verdict)
             self.seed = tested.seed + 1
             failure = self._keep(tested) if tested.verdict.is_bug else None
@@ -67,8 +65,10 @@ class Fuzzer:
         self._save()
 
     def _keep(self, tested: Tested) -> Failure:
-        case = replace(tested.case, target=self.target)
-        return record_failure(self.store, case, tested.verdict, run=self.run, release=self._judges[0].release)
+        (case,) = make_cases(self.plan, range(tested.seed, tested.seed + 1))
+        case = replace(case, target=self.target)
+        release = self._testers.release
+        return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 
     def _save(self) -> None:
         tally = self.tally
@@ -80,13 +80,3 @@ class Fuzzer:
             valid=tally.valid,
             failures=tally.failures,
         )
-
-
-def _judgement(judge: Judge) -> Judgement:
-    """The judge as the fuzzing loop calls it: it says for each case whether to try the lower levels."""
-
-    def verdict(case: Case, thorough: bool) -> Verdict:
-        judge.lower_levels = thorough
-        return judge.verdict(case)
-
-    return verdict

@@ -11,6 +11,7 @@ from corpus.onnx_canonical import canonical
 from corpus.onnx_check import checker_complaint
 from corpus.onnx_file import check_text, parse_model, read_model_bytes
 from corpus.onnx_graph import initializer_names
+from corpus.onnx_inline import inlined
 from corpus.onnx_inputs import make_inputs
 from corpus.onnx_limits import check_limits
 from corpus.onnx_measure import measure
@@ -31,6 +32,7 @@ __all__ = [
     "check",
     "checker_complaint",
     "external_files",
+    "inlined",
     "input_types",
     "is_foreign",
     "make_inputs",

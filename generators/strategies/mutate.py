@@ -127,7 +127,7 @@ def insert(mutant: Mutant) -> bool:
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         operand = mutant.operand(mutant.draws.pick(list(node.input))) if node.input else None
-        if operand is None:
+        if operand is None or (_may_steer(operand) and operand.name != node.input[0]):
             continue
         scope = mutant.scope(at)
         result = _sampled(scope, mutant.draws.pick(all_operators()), operand)
@@ -138,6 +138,11 @@ def insert(mutant: Mutant) -> bool:
         mutant.adopt(scope, at)
         return True
     return False
+
+
+def _may_steer(operand: Operand) -> bool:
+    """Whether it may be a shape, pads or axes, of which other values could leave the budget."""
+    return operand.dtype in (DType.I64, DType.I32) and operand.rank <= 1
 
 
 def _sampled(scope: Scope, operator: Operator, focus: Operand) -> Operand | None:

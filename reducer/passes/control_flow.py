@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx_graph import defined_names, free_names, rename
+from corpus.onnx_inline import inlined
 from corpus.values import Value
 from reducer.move import Hints, Move, Proposal, Search
 from reducer.nodesets import assemble
@@ -217,12 +218,7 @@ def inline_functions(subject: Subject, hints: Hints) -> Search:
         return subject
 
     def proposal() -> Subject:
-        from onnx_ir import from_proto, to_proto
-        from onnx_ir.passes.common import InlinePass
-
-        model = to_proto(InlinePass()(from_proto(subject.model)).model)
-        del model.graph.value_info[:]
-        whole = replace(subject, model=model)
+        whole = replace(subject, model=inlined(subject.model))
         return assemble(whole, list(whole.nodes)) or whole
 
     if size(proposal()) < size(subject) and (yield proposal):

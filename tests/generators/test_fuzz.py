@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from corpus.case import Case
-from generators.fuzz import THOROUGH_EVERY, Tally, fuzz
+from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
+from generators.mixture import BLOCK
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+
+
+def cases(seeds: range) -> Iterator[Case]:
+    return (Case("onnx", b"", {}, origin=f"seed:{seed}", settings=(("n", str(seed)),)) for seed in seeds)
+
+
+def judging_with(judgement: Judgement) -> Tester:
+    return lambda seeds, seconds: judge_cases(cases(seeds), seeds, judgement, seconds)
 
 
 def verdict_of(case: Case, thorough: bool) -> Verdict:
@@ -23,20 +33,33 @@ def verdict_of(case: Case, thorough: bool) -> Verdict:
 
 def slowly(case: Case, thorough: bool) -> Verdict:
     """A judge that takes longer for every third case, so that workers overtake one another."""
-    time.sleep(0.01 if int(case.origin.removeprefix("seed:")) % 3 == 0 else 0)
+    time.sleep(0.002 if int(case.origin.removeprefix("seed:")) % 3 == 0 else 0)
     return verdict_of(case, thorough)
+
+
+def run(*judgements: Judgement, seed: int = 0, tests: int | None = None, seconds: float | None = None):
+    return fuzz([judging_with(each) for each in judgements], seed=seed, tests=tests, seconds=seconds)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_any_number_of_workers_gives_the_same_results_in_the_same_order(workers: int) -> None:
-    found = list(fuzz([slowly] * workers, nodes=3, seed=10, tests=30))
-    assert [tested.seed for tested in found] == list(range(10, 40))
-    alone = list(fuzz([verdict_of], nodes=3, seed=10, tests=30))
-    assert [tested.verdict for tested in found] == [tested.verdict for tested in alone]
-    assert [tested.case.case_id for tested in found] == [tested.case.case_id for tested in alone]
+    found = list(run(*[slowly] * workers, seed=10, tests=100))
+    assert [tested.seed for tested in found] == list(range(10, 110))
+    assert found == list(run(verdict_of, seed=10, tests=100))
 
 
-def test_a_judge_is_used_by_one_thread_at_a_time() -> None:
+def test_a_run_that_begins_within_a_block_ends_it_with_the_others() -> None:
+    asked: list[range] = []
+
+    def noting(seeds: range, seconds: float):
+        asked.append(seeds)
+        return list(judge_cases(cases(seeds), seeds, verdict_of, seconds))
+
+    list(fuzz([noting], seed=BLOCK - 3, tests=BLOCK + 5))
+    assert asked == [range(BLOCK - 3, BLOCK), range(BLOCK, 2 * BLOCK), range(2 * BLOCK, 2 * BLOCK + 2)]
+
+
+def test_a_tester_is_used_by_one_thread_at_a_time() -> None:
     busy = threading.Lock()
 
     def exclusive(case: Case, thorough: bool) -> Verdict:
@@ -45,20 +68,20 @@ def test_a_judge_is_used_by_one_thread_at_a_time() -> None:
         busy.release()
         return verdict_of(case, thorough)
 
-    assert len(list(fuzz([exclusive, verdict_of], nodes=2, tests=30))) == 30
+    assert len(list(run(exclusive, verdict_of, tests=100))) == 100
 
 
 def test_a_share_of_the_cases_is_judged_at_the_lower_levels_too() -> None:
-    thorough = [
-        tested.seed for tested in fuzz([verdict_of], nodes=2, tests=40) if "True" in tested.verdict.title
-    ]
+    thorough = [tested.seed for tested in run(verdict_of, tests=40) if "True" in tested.verdict.title]
     assert thorough == list(range(0, 40, THOROUGH_EVERY))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_it_ends_when_the_time_is_over(workers: int) -> None:
+def test_it_ends_when_the_time_is_over_and_leaves_no_seed_out(workers: int) -> None:
     start = time.monotonic()
-    assert list(fuzz([slowly] * workers, nodes=2, seconds=0.2))
+    found = list(run(*[slowly] * workers, seconds=0.2))
+    assert found
+    assert [tested.seed for tested in found] == list(range(len(found)))
     assert time.monotonic() - start < 5
 
 
@@ -68,11 +91,11 @@ def test_what_a_judge_raises_is_raised(workers: int) -> None:
         raise LookupError("planted")
 
     with pytest.raises(LookupError, match="planted"):
-        list(fuzz([broken] * workers, nodes=2, tests=8))
+        list(run(*[broken] * workers, tests=8))
 
 
 def test_the_tally_tells_failures_from_what_is_no_bug() -> None:
     tally = Tally()
-    for tested in fuzz([verdict_of], nodes=2, tests=50):
+    for tested in run(verdict_of, tests=50):
         tally = tally.add(tested.verdict)
     assert tally == Tally(tests=50, valid=30, invalid=10, unsupported=10, failures=20)

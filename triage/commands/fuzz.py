@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from triage.making import MIXED, Mode, Modes, Source, Strategy, plan_of
 from triage.options import CaseOptions, as_command
 from triage.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from generators.mixture import Plan
     from triage.failures import Failure
     from triage.progress import Progress
 
@@ -28,8 +30,18 @@ def add_to(app: typer.Typer) -> None:
     app.command("fuzz")(as_command(CaseOptions, fuzz))
 
 
-def fuzz(options: CaseOptions, tests: Tests = None, minutes: Minutes = None) -> int:
+def fuzz(
+    options: CaseOptions,
+    tests: Tests = None,
+    minutes: Minutes = None,
+    strategy: Strategy = MIXED,
+    mode: Modes = Mode.MIXED,
+    source: Source = None,
+) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
+
+    Most programs are valid; some have one violation each, which the target must refuse, or one dangerous
+    value, which it must survive (--mode). --strategy says how they grow.
 
     Prints a JSON line for each failing case into a pipe, one summary with --json.
 
@@ -41,7 +53,7 @@ def fuzz(options: CaseOptions, tests: Tests = None, minutes: Minutes = None) -> 
         minutes = DEFAULT_MINUTES
     summary: dict[str, Any] = {}
     with progress() as shown:
-        found = _failures(options, tests, minutes, summary, shown)
+        found = _failures(options, plan_of(strategy, mode, source), tests, minutes, summary, shown)
         if options.json:
             failing = [document["id"] for document in found]
         else:
@@ -55,6 +67,7 @@ def fuzz(options: CaseOptions, tests: Tests = None, minutes: Minutes = None) -> 
 
 def _failures(
     options: CaseOptions,
+    plan: Plan,
     tests: int | None,
     minutes: float | None,
     summary: dict[str, Any],
@@ -69,7 +82,7 @@ def _failures(
 
     target = options.target_of(None)
     start, clusters = time.monotonic(), set()
-    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz") as fuzzer:
+    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz", plan) as fuzzer:
         for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
             if step.failure:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from triage.making import MIXED, Mode, Modes, Source, Strategy, plan_of
 from triage.options import CaseOptions, as_command
 from triage.output import Document, emit, say, table
 
@@ -26,7 +27,14 @@ def add_to(app: typer.Typer) -> None:
     app.command("hunt")(as_command(CaseOptions, hunt))
 
 
-def hunt(options: CaseOptions, minutes: Minutes = 10.0, out: Out = Path("crux-reports")) -> int:
+def hunt(
+    options: CaseOptions,
+    minutes: Minutes = 10.0,
+    out: Out = Path("crux-reports"),
+    strategy: Strategy = MIXED,
+    mode: Modes = Mode.MIXED,
+    source: Source = None,
+) -> int:
     """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
 
     Stop it whenever you like: what was found is kept, and the next hunt goes on from there.
@@ -38,8 +46,8 @@ def hunt(options: CaseOptions, minutes: Minutes = 10.0, out: Out = Path("crux-re
     from triage.progress import progress
     from triage.store import Store
 
-    target = options.target_of(None)
-    with Store(options.database) as store, Fuzzer(store, options, target, "hunt") as fuzzer:
+    target, plan = options.target_of(None), plan_of(strategy, mode, source)
+    with Store(options.database) as store, Fuzzer(store, options, target, "hunt", plan) as fuzzer:
         with options.judge(target) as judge, progress() as shown:
             hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)
             try:

@@ -1,0 +1,93 @@
+"""What a campaign tests: the case of every seed, by strategies in turns, some of them broken on purpose.
+
+Seeds come in blocks. A block is made by one strategy, so that one which learns within a batch may; which
+strategy, how large its programs are and what is done to each of them follows from the seeds alone. So a seed
+gives the same case wherever a run begins and whoever makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from corpus.case import Case
+from generators.disrupt import disrupt
+from generators.draws import Draws
+from generators.grow import Program
+from generators.hazards import endanger
+from generators.library import as_case
+from generators.strategies import find_strategy
+from oracles.demand import REFUSAL, SURVIVAL
+
+BLOCK = 16
+MIXED = "mixed"
+_SHARES = {"random": 6.0, "coverage": 1.5, "functions": 0.6, "backward": 0.6, "mutate": 0.8}
+_SIZES = (5, 8, 10, 10, 14)
+_DISRUPTED, _ENDANGERED = 0.06, 0.06
+
+
+class Mode(StrEnum):
+    """Valid programs; broken ones; ones with a dangerous value; or all of these, mostly valid ones."""
+
+    STRICT = "strict"
+    DISRUPTIVE = "disruptive"
+    VULNERABLE = "vulnerable"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes."""
+
+    strategy: str = MIXED
+    mode: Mode = Mode.MIXED
+    nodes: int | None = None
+    source: Path | None = None
+
+
+PLAN = Plan()
+
+
+def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
+    """The case of each seed, in order."""
+    for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
+        block = range(first, min(first + BLOCK, seeds.stop))
+        for seed, program, strategy in _programs(plan, block):
+            if seed >= seeds.start:
+                yield _case(plan.mode, seed, program, strategy)
+
+
+def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
+    """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
+    draws = Draws(f"block/{block.start}")
+    strategy = draws.weighted(tuple(_SHARES), tuple(_SHARES.values()))
+    size = draws.pick(_SIZES)
+    if plan.strategy != MIXED:
+        strategy = plan.strategy
+    programs = find_strategy(strategy)(block, plan.nodes or size, plan.source)
+    for seed, program in zip(block, programs, strict=True):
+        yield seed, program, strategy
+
+
+def _case(mode: Mode, seed: int, program: Program, strategy: str) -> Case:
+    draws = Draws(f"mode/{seed}")
+    note = f"strategy: {strategy}"
+    if mode is Mode.MIXED:
+        form = draws.random()
+        mode = Mode.STRICT
+        if form < _DISRUPTED:
+            mode = Mode.DISRUPTIVE
+        elif form < _DISRUPTED + _ENDANGERED:
+            mode = Mode.VULNERABLE
+    if mode is Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
+        model, violation = broken
+        return _demanding(replace(program, model=model), seed, REFUSAL, note, f"violation: {violation}")
+    if mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
+        return _demanding(endangered[0], seed, SURVIVAL, note, f"hazard: {endangered[1]}")
+    return replace(as_case(program, seed), notes=(note,))
+
+
+def _demanding(program: Program, seed: int, demand: tuple[str, str], *notes: str) -> Case:
+    return replace(as_case(program, seed), settings=(demand,), notes=notes)

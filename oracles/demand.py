@@ -1,0 +1,19 @@
+"""What a case asks of a backend beyond right results; a setting of the case, so that reduction keeps it."""
+
+from __future__ import annotations
+
+from corpus.case import Case
+
+SETTING = "demand"
+REFUSAL = (SETTING, "refusal")
+"""The program breaks a rule of its format: every configuration must turn it down, with an error."""
+SURVIVAL = (SETTING, "survival")
+"""A value in it is out of bounds: results mean nothing, but the process must not die."""
+
+
+def demands_refusal(case: Case) -> bool:
+    return REFUSAL in case.settings
+
+
+def demands_survival(case: Case) -> bool:
+    return SURVIVAL in case.settings

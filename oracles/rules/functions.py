@@ -1,0 +1,50 @@
+"""Functions: a program that calls functions of its own gives other results than with them written out.
+
+HirFuzz's equivalent variants (§3.3): a function in another one, a wrapper that calls it or copies its
+results. Whatever the form, inlining may not change anything, so the un-optimised runs are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corpus.case import Case
+from corpus.formats.onnx import inlined, parse
+from oracles.compare import compare_outputs
+from oracles.context import Context
+from oracles.run import Phase, Run
+from oracles.sensitivity import Noise
+from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+
+ORDER = 57
+SIDE = "un-optimised"
+_MARK = b"\xca\x01"
+"""The field of a model in which functions stand, as protobuf writes it."""
+
+
+def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
+    """Always, where there are functions: optimised and un-optimised runs handle them alike."""
+    has_some = case.format == "onnx" and _MARK in case.program and parse(case.program).functions
+    return True if has_some else None
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    model, baseline = context.model, runs[0]
+    if not model.functions or not baseline.is_ok or baseline.config.backend or context.is_random:
+        return None
+    plain = inlined(model)
+    job = replace(context.job, program=plain.SerializeToString())
+    again = context.rerun(job)[0]
+    if not again.is_ok or compare_outputs(again.outputs, baseline.outputs, context.tolerance) is None:
+        return None
+    noise = Noise(plain, job, context.rerun)
+    found = noise.beyond_noise(again.outputs, baseline.outputs, context.tolerance)
+    difference = next(iter(found), None)
+    if difference is None:
+        return None
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, difference.kind, "functions", side=SIDE)
+    wrong = WrongResult(difference.output, SIDE, difference.kind, truth="the functions written out")
+    title = f"wrong {difference.kind} of {difference.output!r}: with functions {difference}, not as inlined"
+    return Verdict(
+        Outcome.MISMATCH, Phase.COMPARE, f"{title} ({baseline.config.label})", symptom, runs[:1], wrong=wrong
+    )

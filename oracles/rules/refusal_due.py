@@ -1,0 +1,41 @@
+"""Refusal due: a program with a violation was accepted, or one with a dangerous value was survived.
+
+Acceptance is a find only where onnx's checker or inference and an independent implementation turn the program
+down as well: many violations mean nothing to a backend that never looks at them. Of what must be survived
+only a death counts, which the rules before this one report.
+"""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from oracles.context import Context
+from oracles.demand import demands_refusal, demands_survival
+from oracles.normalise import template
+from oracles.run import Phase, Run, Status
+from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+
+ORDER = 15
+SIDE = "un-optimised"
+
+
+def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
+    """Whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
+    if not (demands_survival(case) or demands_refusal(case)):
+        return None
+    if any(run.status is Status.CRASH for run in runs) or demands_survival(case):
+        return any(run.status is Status.CRASH for run in runs)
+    return all(run.is_ok for run in runs) or any(run.status is Status.TIMEOUT for run in runs)
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Acceptance; whatever else was suspect at first sight is for the other rules."""
+    if not demands_refusal(case) or not all(run.is_ok for run in runs):
+        return None
+    if context.complaint is None or context.referee.status is not Status.EXCEPTION:
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
+    complaint = context.complaint.split("\n")[0][:160]
+    site = template(complaint, context.names)
+    symptom = Symptom(Outcome.MISMATCH, Phase.IMPORT, "accepted", site, side=SIDE)
+    wrong = WrongResult("", SIDE, "accepted", truth="the checker and the referee")
+    title = f"accepted although invalid: {complaint} ({runs[0].config.label})"
+    return Verdict(Outcome.MISMATCH, Phase.IMPORT, title, symptom, runs[:1], wrong=wrong)

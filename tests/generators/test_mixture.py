@@ -1,0 +1,91 @@
+"""What a campaign tests: the same case for a seed, whoever makes it and wherever a run begins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from generators.draws import Draws
+from generators.grow import grow
+from generators.hazards import endanger
+from generators.mixture import BLOCK, Mode, Plan, make_cases
+from generators.strategies import strategy_names
+from oracles.demand import demands_refusal, demands_survival
+from triage import making
+from triage.making import plan_of
+
+
+def ids(seeds: range, plan: Plan) -> list[str]:
+    return [case.case_id for case in make_cases(plan, seeds)]
+
+
+@pytest.mark.parametrize("strategy", ["mixed", *strategy_names()])
+def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy: str) -> None:
+    plan = Plan(strategy, nodes=6)
+    whole = ids(range(2 * BLOCK), plan)
+    assert len(set(whole)) == len(whole)
+    assert ids(range(BLOCK + 3, 2 * BLOCK - 1), plan) == whole[BLOCK + 3 : -1]
+    assert ids(range(BLOCK - 2, BLOCK + 2), plan) == whole[BLOCK - 2 : BLOCK + 2]
+
+
+def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
+    strategies: Counter[str] = Counter()
+    modes: Counter[str] = Counter()
+    for case in make_cases(Plan(nodes=4), range(40 * BLOCK)):
+        strategies[case.notes[0].removeprefix("strategy: ")] += 1
+        modes["refusal" if demands_refusal(case) else "survival" if demands_survival(case) else "none"] += 1
+    assert set(strategies) == set(strategy_names()) - {"uniform"}
+    assert modes["none"] > 0.8 * modes.total()
+    assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()
+
+
+def test_a_mode_of_its_own_is_what_every_program_is_in() -> None:
+    broken = list(make_cases(Plan("random", Mode.DISRUPTIVE, 8), range(60)))
+    assert sum(map(demands_refusal, broken)) >= 55
+    endangered = list(make_cases(Plan("random", Mode.VULNERABLE, 8), range(60)))
+    assert sum(map(demands_survival, endangered)) >= 55
+    assert all(case.settings == () for case in make_cases(Plan("random", Mode.STRICT, 8), range(60)))
+
+
+def tensors(case: Case) -> dict[str, np.ndarray]:
+    model = onnx.ModelProto.FromString(case.program)
+    named = {each.name: each for each in model.graph.initializer}
+    named |= {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
+    found = {name: onnx.numpy_helper.to_array(tensor) for name, tensor in named.items()}
+    return found | {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+
+
+def test_a_hazard_changes_one_tensor_and_nothing_else() -> None:
+    changed: Counter[int] = Counter()
+    for seed in range(100):
+        before = grow(seed, 6)
+        found = endanger(Draws(f"hazard/{seed}"), before)
+        if found is None:
+            continue
+        after, what = found
+        old, new = (
+            tensors(Case("onnx", each.model.SerializeToString(), dict(each.inputs)))
+            for each in (before, after)
+        )
+        differing = [name for name in old if old[name].tobytes() != new[name].tobytes()]
+        changed[len(differing)] += 1
+        assert "operand" in what
+        assert [node.op_type for node in before.model.graph.node] == [
+            node.op_type for node in after.model.graph.node
+        ]
+    assert set(changed) <= {0, 1}
+    assert changed[1] > 60
+
+
+def test_an_unknown_strategy_is_the_users_mistake() -> None:
+    with pytest.raises(UserError, match="--strategy nothing"):
+        plan_of("nothing", making.Mode.MIXED, None)
+    assert plan_of("coverage", making.Mode.STRICT, Path("x")) == Plan(
+        "coverage", Mode.STRICT, None, Path("x")
+    )

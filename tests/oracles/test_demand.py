@@ -1,0 +1,116 @@
+"""Programs that must be refused or survived, judged by onnxruntime; and functions that change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.demand import REFUSAL, SURVIVAL
+from oracles.judge import Judge
+from oracles.rules import functions, refusal_due
+from oracles.run import Config, Phase, Run, Status
+from oracles.sandbox import Job
+from oracles.verdict import Outcome
+
+X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge(Target("ort")) as made:
+        yield made
+
+
+def case_of(*nodes, initializers=(), functions=(), settings=()) -> Case:
+    graph = helper.make_graph(list(nodes), "g", [X], [Y], initializer=list(initializers))
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=list(functions), ir_version=10)
+    inputs = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    return Case("onnx", model.SerializeToString(), inputs, Target("ort"), settings=settings)
+
+
+TRANSPOSED = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0, 2])
+PLAIN = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
+
+
+def test_a_refusal_that_is_due_is_no_bug(judge: Judge) -> None:
+    verdict = judge.verdict(case_of(TRANSPOSED, settings=(REFUSAL,)))
+    assert verdict.outcome is Outcome.INVALID
+    assert verdict.title.startswith("refused")
+
+
+def test_what_is_accepted_with_good_reason_is_no_bug(judge: Judge) -> None:
+    assert judge.verdict(case_of(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
+
+
+class Accepting(Judge):
+    """A judge whose backend runs anything and gives back its input."""
+
+    def _run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        ok = Run(Config("none"), Status.OK, Phase.EXECUTE, outputs={"y": job.inputs["x"]})
+        return tuple(replace(ok, config=config) for config in job.configs)
+
+
+def test_silent_acceptance_of_what_all_others_refuse_is_a_bug() -> None:
+    with Accepting(Target("ort")) as judge:
+        verdict = judge.verdict(case_of(TRANSPOSED, settings=(REFUSAL,)))
+        assert verdict.outcome is Outcome.MISMATCH
+        assert verdict.symptom is not None
+        assert verdict.symptom.kind == "accepted"
+        assert "accepted although invalid" in verdict.title
+        assert judge.verdict(case_of(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
+
+
+def test_a_dangerous_value_may_be_refused_but_not_kill(judge: Judge) -> None:
+    far = helper.make_tensor("far", TensorProto.INT64, [1], [1000])
+    gather = helper.make_node("Gather", ["x", "far"], ["y"])
+    case = case_of(gather, initializers=[far], settings=(SURVIVAL,))
+    assert judge.verdict(case).outcome is Outcome.INVALID
+    died = Run(Config("none"), Status.CRASH, Phase.EXECUTE)
+    assert refusal_due.is_suspect(case, (died,)) is True
+
+
+def test_a_program_without_demands_is_left_to_the_other_rules() -> None:
+    ok = Run(Config("none"), Status.OK, Phase.EXECUTE)
+    assert refusal_due.is_suspect(case_of(PLAIN), (ok, ok)) is None
+    assert functions.is_suspect(case_of(PLAIN), (ok, ok)) is None
+
+
+DOUBLE = helper.make_function(
+    "local",
+    "double",
+    ["a"],
+    ["b"],
+    [helper.make_node("Add", ["a", "a"], ["b"])],
+    [helper.make_opsetid("", 20)],
+)
+CALL = helper.make_node("double", ["x"], ["y"], domain="local")
+
+
+def test_functions_are_compared_with_themselves_written_out(judge: Judge) -> None:
+    case = case_of(CALL, functions=[DOUBLE])
+    assert functions.is_suspect(case, ()) is True
+    assert judge.verdict(case).outcome is Outcome.PASS
+
+
+def test_a_call_that_gives_another_result_than_its_body_is_a_bug(judge: Judge) -> None:
+    class Wrong(Judge):
+        """Whose backend takes a call for the identity."""
+
+        def _run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+            if b"double" not in job.program:
+                return super()._run(job, fresh=fresh)
+            ok = Run(Config("none"), Status.OK, Phase.EXECUTE, outputs={"y": job.inputs["x"]})
+            return tuple(replace(ok, config=config) for config in job.configs)
+
+    with Wrong(Target("ort")) as wrong:
+        verdict = wrong.verdict(case_of(CALL, functions=[DOUBLE]))
+    assert verdict.outcome is Outcome.MISMATCH
+    assert verdict.symptom is not None
+    assert verdict.symptom.site == "functions"

@@ -1,0 +1,49 @@
+"""The options of commands that make programs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from generators.mixture import Plan
+
+MIXED = "mixed"
+
+
+class Mode(StrEnum):
+    STRICT = "strict"
+    DISRUPTIVE = "disruptive"
+    VULNERABLE = "vulnerable"
+    MIXED = "mixed"
+
+
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="X",
+        help="How graphs grow: random, coverage, backward, functions or mutate; mixed takes turns.",
+    ),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="A saved coverage.json, or the model that is to be mutated."),
+]
+Modes = Annotated[
+    Mode,
+    typer.Option("--mode", help="Valid programs, broken ones, ones with a dangerous value, or all of these."),
+]
+
+
+def plan_of(strategy: str, mode: Mode, source: Path | None) -> Plan:
+    """What is to be made; raises `UserError`."""
+    from generators import mixture
+    from generators.strategies import find_strategy
+
+    if strategy != MIXED:
+        find_strategy(strategy)
+    return mixture.Plan(strategy, mixture.Mode(mode.value), source=source)
