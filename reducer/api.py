@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -40,6 +39,9 @@ __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduc
 
 FLAKY_RUNS = 10
 """How often a failure that does not show every time is run to learn its rate."""
+
+CONFIRMATIONS = 5
+"""How often the result of a command must fail again; a failure that shows in 60 % of runs seldom does."""
 
 
 class DoesNotFail(Exception):
@@ -138,13 +140,6 @@ def reduce_case(
         pool.close()
 
 
-def runs_needed(rate: float) -> int:
-    """How many runs miss a failure of this rate less than once in fifty, at most twelve."""
-    if rate >= 1:
-        return 1
-    return min(12, math.ceil(math.log(0.02) / math.log(1 - rate)))
-
-
 @dataclass
 class _Session:
     """One reduction in a folder, from the first check to the written result."""
@@ -194,8 +189,6 @@ class _Session:
         self.best, self.rate, self.curve = subject, 1.0, list[Point]()
         is_suspect = verdict is not None and STATE_DEPENDENT in verdict.notes
         if not gate(lambda: subject, engine.opening(subject), exact=True) or is_suspect:
-            if verdict is None:
-                raise DoesNotFail
             self._measure_rate(gate, subject)
 
     def _measure_rate(self, gate: Gate, subject: Subject) -> None:
@@ -203,15 +196,19 @@ class _Session:
             self.rate = gate.measure(subject, FLAKY_RUNS)
         if self.rate == 0:
             raise DoesNotFail
-        gate.distrust(runs_needed(self.rate))
+        gate.distrust(self.rate, FLAKY_RUNS)
 
     def _shrink(self, gate: Gate, engine: Engine) -> None:
         """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
         self._run_engine(engine)
         self.best = self.best.embedded()
-        if gate.repeats == 1 and gate.measure(self.best, 1) < 1:
+        times = CONFIRMATIONS if self.options.check is not None or gate.is_suspect else 1
+        again = gate.measure(self.best, times) if gate.steadiness.is_steady else 1.0
+        if again < 1:
             self.best = self.subject
             self._measure_rate(gate, self.subject)
+            if self.rate == 1:  # then it is what was left that fails not every time
+                gate.distrust((1 + again * times) / (1 + times), 1 + times)
             engine.steps.clear()
             self.curve.clear()
             self._run_engine(engine)
@@ -314,7 +311,7 @@ class _Session:
             cached=gate.cached,
             seconds=seconds,
             rate=self.rate,
-            runs_per_decision=gate.repeats,
+            runs_per_decision=gate.most_repeats,
             is_minimal=engine.is_minimal and self.has_ended,
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
@@ -338,4 +335,4 @@ class _Session:
             return gate.journal.answers[digest].interesting
 
         with self.pool.one() as judge:
-            return find_pass_set(judge, case, judge.verdict(case), ask, gate.repeats)
+            return find_pass_set(judge, case, judge.verdict(case), ask, gate.steadiness.repeats)

@@ -10,6 +10,7 @@ from corpus.case import Case
 from reducer.journal import Answer, Journal, Witness
 from reducer.move import Proposal
 from reducer.speculation import Question
+from reducer.steadiness import Steadiness
 from reducer.subject import Subject
 from reducer.workers import Asked, Workers
 
@@ -37,8 +38,9 @@ class Gate:
     """Says of a proposal whether it still fails, asking the predicate as seldom as can be.
 
     `like` lends a candidate its target and settings, `is_valid` refuses models that the checker rejects at
-    no cost. `repeats` is how often a candidate is asked before it counts as not interesting. Answers are
-    committed in the order in which the search asks, whatever `ahead` ran early. `checks` counts committed
+    no cost. `steadiness` says how often a candidate is asked before it counts as not interesting,
+    `is_suspect` that some answer was not the same twice. Answers are committed in the order in which the
+    search asks, whatever `ahead` ran early. `checks` counts committed
     evaluations of the predicate, those replayed from the journal included, and `cached` the questions that
     were answered from memory.
     """
@@ -49,7 +51,9 @@ class Gate:
     journal: Journal
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
-    repeats: int = 1
+    steadiness: Steadiness = field(default_factory=Steadiness)
+    is_suspect: bool = False
+    most_repeats: int = 1
     on_check: Callable[[Gate, Subject, Answer], None] = lambda gate, subject, answer: None
     checks: int = 0
     cached: int = 0
@@ -61,6 +65,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
+        self._counted: set[str] = set()
         self._workers = Workers(self.predicate, self.journal, self.jobs) if self.jobs > 1 else None
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
@@ -81,6 +86,7 @@ class Gate:
             return False
         answer = self._decide(case, key, ahead)
         self.committed[key] = answer.interesting
+        self.is_suspect = self.is_suspect or answer.is_unsteady
         if answer.interesting:
             self.last_accepted = self.checks
             self.witness = answer.witness
@@ -124,12 +130,11 @@ class Gate:
                 return shown / (number - 1)
             ahead = [(_numbered(key, more), case) for more in range(number + 1, times + 1)]
             shown += self._answer(case, _numbered(key, number), ahead).interesting
-            self.checks += 1
         return shown / times
 
-    def distrust(self, repeats: int) -> None:
-        """From here on a candidate is dropped only when so many evaluations show nothing."""
-        self.repeats = repeats
+    def distrust(self, rate: float, runs: int) -> None:
+        """From here on a candidate is dropped only when several evaluations show nothing."""
+        self.steadiness = Steadiness(round(rate * runs), runs)
         self.committed = {key: answer for key, answer in self.committed.items() if answer}
 
     def close(self) -> None:
@@ -144,18 +149,28 @@ class Gate:
 
     def _decide(self, case: Case, key: str, ahead: Iterable[Question]) -> Answer:
         """One evaluation, or for a flaky failure as many as it takes until one shows it."""
-        answer = Answer(False)
-        for number in range(self.repeats):
+        answer, most = Answer(False), self.steadiness.repeats
+        self.most_repeats = max(self.most_repeats, most)
+        for number in range(most):
             self.budget.spend(self.checks)
-            repeats = [(_numbered(key, more), case) for more in range(number + 1, self.repeats)]
+            repeats = [(_numbered(key, more), case) for more in range(number + 1, most)]
             answer = self._answer(case, _numbered(key, number), repeats or self._cases(ahead))
-            self.checks += 1
             if answer.interesting:
+                if most > 1:
+                    self.steadiness = self.steadiness.after(1, number + 1)
                 break
         return answer
 
     def _answer(self, case: Case, key: str, ahead: Iterable[Asked]) -> Answer:
-        self.used.append(key)
+        """One evaluation, which counts as a check the first time that the search asks for it."""
+        answer = self._evaluated(case, key, ahead)
+        if key not in self._counted:
+            self._counted.add(key)
+            self.used.append(key)
+            self.checks += 1
+        return answer
+
+    def _evaluated(self, case: Case, key: str, ahead: Iterable[Asked]) -> Answer:
         known = self.journal.answers.get(key)
         if known is not None:
             return known

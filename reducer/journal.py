@@ -23,12 +23,14 @@ Witness: TypeAlias = tuple[tuple[int, int], ...]
 class Answer:
     """What the predicate said of one candidate: whether it is interesting, and what it showed.
 
-    `witness` tells where a wrong value was seen: pairs of a dim and a position along it.
+    `witness` tells where a wrong value was seen: pairs of a dim and a position along it. `is_unsteady`: a
+    first run showed something else.
     """
 
     interesting: bool
     symptom: str = ""
     witness: Witness = ()
+    is_unsteady: bool = False
 
 
 class Journal:
@@ -125,4 +127,4 @@ def _begun(case_id: str) -> str:
 
 def _answer(entry: Mapping[str, Any]) -> Answer:
     witness = tuple((int(dim), int(position)) for dim, position in entry["witness"])
-    return Answer(entry["interesting"], entry["symptom"], witness)
+    return Answer(entry["interesting"], entry["symptom"], witness, entry["is_unsteady"])

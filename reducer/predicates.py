@@ -15,7 +15,7 @@ from pathlib import Path
 
 from corpus.case import Case
 from oracles.compare import compare_outputs
-from oracles.judge import Judge
+from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.journal import Answer, Witness
@@ -40,7 +40,8 @@ class SameSymptom:
         interesting = verdict.symptom == self.symptom
         if not interesting and _is_a_find(verdict):
             self.on_other(case, verdict)
-        return Answer(interesting, str(verdict.symptom or ""), witness)
+        is_unsteady = interesting and STATE_DEPENDENT in verdict.notes
+        return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
 
 
 def _is_a_find(verdict: Verdict) -> bool:

@@ -1,0 +1,40 @@
+"""How often a failure shows, and how many evaluations a decision therefore takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MISSED = 0.005
+"""How often a candidate that still fails may be dropped because none of its evaluations showed it."""
+
+MOST_RUNS = 40
+"""No decision takes more evaluations than this."""
+
+
+@dataclass(frozen=True)
+class Steadiness:
+    """Of `runs` evaluations of what fails, `shown` showed the failure; a steady one shows every time."""
+
+    shown: int = 0
+    runs: int = 0
+
+    @property
+    def is_steady(self) -> bool:
+        return self.shown == self.runs
+
+    @property
+    def repeats(self) -> int:
+        """After how many evaluations that show nothing a candidate is dropped.
+
+        The rate is taken for a standard error lower than it was measured, as it may be.
+        """
+        if self.is_steady:
+            return 1
+        rate = self.shown / self.runs
+        low = max(rate - math.sqrt(rate * (1 - rate) / self.runs), 1 / (self.runs + 1))
+        return min(MOST_RUNS, math.ceil(math.log(MISSED) / math.log(1 - low)))
+
+    def after(self, shown: int, runs: int) -> Steadiness:
+        """With more evaluations of what is known to fail."""
+        return Steadiness(self.shown + shown, self.runs + runs)

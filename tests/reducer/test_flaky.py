@@ -1,0 +1,86 @@
+"""Failures that show in a share of their runs only, judged by real processes."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpus.case import Case
+from reducer.api import Options, Reduction, reduce_case
+from reducer.steadiness import MOST_RUNS, Steadiness
+from tests.reducer.driving import case_of, model_of
+
+CHECK = """
+import hashlib, os, sys
+model, folder, seed, percent = sys.argv[1:]
+file = os.open(os.path.join(folder, "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(file, b".")
+drawn = hashlib.sha256(f"{seed}/{os.fstat(file).st_size}".encode()).digest()
+program = open(model, "rb").read()
+shows = b"Erf" in program and b"CumSum" in program and drawn[0] * 100 < int(percent) * 256
+sys.exit(not shows)
+"""
+OPERATORS = ["Neg", "Abs", "Erf", "Neg", "Tanh", "Abs", "CUM", "Neg", "Exp", "Abs"]
+
+
+def network() -> Case:
+    nodes = [f"v{at + 1} = {operator} (v{at})" for at, operator in enumerate(OPERATORS)]
+    text = f"g (float[2,3] v0) => (float[2,3] v10) <int64 axis = {{1}}> {{ {' '.join(nodes)} }}"
+    return case_of(model_of(text.replace("CUM (v6)", "CumSum (v6, axis)")))
+
+
+def reduce(folder: Path, seed: int, percent: int) -> Reduction:
+    """What is left of ten nodes of which a bug needs two; the calls are counted from one."""
+    folder.mkdir()
+    script = folder / "check.py"
+    script.write_text(CHECK)
+    line = shlex.join([sys.executable, "-IS", str(script)])
+    check = f"{line} {{}} {shlex.quote(str(folder))} {seed} {percent}"
+    return reduce_case(network(), folder / "out", Options(check=check))
+
+
+def is_right(reduction: Reduction) -> bool:
+    return sorted(reduction.after.ops) == ["CumSum", "Erf"]
+
+
+def test_a_failure_that_shows_in_most_runs_is_measured_and_reduced(tmp_path: Path) -> None:
+    reduction = reduce(tmp_path / "run", 1, 60)
+    assert is_right(reduction)
+    assert reduction.is_minimal
+    assert 0.2 < reduction.rate < 1
+    assert reduction.runs_per_decision >= 4
+    assert reduction.checks == (tmp_path / "run" / "calls").stat().st_size
+
+
+def test_a_steady_failure_takes_one_run_a_decision(tmp_path: Path) -> None:
+    reduction = reduce(tmp_path / "run", 1, 100)
+    assert is_right(reduction)
+    assert (reduction.rate, reduction.runs_per_decision) == (1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("percent", [60, 30])
+def test_nineteen_of_twenty_reductions_end_right(
+    tmp_path: Path, percent: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = [reduce(tmp_path / str(seed), seed, percent) for seed in range(20)]
+    with capsys.disabled():
+        print(f"\n{percent} %: {sum(map(is_right, done))} of 20 right")
+        print("checks", [each.checks for each in done])
+        print("runs a decision", [each.runs_per_decision for each in done])
+        print("rates", [each.rate for each in done])
+    assert sum(map(is_right, done)) >= 19
+
+
+@pytest.mark.parametrize(
+    ("shown", "runs"), [(10, 10), (9, 10), (6, 10), (3, 10), (60, 100), (30, 100), (1, 10)]
+)
+def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown: int, runs: int) -> None:
+    steadiness = Steadiness(shown, runs)
+    missed = (1 - shown / runs) ** steadiness.repeats
+    assert missed <= 0.005 or steadiness.repeats == MOST_RUNS
+    assert steadiness.is_steady == (steadiness.repeats == 1) == (shown == runs)
