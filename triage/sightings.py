@@ -15,6 +15,7 @@ from oracles.verdict import Outcome, Verdict
 from triage.similarity import MERGE, compare
 
 GOOD, REFUSED, UNSUPPORTED = "passes", "refused", "unsupported"
+NO_BUG = {Outcome.INVALID: REFUSED, Outcome.UNSUPPORTED: UNSUPPORTED}
 SILENT = frozenset({UNSUPPORTED})
 """What says nothing of a bug: the release has no kernel for the model, or does not know its opset."""
 
@@ -71,7 +72,7 @@ class Faces:
 
     def of(self, seen: Sighting) -> str:
         if not Outcome(seen.outcome).is_bug:
-            return {Outcome.INVALID: REFUSED, Outcome.UNSUPPORTED: UNSUPPORTED}.get(Outcome(seen.outcome), GOOD)
+            return NO_BUG.get(Outcome(seen.outcome), GOOD)
         for face, other in self.shown.items():
             if seen.symptom == other.symptom or _is_one(seen, other):
                 return face
