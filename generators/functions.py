@@ -38,7 +38,8 @@ def wrap(model: onnx.ModelProto, draws: Draws) -> onnx.ModelProto:
     """The model with a run of its nodes behind a call, in one of the forms."""
     count = len(model.graph.node)
     first = next((at for at, node in enumerate(model.graph.node) if node.op_type != "Constant"), count)
-    if first == count or any(not info.type.HasField("tensor_type") for info in model.graph.input):
+    shown = (*model.graph.input, *model.graph.output)
+    if first == count or any(not info.type.HasField("tensor_type") for info in shown):
         return model
     start = draws.between(first, count - 1)
     return wrap_nodes(model, start, draws.between(start + 1, count), draws.pick(tuple(Form)))
@@ -71,9 +72,9 @@ def _without_cut_sequences(graph: onnx.GraphProto, start: int, end: int) -> tupl
     for node in graph.node:
         if node.op_type in _CONTAINERS or (node.op_type == "Identity" and node.input[0] in made):
             made.update(node.output)
-    while made & set(_interface(graph, start, end)[0]):
+    while start > 0 and made & set(_interface(graph, start, end)[0]):
         start -= 1
-    while made & set(_interface(graph, start, end)[1]):
+    while end < len(graph.node) and made & set(_interface(graph, start, end)[1]):
         end += 1
     return start, end
 
