@@ -16,6 +16,7 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.external import ExternalFile
 from corpus.formats import find_format, format_names
+from corpus.measure import Measure
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 
@@ -71,6 +72,12 @@ class Case:
         _update(digest, json.dumps(sorted(self.settings)).encode())
         _update_values(digest, inputs)
         return digest.hexdigest()
+
+    @cached_property
+    def measure(self) -> Measure:
+        """Its program's size."""
+        found = find_format(self.format)
+        return found.measure(found.parse(self.program))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Case):

@@ -15,11 +15,11 @@ from corpus.values import Value
 from oracles.compare import Tolerance
 from oracles.context import Context
 from oracles.graph_noise import GraphNoise
+from oracles.names import names_of_graph
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox import Job
 
 RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", re.IGNORECASE)
-_PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
 
 class GraphContext(Context):
@@ -81,8 +81,3 @@ class GraphContext(Context):
         if self._double is None:
             return Run(Config("well-formed"), Status.OK, Phase.EXECUTE)
         return self._run_as(replace(job, configs=(self._double,)))[0]
-
-
-def names_of_graph(program: GraphProgram) -> frozenset[str]:
-    """Every name except plain words, as `oracles.names` has it for ONNX."""
-    return frozenset(name for name in program.names if not _PLAIN_WORD.fullmatch(name))

@@ -34,6 +34,12 @@ def record_graph(program: GraphProgram, job: Job, rerun: Rerun) -> Recording:
     return Recording({**known, **values}, program.main.bindings[works].name, True)
 
 
+def recorded_outputs(program: GraphProgram, job: Job, run: Rerun) -> dict[str, Value]:
+    """Every binding's value under the job's own configuration; empty where that does not run."""
+    whole = _prefix(program, job, run, len(program.main.bindings))
+    return _tensors(whole) if whole.is_ok else {}
+
+
 def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
     bindings = program.main.bindings[:count]
     main = replace(program.main, bindings=bindings, outputs=tuple(binding.name for binding in bindings))

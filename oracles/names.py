@@ -6,9 +6,23 @@ import re
 
 import onnx
 
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.graph_program import GraphProgram
 from corpus.onnx_graph import defined_names, walk_graphs, walk_model
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]+")
+
+
+def names_of_case(case: Case) -> frozenset[str]:
+    """Those of its program, whatever its format."""
+    program = find_format(case.format).parse(case.program)
+    return names_of_graph(program) if isinstance(program, GraphProgram) else names_of(program)
+
+
+def names_of_graph(program: GraphProgram) -> frozenset[str]:
+    """As `names_of`, for a graph of another format."""
+    return frozenset(name for name in program.names if not _PLAIN_WORD.fullmatch(name))
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:

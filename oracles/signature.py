@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from onnx import ModelProto, NodeProto
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
+from corpus.formats import find_format
+from corpus.graph_program import GraphProgram
 from corpus.measure import Measure
 from corpus.onnx_graph import walk_nodes
 from corpus.onnx_types import dtype_name
 from oracles.compare import Tolerance
 from oracles.failure_text import read_failure
 from oracles.mismatch_kind import mismatch_kind
-from oracles.names import names_of
+from oracles.names import names_of_case
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Run
 from oracles.value_types import Types, tensor_types
@@ -86,7 +87,7 @@ def _site(symptom: Symptom) -> str:
 
 
 def _names(case: Case | None) -> frozenset[str]:
-    return names_of(parse(case.program)) if case is not None else frozenset()
+    return names_of_case(case) if case is not None else frozenset()
 
 
 def _multiset(measure: Measure | None) -> str:
@@ -151,7 +152,7 @@ def _mismatch(
         yield "kind", symptom.kind
         return
     yield "passes", " ".join(sorted(passes))
-    yield "ops", _pattern(parse(case.program)) if case is not None else _multiset(measure)
+    yield "ops", _pattern(case) if case is not None else _multiset(measure)
     yield "kind", _kind(verdict)
 
 
@@ -163,8 +164,22 @@ def _kind(verdict: Verdict) -> str:
     return mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance()) or kind
 
 
-def _pattern(model: ModelProto) -> str:
-    """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`."""
+def _pattern(case: Case) -> str:
+    """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`.
+
+    Of a graph of another format the types are those of what flows in.
+    """
+    program = find_format(case.format).parse(case.program)
+    return _graph_pattern(program) if isinstance(program, GraphProgram) else _model_pattern(program)
+
+
+def _graph_pattern(program: GraphProgram) -> str:
+    flowing = [item.dtype for item in program.main.inputs]
+    flowing += [value.dtype.name for value in program.constants.values()]
+    return " ".join([*sorted(set(flowing)), *(binding.op for binding in program.main.walk())])
+
+
+def _model_pattern(model: ModelProto) -> str:
     types = tensor_types(model)
     nodes = (node for node in walk_nodes(model.graph) if node.op_type != "Constant")
     return " ".join(f"{node.op_type}:{_dtype(types, node)}".rstrip(":") for node in nodes)

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, measure, parse, repair
+from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.target import Target
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.record import record
@@ -21,18 +23,18 @@ from oracles.verdict import Outcome, Verdict
 from reducer.divergence import Divergence, find_divergence
 from reducer.engine import Engine
 from reducer.evidence import read_hints
-from reducer.facts import learn
 from reducer.gate import Budget, BudgetSpent, Gate, Predicate
 from reducer.hiding import hide, inspect
 from reducer.journal import NAME as JOURNAL
 from reducer.journal import Answer, Journal
-from reducer.move import all_moves
+from reducer.move import Hints, all_moves
 from reducer.order import size
 from reducer.pass_sets import PassSet, failing_config, find_pass_set
 from reducer.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.result import Reduction, finished
 from reducer.subject import Subject
-from reducer.trace import Point, kept_nodes
+from reducer.subjects import is_valid, kept_of, kind_of, learn_facts, named_by_values, open_subject
+from reducer.trace import Point
 
 __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
 
@@ -81,13 +83,14 @@ class Options:
         return {
             "case_id": case.case_id,
             "target": str(self.target),
-            "moves": [move.name for move in all_moves()],
+            "moves": [move.name for move in all_moves(kind_of(case))],
             **settings,
         }
 
-    def judge(self) -> Judge:
+    def judge(self, format: str = "onnx") -> Judge:
         return Judge(
             self.target,
+            format=format,
             limits=self.limits,
             rtol=self.rtol,
             atol=self.atol,
@@ -124,7 +127,9 @@ def reduce_case(
     showed another failure than the one that is reduced.
     """
     journal = Journal(out / JOURNAL, options.header(case))
-    pool = JudgePool(options.judge)
+    if options.private and case.format != "onnx":
+        raise UserError(f"reduce --private: hides ONNX models only; this is a {case.format} program")
+    pool = JudgePool(partial(options.judge, case.format))
     if options.private:
         case = replace(case, origin="", notes=())
     try:
@@ -156,10 +161,8 @@ class _Session:
     def run(self, journal: Journal, on_other: Callable[[Case, Verdict], None]) -> Reduction:
         started = time.monotonic()
         verdict = self._first_verdict()
-        model, _ = repair(parse(self.case.program))
-        is_sound = checker_complaint(model) is None
-        subject = Subject(model, self.case.inputs, external=self.case.external, is_sound=is_sound)
-        gate = self._gate(self._predicate(verdict, on_other), is_sound, journal, started)
+        subject = open_subject(self.case, self.pool)
+        gate = self._gate(self._predicate(verdict, on_other), journal, started)
         try:
             gate.begin(subject)
             engine = self._engine(gate, subject, verdict)
@@ -248,14 +251,14 @@ class _Session:
             predicate = Silent(predicate)
         return predicate
 
-    def _gate(self, predicate: Predicate, is_sound: bool, journal: Journal, started: float) -> Gate:
+    def _gate(self, predicate: Predicate, journal: Journal, started: float) -> Gate:
         options = self.options
         deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
         most = options.max_checks if options.max_checks is not None else float("inf")
         return Gate(
             predicate,
             self.case,
-            lambda subject: not is_sound or checker_complaint(subject.model) is None,
+            is_valid,
             journal,
             Budget(deadline, most),
             options.jobs,
@@ -266,9 +269,15 @@ class _Session:
         self.subject, culprit = self._learn(subject)
         hints = read_hints(verdict, culprit)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and self.only is not None:
-            hints = replace(hints, divergence=self._divergence(self.only))
-        self.engine = Engine(gate, all_moves(), hints, lambda found: self._learn(found)[0])
+            hints = self._hints_of_values(hints, self.only)
+        self.engine = Engine(gate, all_moves(type(subject)), hints, lambda found: self._learn(found)[0])
         return self.engine
+
+    def _hints_of_values(self, hints: Hints, config: Config) -> Hints:
+        """Where values part, as well: told by nodes, or by what the optimiser made of the program."""
+        with self.pool.one() as judge:
+            named = named_by_values(self.subject, judge, self.case, config)
+        return replace(hints, nodes=named or hints.nodes, divergence=self._divergence(config))
 
     def _divergence(self, config: Config) -> Divergence:
         """Where values part, by a run of the program as the optimiser leaves it."""
@@ -282,7 +291,7 @@ class _Session:
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:
-            return learn(subject, lambda case: record(judge, case), self.case)
+            return learn_facts(subject, judge, self.case)
 
     def _on_check(self, gate: Gate, subject: Subject, answer: Answer) -> None:
         if answer.interesting and hasattr(self, "best") and size(subject) < size(self.best):
@@ -294,7 +303,8 @@ class _Session:
 
     def _result(self, gate: Gate, engine: Engine, verdict: Verdict | None, seconds: float) -> Reduction:
         case = self.best.case(self.case)
-        after = measure(parse(case.program))
+        found = find_format(case.format)
+        after = found.measure(found.parse(case.program))
         if verdict is not None:
             with self.pool.one() as judge:
                 verdict = judge.verdict(case)
@@ -304,7 +314,7 @@ class _Session:
             verdict=verdict,
             passes=self.passes,
             signature=signature(verdict, after, case, minimal) if verdict is not None else None,
-            before=measure(parse(self.case.program)),
+            before=found.measure(found.parse(self.case.program)),
             after=after,
             checks=gate.checks,
             sweep_checks=gate.checks - gate.last_accepted,
@@ -316,7 +326,7 @@ class _Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(self.curve),
-            kept=() if self.options.private else kept_nodes(parse(self.case.program), self.best),
+            kept=() if self.options.private else kept_of(self.case, self.best),
             words_left=self.words_left,
         )
 

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import TypeAlias
 
 from reducer.divergence import Divergence
+from reducer.graph_subject import GraphSubject
 from reducer.search import Items, SetSearch
 from reducer.subject import Subject
 
@@ -34,6 +35,10 @@ class Hints:
     witness: tuple[tuple[int, int], ...] = ()
 
 
+EITHER = (Subject, GraphSubject)
+"""What a pass works on that only asks what both kinds of subjects know."""
+
+
 @dataclass(frozen=True)
 class Move:
     """A named pass. `order` is its place in a round.
@@ -42,7 +47,7 @@ class Move:
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
     `renames` that its candidates differ in names alone. A move that `hides` only runs where the original is
     to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still fails,
-    roughly: it decides what idle workers guess, and nothing else.
+    roughly: it decides what idle workers guess, and nothing else. `subjects` are the kinds that it works on.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Move:
     renames: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
+    subjects: tuple[type[Subject], ...] = field(default=(Subject,), kw_only=True)
 
 
 def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:
@@ -79,9 +85,9 @@ def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject
     return best
 
 
-def all_moves() -> tuple[Move, ...]:
-    """Every move of every file in `reducer/passes` that makes a case smaller, in the order of a round."""
-    return tuple(move for move in _found() if not move.hides)
+def all_moves(kind: type[Subject] = Subject) -> tuple[Move, ...]:
+    """The moves of `reducer/passes` that make subjects of a kind smaller, in the order of a round."""
+    return tuple(move for move in _found() if not move.hides and kind in move.subjects)
 
 
 def hiding_moves() -> tuple[Move, ...]:

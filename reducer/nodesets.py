@@ -15,6 +15,8 @@ import onnx
 
 from corpus.onnx_graph import free_names, subgraphs
 from corpus.values import Value
+from reducer.graph_edits import assemble_bindings, keep_bindings
+from reducer.graph_subject import GraphSubject
 from reducer.search import Items
 from reducer.subject import Subject
 from reducer.tensors import initializer, type_of
@@ -22,6 +24,8 @@ from reducer.tensors import initializer, type_of
 
 def keep_nodes(subject: Subject, keep: Items, *, link: bool = False) -> Subject | None:
     """The model of the nodes `keep` (by index); None where the type of a cut tensor is unknown."""
+    if isinstance(subject, GraphSubject):
+        return keep_bindings(subject, keep, link)
     instead = _links(subject, keep) if link else {}
     kept = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
     return assemble(subject, kept)
@@ -35,6 +39,8 @@ def assemble(
     Unless they are given, the outputs are the subject's own that are still made, then what nobody reads
     any more.
     """
+    if isinstance(subject, GraphSubject):
+        return assemble_bindings(subject, [subject.bindings[node.name] for node in nodes], outputs)
     edges = _Edges(subject)
     made = {name for node in nodes for name in node.output if name}
     read: dict[str, None] = {}

@@ -9,6 +9,8 @@ import numpy as np
 
 from corpus.onnx_graph import body_weights, subgraphs, walk_nodes
 from corpus.values import Tensor
+from reducer.graph_order import counts
+from reducer.graph_subject import GraphSubject
 from reducer.naming import count_strange
 from reducer.subject import Subject
 
@@ -23,6 +25,13 @@ def size(subject: Subject) -> Size:
     still carry: elements that flow in, tensors in and out, axes, element types other than the plain ones,
     attributes, how plain the values are, names that are not ours, and at last bytes. A tie is not smaller.
     """
+    arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
+    axes = sum(array.ndim for array in arrays)
+    strange = sum(str(array.dtype) not in PLAIN for array in arrays)
+    complexity = sum(map(_complexity, arrays))
+    if isinstance(subject, GraphSubject):
+        found = counts(subject)
+        return (*found.of_nodes, axes, strange, found.literals, complexity, found.names, found.bytes)
     model = subject.model
     graph = model.graph
     nodes = sum(1 for _ in walk_nodes(graph))
@@ -33,10 +42,6 @@ def size(subject: Subject) -> Size:
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
     attributes = sum(len(node.attribute) for node in walk_nodes(graph))
-    arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
-    axes = sum(array.ndim for array in arrays)
-    strange = sum(str(array.dtype) not in PLAIN for array in arrays)
-    complexity = sum(map(_complexity, arrays))
     names = count_strange(graph)
     return (
         nodes,

@@ -12,6 +12,8 @@ from corpus.onnx_graph import subgraphs, walk_graphs
 from corpus.onnx_infer import inferred_types, tensor_type
 from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
+from reducer.graph_edits import change_flow
+from reducer.graph_subject import GraphSubject
 from reducer.subject import Subject
 from reducer.tensors import initializer
 
@@ -23,6 +25,9 @@ def change_tensors(
 
     `also` is another edit of the model that belongs to the same change.
     """
+
+    if isinstance(subject, GraphSubject):
+        return change_flow(subject, changed)
 
     def edit(model: onnx.ModelProto) -> None:
         for tensor in model.graph.initializer:

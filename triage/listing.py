@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from corpus.case import Case
+from corpus.formats import find_format
 from corpus.onnx_infer import graph_types, inferred_types
 from corpus.onnx_text import print_text, tensor_text, type_text
 from corpus.values import Tensor, Value
 
 MOST_VALUES = 36
 MOST_TEXT = 200
+
+
+def list_case(case: Case) -> str:
+    """Its program, whatever its format."""
+    found = find_format(case.format)
+    model = found.parse(case.program)
+    return list_model(model) if isinstance(model, onnx.ModelProto) else found.print_text(model)
 
 
 def list_model(model: onnx.ModelProto) -> str:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
 from corpus.target import Target
 from oracles.compare import Tolerance
-from oracles.names import names_of
+from oracles.names import names_of_case
 from oracles.run import Limits
 from oracles.signature import Signature, signature
 from oracles.verdict import Verdict
@@ -111,7 +110,7 @@ def reduce_failure(
 
 def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
     """The signature of what a reduction left."""
-    return signature(verdict, measure(parse(case.program)), case, passes)
+    return signature(verdict, case.measure, case, passes)
 
 
 def work_folder(store: Store, failure: Failure) -> Path:
@@ -130,10 +129,9 @@ def _result(done: Reduction | None, work: Path, settings: Options) -> tuple[Case
     """The reduced case and its verdict; a finished reduction that was not yet recorded is judged again."""
     if done is not None and done.verdict is not None:
         return done.case, done.verdict
-    from oracles.judge import Judge
 
     case = Case.load(work)
-    with Judge(settings.target, limits=settings.limits, rtol=settings.rtol, atol=settings.atol) as judge:
+    with settings.judge(case.format) as judge:
         return case, judge.verdict(case)
 
 
@@ -171,13 +169,13 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> N
     """`repro.py` beside the reduced case."""
     if not verdict.is_bug or not _has_script(options):
         return
-    model, tolerance = parse(case.program), Tolerance(options.rtol, options.atol)
-    expectation = expect(verdict, tolerance, names_of(model))
-    title = issue.title(expectation, measure(model).ops)
+    tolerance = Tolerance(options.rtol, options.atol)
+    expectation = expect(verdict, tolerance, names_of_case(case))
+    title = issue.title(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     from oracles.judge import Judge
 
-    with Judge(options.target, limits=options.limits) as judge:
+    with Judge(options.target, limits=options.limits, format=case.format) as judge:
         source = torch_source(case, judge)
     (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
 

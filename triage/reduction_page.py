@@ -18,7 +18,7 @@ from corpus.onnx_infer import inferred_types
 from reducer.result import NAME as REDUCTION
 from triage.curve import curve
 from triage.graph_picture import MOST_WHOLE, GraphPicture, Shown
-from triage.listing import describe_value, list_model
+from triage.listing import describe_value, list_case
 from triage.rendering import render
 
 NAME = "reduction.html"
@@ -46,14 +46,13 @@ def write_page(folder: Path, original: Case | None) -> None:
 
 
 def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_script: bool) -> str:
-    model = parse(case.program)
-    before = _before(parse(original.program), facts["kept"]) if original is not None else None
+    before = _before(original, facts["kept"]) if original is not None else None
     return render(
         "reduction.html.j2",
         facts=facts,
         target=str(case.target or ""),
-        after=_after(model, case),
-        listing=_listing(model),
+        after=_after(case),
+        listing=_listing(case),
         inputs=[(name, describe_value(value)) for name, value in case.inputs.items()],
         before=before.original() if before else None,
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
@@ -68,19 +67,28 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
     )
 
 
-def _after(model: onnx.ModelProto, case: Case) -> Shown | None:
-    if len(model.graph.node) > MOST_WHOLE:
+def _after(case: Case) -> Shown | None:
+    """The picture of a small ONNX model; graphs of other formats are listed only."""
+    model = _model(case)
+    if case.format != "onnx" or len(model.graph.node) > MOST_WHOLE:
         return None
     return GraphPicture(model.graph, inferred_types(model), values=_values(case)).whole()
 
 
-def _listing(model: onnx.ModelProto) -> str:
-    lines = list_model(model).splitlines()
+def _model(case: Case) -> onnx.ModelProto:
+    return parse(case.program) if case.format == "onnx" else onnx.ModelProto()
+
+
+def _listing(case: Case) -> str:
+    lines = list_case(case).splitlines()
     more = len(lines) - MOST_LINES
     return "\n".join([*lines[:MOST_LINES], *([f"… and {more:,} more lines"] if more > 0 else [])])
 
 
-def _before(model: onnx.ModelProto, kept: list[int]) -> GraphPicture:
+def _before(case: Case, kept: list[int]) -> GraphPicture | None:
+    if case.format != "onnx":
+        return None
+    model = _model(case)
     return GraphPicture(model.graph, inferred_types(model), frozenset(kept))
 
 

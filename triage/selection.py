@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from corpus.formats.onnx import measure, parse
 from oracles.verdict import Outcome
 from triage.failures import NEW, REDUCED, Failure, list_failures
 from triage.store import Store
@@ -54,8 +53,7 @@ class Selection:
 
     def _operators_of(self, case_id: str) -> Counter[str]:
         if case_id not in self._operators:
-            program = self._store.load_case(case_id).program
-            self._operators[case_id] = Counter(measure(parse(program)).ops)
+            self._operators[case_id] = Counter(self._store.load_case(case_id).measure.ops)
         return self._operators[case_id]
 
 

@@ -287,6 +287,10 @@ def run_program(
     program: bytes, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Any
 ) -> dict[str, Any]:
     """Run a program of the format `torch`; settings: `backend` of `torch.compile`, `double`, `device`."""
+    if settings.get("show") == "source":
+        from oracles.in_worker.torch_graph_source import source
+
+        return source(program, inputs)
     document = json.loads(program)
     backend, double = settings.get("backend", "eager"), bool(settings.get("double"))
     device = str(settings.get("device", "cpu"))

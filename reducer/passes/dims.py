@@ -16,7 +16,9 @@ from onnx import numpy_helper
 
 from corpus.onnx_graph import body_weights
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search
+from reducer.graph_edits import resize
+from reducer.graph_subject import GraphSubject
+from reducer.move import EITHER, Hints, Move, Search
 from reducer.order import size
 from reducer.retype import change_tensors
 from reducer.subject import Subject
@@ -201,6 +203,8 @@ AXES_OPERANDS = frozenset({"Squeeze", "Pad", "Tile", "Upsample"}) | {
 def apply(subject: Subject, choice: Resize) -> Subject | None:
     """The subject with its axes cut to their windows, sizes carried along; None where that does not fit."""
     changed = _cut_tensors(subject, choice)
+    if isinstance(subject, GraphSubject):
+        return resize(subject, changed, choice.size_of if choice.only is None else lambda dim: dim)
     if choice.only is None:
         for carry in ((True, True), (True, False), (False, True), (False, False)):
             found = _carried(subject, choice, changed, *carry)
@@ -274,4 +278,4 @@ def _resize_attributes(model: onnx.ModelProto, choice: Resize) -> None:
                 attribute.ints[:] = [choice.size_of(value) for value in attribute.ints]
 
 
-MOVES = (Move("shrink dims", 400, shrink_dims, reshapes=True),)
+MOVES = (Move("shrink dims", 400, shrink_dims, reshapes=True, subjects=EITHER),)

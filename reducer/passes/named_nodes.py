@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from reducer.move import Hints, Move, Search
+from reducer.move import EITHER, Hints, Move, Search
 from reducer.nodesets import keep_nodes
 from reducer.search import Items
 from reducer.subject import Subject
@@ -58,4 +58,4 @@ def around(subject: Subject, nodes: Items) -> Items:
     return frozenset(found)
 
 
-MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes),)
+MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes, subjects=EITHER),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeAlias
 
-from reducer.move import Hints, Move, Search, over_sets
+from reducer.move import EITHER, Hints, Move, Search, over_sets
 from reducer.nodesets import keep_nodes
 from reducer.search import PATIENCE, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
@@ -105,12 +105,46 @@ def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
 
 
 MOVES = (
-    Move("keep rare operator types", 200, keep_rare_types),
-    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25),
-    Move("drop operator types by cut", 210, partial(drop_operator_types, link=False), chance=0.25),
-    Move("drop operator types by link", 220, partial(drop_operator_types, link=True), reshapes=True),
-    Move("bisect nodes by link", 230, partial(bisect_nodes, link=True), reshapes=True, chance=0.25),
-    Move("drop single nodes of few by cut", 240, partial(drop_few_nodes, link=False), chance=0.25),
-    Move("drop single nodes by cut", 600, partial(drop_single_nodes, link=False), chance=0.1),
-    Move("drop single nodes by link", 610, partial(drop_single_nodes, link=True), reshapes=True, chance=0.1),
+    Move("keep rare operator types", 200, keep_rare_types, subjects=EITHER),
+    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, subjects=EITHER),
+    Move(
+        "drop operator types by cut",
+        210,
+        partial(drop_operator_types, link=False),
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop operator types by link",
+        220,
+        partial(drop_operator_types, link=True),
+        reshapes=True,
+        subjects=EITHER,
+    ),
+    Move(
+        "bisect nodes by link",
+        230,
+        partial(bisect_nodes, link=True),
+        reshapes=True,
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop single nodes of few by cut",
+        240,
+        partial(drop_few_nodes, link=False),
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop single nodes by cut", 600, partial(drop_single_nodes, link=False), chance=0.1, subjects=EITHER
+    ),
+    Move(
+        "drop single nodes by link",
+        610,
+        partial(drop_single_nodes, link=True),
+        reshapes=True,
+        chance=0.1,
+        subjects=EITHER,
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from reducer.move import Hints, Move, Search, over_sets
+from reducer.move import EITHER, Hints, Move, Search, over_sets
 from reducer.nodesets import assemble
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
@@ -39,6 +39,6 @@ def drop_many_outputs(subject: Subject, hints: Hints) -> Search:
 
 
 MOVES = (
-    Move("drop many outputs", 300, drop_many_outputs),
-    Move("drop outputs", 590, drop_outputs, chance=0.1),
+    Move("drop many outputs", 300, drop_many_outputs, subjects=EITHER),
+    Move("drop outputs", 590, drop_outputs, chance=0.1, subjects=EITHER),
 )

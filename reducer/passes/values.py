@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search
+from reducer.move import EITHER, Hints, Move, Search
 from reducer.order import size
 from reducer.passes.dims import is_shape
 from reducer.retype import change_tensors
@@ -74,4 +74,4 @@ def _small_integers(array: Tensor) -> Tensor:
 
 CHANGES = (_zeros, _ones, _small_integers, _splat)
 
-MOVES = (Move("simplify values", 500, simplify_values, reshapes=True),)
+MOVES = (Move("simplify values", 500, simplify_values, reshapes=True, subjects=EITHER),)

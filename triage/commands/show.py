@@ -30,13 +30,11 @@ def show(options: CaseOptions, case: Case) -> int:
 
 
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
-    from corpus.formats.onnx import measure, parse
-    from triage.listing import describe_value, list_model
+    from triage.listing import describe_value, list_case
     from triage.sources import open_one
 
     case = open_one(word, options)
-    model = parse(case.program)
-    size = measure(model)
+    size = case.measure
     yield {
         "case": word,
         "case_id": case.case_id,
@@ -49,7 +47,7 @@ def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
         "ops": list(size.ops),
         "notes": list(case.notes),
         "inputs": {name: describe_value(value) for name, value in case.inputs.items()},
-        "text": list_model(model),
+        "text": list_case(case),
     }
 
 

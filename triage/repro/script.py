@@ -87,7 +87,7 @@ def torch_source(case: Case, judge: Judge) -> TorchSource | None:
 def write_script(case: Case, claim: Claim, mode: str = "code", source: TorchSource | None = None) -> str:
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = RUNNERS[case.target.backend if case.target else "ort"]
-    model = parse(case.program)
+    model = parse(case.program) if case.format == "onnx" else onnx.ModelProto()
     mode, code = _embedding(case, model, mode) if source is None else ("torch", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}

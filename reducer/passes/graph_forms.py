@@ -1,0 +1,123 @@
+"""Graphs of other formats than ONNX: plain names, plain dtypes, inputs as constants, fewer arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from corpus.graph_names import plain_names, renamed
+from corpus.graph_program import Binding, GraphProgram, Json, tag_of
+from corpus.values import Tensor
+from reducer.graph_edits import change_flow
+from reducer.graph_subject import GraphSubject
+from reducer.move import Hints, Move, Search, one_by_one
+from reducer.order import size
+from reducer.subject import Facts, Subject
+
+WIDE = {"float64": "float32", "bfloat16": "float32", "float16": "float32", "int64": "int32"}
+WIDE |= {"int16": "int32", "int8": "int32", "uint8": "int32", "complex128": "complex64"}
+"""By dtype a plainer one."""
+
+
+def plain_graph_names(subject: Subject, hints: Hints) -> Search:
+    """All at once."""
+    assert isinstance(subject, GraphSubject)
+    shorter = under_plain_names(subject)
+    if size(shorter) < size(subject) and (yield lambda: shorter):
+        return shorter
+    return subject
+
+
+def under_plain_names(subject: GraphSubject) -> GraphSubject:
+    """The subject with what is known of it under plain names."""
+    names = plain_names(subject.program)
+    values = {names[name]: value for name, value in subject.facts.values.items() if name in names}
+    return replace(
+        subject,
+        program=renamed(subject.program, names),
+        inputs={names[name]: value for name, value in subject.inputs.items()},
+        facts=Facts(values=values),
+        origins={new: subject.origin(old) for old, new in names.items()},
+    )
+
+
+def plain_dtypes(subject: Subject, hints: Hints) -> Search:
+    """A plainer dtype throughout, in tensors and arguments alike, one dtype at a time."""
+    return (yield from one_by_one(subject, [partial(_retyped, old, new) for old, new in WIDE.items()]))
+
+
+def _retyped(old: str, new: str, subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    changed: dict[str, Tensor] = {}
+    for name in subject.sources:
+        array = subject.array(name)
+        if array is not None and array.dtype.name == old:
+            changed[name] = np.asarray(array).astype(new)
+    found = change_flow(subject, changed, partial(_with_dtype, old, new)) if changed else None
+    return found if found is not None and size(found) < size(subject) else None
+
+
+def _with_dtype(old: str, new: str, binding: Binding) -> Binding:
+    def change(item: Json) -> Json:
+        return {"dtype": new} if tag_of(item) == "dtype" and item["dtype"] == old else item
+
+    return binding.mapped(change)
+
+
+def static_dims(subject: Subject, hints: Hints) -> Search:
+    """Symbolic dims of inputs become the sizes that they have here."""
+    return (yield from one_by_one(subject, [_with_static_dims]))
+
+
+def _with_static_dims(subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    main = subject.program.main
+    arrays = {item.name: subject.array(item.name) for item in main.inputs}
+    inputs = tuple(
+        replace(item, shape=array.shape if (array := arrays[item.name]) is not None else item.shape)
+        for item in main.inputs
+    )
+    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
+
+
+def drop_arguments(subject: Subject, hints: Hints) -> Search:
+    """One keyword argument at a time; what has a default does without."""
+    assert isinstance(subject, GraphSubject)
+    bindings = subject.program.main.bindings
+    places = [(binding.name, key) for binding in bindings for key in binding.kwargs if key != "attrs"]
+    return (yield from one_by_one(subject, [partial(_without, name, key) for name, key in places]))
+
+
+def _without(name: str, key: str, subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    bindings = tuple(_trimmed(subject.program, name, key))
+    return _valid(subject, replace(subject.program, main=replace(subject.program.main, bindings=bindings)))
+
+
+def _trimmed(program: GraphProgram, name: str, key: str) -> Iterator[Binding]:
+    for binding in program.main.bindings:
+        if binding.name == name:
+            kwargs = {other: item for other, item in binding.kwargs.items() if other != key}
+            yield replace(binding, kwargs=kwargs)
+        else:
+            yield binding
+
+
+def _valid(subject: GraphSubject, program: GraphProgram) -> GraphSubject | None:
+    if program == subject.program:
+        return None
+    fresh = subject.with_program(program, subject.inputs)
+    return fresh if not fresh.complaint else None
+
+
+GRAPHS = (GraphSubject,)
+
+MOVES = (
+    Move("plain dtypes", 450, plain_dtypes, reshapes=True, subjects=GRAPHS),
+    Move("static dims", 460, static_dims, subjects=GRAPHS),
+    Move("drop arguments", 470, drop_arguments, reshapes=True, subjects=GRAPHS),
+    Move("plain names", 550, plain_graph_names, renames=True, subjects=GRAPHS),
+)

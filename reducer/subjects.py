@@ -1,0 +1,97 @@
+"""A case as the subject of a reduction, whatever its format; what the session asks of either kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.formats.onnx import checker_complaint, parse, repair
+from corpus.values import Value
+from oracles.compare import Tolerance, compare
+from oracles.graph_record import record_graph, recorded_outputs
+from oracles.judge import Judge
+from oracles.record import record
+from oracles.run import Config
+from oracles.sandbox import Job
+from reducer.facts import learn
+from reducer.graph_subject import Describe, GraphSubject
+from reducer.predicates import JudgePool
+from reducer.subject import Facts, Subject
+from reducer.trace import kept_nodes
+
+CLOSE = 3
+"""How many bindings at which values part are named; the first of them is mostly the one."""
+
+
+def kind_of(case: Case) -> type[Subject]:
+    return Subject if case.format == "onnx" else GraphSubject
+
+
+def open_subject(case: Case, pool: JudgePool) -> Subject:
+    """The whole case, repaired where it is an ONNX model."""
+    if case.format != "onnx":
+        return GraphSubject.of(case, find_format(case.format).parse(case.program), _describer(pool))
+    model, _ = repair(parse(case.program))
+    is_sound = checker_complaint(model) is None
+    return Subject(model, case.inputs, external=case.external, is_sound=is_sound)
+
+
+def _describer(pool: JudgePool) -> Describe:
+    def describe(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
+        with pool.one() as judge:
+            return judge.describe(program, inputs)
+
+    return describe
+
+
+def is_valid(subject: Subject) -> bool:
+    """Whether the format's own check accepts a candidate, at no cost in verdicts."""
+    if isinstance(subject, GraphSubject):
+        return not subject.complaint
+    return not subject.is_sound or checker_complaint(subject.model) is None
+
+
+def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, str]:
+    """The subject with fresh facts, and the name of the node at which its un-optimised run breaks."""
+    if not isinstance(subject, GraphSubject):
+        return learn(subject, lambda case: record(judge, case), like)
+    job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
+    recording = record_graph(subject.program, job, judge.rerun)
+    return replace(subject, facts=Facts(values=recording.values)), recording.crashed_at or ""
+
+
+def named_by_values(subject: Subject, judge: Judge, like: Case, config: Config) -> tuple[str, ...]:
+    """The first bindings whose optimised values differ though their operands do not; empty of ONNX models."""
+    if not isinstance(subject, GraphSubject):
+        return ()
+    job = Job(subject.document, subject.inputs, (config,), format=like.format)
+    values = recorded_outputs(subject.program, job, judge.run_as)
+    wrong: set[str] = set()
+    first: list[str] = []
+    for binding in subject.program.main.bindings:
+        if _parts(binding.name, subject, values, judge.tolerance):
+            if wrong.isdisjoint(binding.reads):
+                first.append(binding.name)
+            wrong.add(binding.name)
+    return tuple(first[:CLOSE])
+
+
+def _parts(name: str, subject: GraphSubject, values: Mapping[str, Value], tolerance: Tolerance) -> bool:
+    expected, actual = subject.facts.values.get(name), values.get(name)
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return False
+    return compare(name, expected, actual, tolerance) is not None
+
+
+def kept_of(case: Case, reduced: Subject) -> tuple[int, ...]:
+    """The original's nodes of which something is left."""
+    if not isinstance(reduced, GraphSubject):
+        return kept_nodes(parse(case.program), reduced)
+    names = {reduced.origin(binding.name) for binding in reduced.program.main.walk()}
+    bindings = find_format(case.format).parse(case.program).main.bindings
+    return tuple(index for index, binding in enumerate(bindings) if binding.name in names)
