@@ -26,6 +26,7 @@ from triage.records import note_check
 from triage.releases import Range, numbers
 from triage.sightings import SILENT, Faces, Sighting, SightingJournal, sighting
 from triage.store import Store, dump, open_existing
+from triage.verdicts import judge_often
 
 Look = Callable[[str], Sighting]
 """What a release shows; raises `Unavailable`."""
@@ -35,13 +36,15 @@ Look = Callable[[str], Sighting]
 class Settings:
     """What is asked: the package, the range, the release on which the failure is known, where to cache.
 
-    `found_on` is the release that the database remembers; it stands in where nobody says `seen_on`.
+    `found_on` is the release that the database remembers; it stands in where nobody says `seen_on`. A release
+    is judged up to `repeat` times: a failure that comes and goes is bad where it shows once.
     """
 
     package: str
     versions: Range
     seen_on: str = ""
     found_on: str = ""
+    repeat: int = 1
     cache: Path = field(default_factory=cache_folder)
     cache_bytes: int = 20 << 30
 
@@ -187,7 +190,7 @@ class _Looker:
         with self._cache.environment(release, interpreter) as made:
             try:
                 with self.options.judge(target.with_setting("python", str(made.python))) as judge:
-                    verdict = judge.verdict(self.case)
+                    verdict, _ = judge_often(judge, self.case, self.settings.repeat)
             except SandboxError as error:
                 raise Unavailable(f"it cannot be run ({error})") from error
         minor = ".".join(map(str, interpreter.minor))
@@ -205,7 +208,8 @@ class _Looker:
     def _circumstances(self) -> str:
         """A digest of all that a verdict depends on besides case and release."""
         chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
-        words = dump([self.settings.package, str(self.case.target), version("tensorcrux"), chosen])
+        words = dump([self.settings.package, self.settings.repeat, str(self.case.target), chosen])
+        words += version("tensorcrux")
         return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 

@@ -23,6 +23,7 @@ Versions = Annotated[
 SeenOn = Annotated[
     str, typer.Option("--seen-on", metavar="VERSION", help="Where it is known to fail. (default: the newest)")
 ]
+Repeat = Annotated[int, typer.Option("--repeat", help="Judge each release this many times.", min=1)]
 Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Where environments are kept.")]
 CacheSize = Annotated[int, typer.Option("--cache-gb", help="How large that folder may grow.", min=1)]
 
@@ -37,6 +38,7 @@ def bisect(
     package: Package = "",
     versions: Versions = "..",
     seen_on: SeenOn = "",
+    repeat: Repeat = 1,
     cache: Cache = None,
     cache_gb: CacheSize = 20,
 ) -> int:
@@ -62,6 +64,7 @@ def bisect(
         Range.parse(versions),
         seen_on,
         found_on(case, options),
+        repeat,
         cache or cache_folder(),
         cache_gb << 30,
     )
