@@ -1,7 +1,8 @@
 """How many fewer seconds two workers take where a check takes 0.3 s; printed, never asserted.
 
-Random models of forty operators, and what a failure needs of them; each is reduced by a real command, once
-with one worker and once with two. The seconds include crux's own start and learning.
+Random models of forty operators, and what a failure needs of them. The search alone, with a check that
+sleeps; then `crux reduce` with a real command, where the seconds include its start
+and the learning.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from generators import make_case
-from tests.reducer.driving import operators
+from oracles.judge import Judge
+from reducer.journal import Answer
+from tests.reducer.driving import ORT, engine_for, has, operators, run_to_end, subject_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 
 CRUX = Path(sys.executable).with_name("crux")
-SEEDS = range(8)
+SEEDS = range(6)
+PAUSE = 0.3
 NODES = 40
+Row = tuple[int, int, float, float]
+"""Checks, calls by two workers, and the seconds of one and of two workers."""
+
 CHECK = """
 import os, sys, time
 program = open(sys.argv[1], "rb").read()
@@ -36,20 +43,49 @@ sys.exit(not all(name.encode() in program for name in sys.argv[3:]))
 """
 
 
+def test_the_search_of_two_workers_beside_that_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with Judge(ORT) as judge, capsys.disabled():
+        rows = [search(judge, seed) for seed in SEEDS]
+        print()
+        print_rows(rows)
+
+
+def search(judge: Judge, seed: int) -> Row:
+    case = make_case(seed, NODES)
+    has_all = has(*needed(case, seed))
+    subject, seconds, counts = subject_of(judge, case), list[float](), list[int]()
+    for jobs in (1, 2):
+        asked: list[Case] = []
+
+        def predicate(each: Case, asked: list[Case] = asked) -> Answer:
+            asked.append(each)
+            time.sleep(PAUSE)
+            return Answer(has_all(parse(each.program)))
+
+        with engine_for(judge, case, predicate, jobs) as engine:
+            start = time.monotonic()
+            run_to_end(engine, subject)
+            seconds.append(time.monotonic() - start)
+        counts.append(len(asked))
+    return counts[0], counts[1], seconds[0], seconds[1]
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    print(f"{'seed':>6} {'checks':>6} {'calls by two':>12} {'one, s':>8} {'two, s':>8} {'ratio':>6}")
+    checks, calls, one, two = (sum(row[at] for row in rows) for at in range(4))
+    for name, row in [*zip(SEEDS, rows, strict=True), ("all", (checks, calls, one, two))]:
+        print(f"{name:>6} {row[0]:>6} {row[1]:>12} {row[2]:>8.1f} {row[3]:>8.1f} {row[2] / row[3]:>6.2f}")
+
+
 def test_two_workers_beside_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "check.py").write_text(CHECK)
     rows = [measure(tmp_path / str(seed), seed) for seed in SEEDS]
     with capsys.disabled():
-        print(f"\n{'seed':>6} {'checks':>6} {'calls by two':>12} {'one, s':>8} {'two, s':>8} {'ratio':>6}")
-        for seed, (checks, calls, one, two) in zip(SEEDS, rows, strict=True):
-            print(f"{seed:>6} {checks:>6} {calls:>12} {one:>8.1f} {two:>8.1f} {one / two:>6.2f}")
-        one, two = (sum(row[at] for row in rows) for at in (2, 3))
-        print(f"   all {sum(row[0] for row in rows):>6} {sum(row[1] for row in rows):>12} ", end="")
-        print(f"{one:>8.1f} {two:>8.1f} {one / two:>6.2f}")
+        print()
+        print_rows(rows)
 
 
-def measure(folder: Path, seed: int) -> tuple[int, int, float, float]:
-    """Checks, calls by two workers, and the seconds of one and of two workers."""
+def measure(folder: Path, seed: int) -> Row:
     case = make_case(seed, NODES)
     case.save(folder / "case")
     wanted = needed(case, seed)
