@@ -36,6 +36,9 @@ def canonical(model: ModelProto) -> bytes:
     opsets = sorted(form.opset_import, key=lambda opset: (opset.domain, opset.version))
     del form.opset_import[:]
     form.opset_import.extend(opsets)
+    for opset in form.opset_import:
+        if not opset.domain:
+            opset.ClearField("domain")  # said to be empty, or not said
     for node in walk_model(form):
         _canonise_node(node)
     _number_functions(form)

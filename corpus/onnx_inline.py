@@ -5,11 +5,15 @@ from __future__ import annotations
 from onnx import ModelProto
 
 
-def inlined(model: ModelProto) -> ModelProto:
-    """The model without functions of its own; types of inner values are left out."""
+def inlined(model: ModelProto, only: tuple[str, str] | None = None) -> ModelProto:
+    """The model without functions of its own, or without the one of that domain and name.
+
+    Types of inner values are left out.
+    """
     from onnx_ir import from_proto, to_proto
     from onnx_ir.passes.common import InlinePass
 
-    made = to_proto(InlinePass()(from_proto(model)).model)
+    write_out = InlinePass(lambda each: only is None or (each.domain, each.name) == only)
+    made = to_proto(write_out(from_proto(model)).model)
     del made.graph.value_info[:]
     return made

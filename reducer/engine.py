@@ -52,6 +52,8 @@ class Engine:
         while at.has_changed:
             at = replace(at, has_changed=False)
             for place, move in enumerate(self.moves):
+                if move.late and at.has_changed:
+                    break
                 self.move = move.name
                 at = replace(at, place=place)
                 while size(found := self._apply(move, at)) < size(at.subject):
@@ -72,7 +74,7 @@ class Engine:
         return subject
 
     def _note(self, move: Move, subject: Subject) -> None:
-        nodes, _, elements, *_, program_bytes = size(subject)
+        nodes, _, _, elements, *_, program_bytes = size(subject)
         self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))
         self.on_best(subject, move)
 

@@ -13,9 +13,12 @@ from reducer.graph_subject import GraphSubject
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`of_nodes`: nodes, scopes, elements, edges; a symbolic dim counts as an edge. Then what nodes carry."""
+    """`of_nodes`: nodes, scopes, operators by how plain they are (all alike), elements, edges.
 
-    of_nodes: tuple[int, int, int, int]
+    A symbolic dim counts as an edge. Then what nodes carry.
+    """
+
+    of_nodes: tuple[int, int, int, int, int]
     literals: int
     names: int
     bytes: int
@@ -32,7 +35,7 @@ def counts(subject: GraphSubject) -> Counts:
     scopes = bodies + len(program.functions) + len(program.opaque)
     arguments = [item for binding in bindings for item in (*binding.args, *binding.kwargs.values())]
     return Counts(
-        (len(bindings), scopes, sum(math.prod(array.shape) for array in arrays), edges),
+        (len(bindings), scopes, 0, sum(math.prod(array.shape) for array in arrays), edges),
         sum(1 for _ in literals(arguments)),
         sum(name != plain.get(name, name) for name in program.names),
         len(subject.document),

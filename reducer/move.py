@@ -45,9 +45,11 @@ class Move:
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
-    `renames` that its candidates differ in names alone. A move that `hides` only runs where the original is
-    to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still fails,
-    roughly: it decides what idle workers guess, and nothing else. `subjects` are the kinds that it works on.
+    `renames` that its candidates differ in names alone. One that is `late` seldom finds anything: it is not
+    asked before a round of the others has changed nothing. A move that `hides` only runs where the original
+    is to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still
+    fails, roughly: it decides what idle workers guess, and nothing else. `subjects` are the kinds
+    that it works on.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Move:
     search: Callable[[Subject, Hints], Search]
     reshapes: bool = field(default=False, kw_only=True)
     renames: bool = field(default=False, kw_only=True)
+    late: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
     subjects: tuple[type[Subject], ...] = field(default=(Subject,), kw_only=True)

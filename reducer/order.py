@@ -12,6 +12,7 @@ from corpus.values import Tensor
 from reducer.graph_order import counts
 from reducer.graph_subject import GraphSubject
 from reducer.naming import count_strange
+from reducer.plain_ops import strangeness
 from reducer.subject import Subject
 
 Size: TypeAlias = tuple[int, ...]
@@ -21,9 +22,10 @@ def size(subject: Subject) -> Size:
     """The subject's place in the total order, smallest first.
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
-    many nodes the one with fewer bodies, weights in bodies and functions to look into. Then what the nodes
-    still carry: elements that flow in, tensors in and out, axes, element types other than the plain ones,
-    attributes, how plain the values are, names that are not ours, and at last bytes. A tie is not smaller.
+    many nodes the one with fewer bodies, weights in bodies and functions to look into; then the one with
+    plainer operators. Then what the nodes still carry: elements that flow in, tensors in and out, axes,
+    element types other than the plain ones, attributes, how plain the values are, names that are not ours,
+    and at last bytes. A tie is not smaller.
     """
     arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
     axes = sum(array.ndim for array in arrays)
@@ -38,6 +40,7 @@ def size(subject: Subject) -> Size:
     nodes += sum(len(function.node) for function in model.functions)
     scopes = len(model.functions) + sum(len(subgraphs(node)) for node in walk_nodes(graph))
     inner = list(body_weights(graph))
+    operators = sum(map(strangeness, walk_nodes(graph)))
     elements = sum(math.prod(tensor.dims) for tensor in (*graph.initializer, *inner))
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
@@ -46,6 +49,7 @@ def size(subject: Subject) -> Size:
     return (
         nodes,
         scopes + len(inner),
+        operators,
         elements,
         edges,
         axes,
@@ -77,5 +81,6 @@ def _complexity(array: Tensor | None) -> int:
         return 4 * int(array.size)
     wide = np.asarray(array).astype(np.float64).ravel()
     is_small = (np.abs(wide) < 10) & (wide == np.round(wide))
-    costs = np.where(wide == 0, 0, np.where(wide == 1, 1, np.where(is_small, 2, 4)))
+    is_zero = (wide == 0) & ~np.signbit(wide)
+    costs = np.where(is_zero, 0, np.where(wide == 1, 1, np.where(is_small, 2, 4)))
     return int(costs.sum()) + len(np.unique(wide))

@@ -124,6 +124,6 @@ class Foresight:
         """Where the rounds go on when a move has ended; None where they are done."""
         if size(found) < size(at.subject):
             return Position(at.place, found, has_changed=True)
-        if at.place + 1 < len(self.moves):
+        if at.place + 1 < len(self.moves) and not (at.has_changed and self.moves[at.place + 1].late):
             return replace(at, place=at.place + 1, answers=(), asked=())
         return Position(0, at.subject) if at.has_changed else None

@@ -1,4 +1,4 @@
-"""An If becomes one of its branches, a Loop or Scan one trip, a function its body."""
+"""An If becomes one of its branches, a Loop or Scan one trip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import onnx
 from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx_graph import defined_names, free_names, rename
-from corpus.onnx_inline import inlined
 from corpus.values import Value
 from reducer.move import Hints, Move, Proposal, Search
 from reducer.nodesets import assemble
@@ -212,21 +211,4 @@ class _Trip:
         return fresh
 
 
-def inline_functions(subject: Subject, hints: Hints) -> Search:
-    """Model-local functions are written out where they are called, once few calls are left."""
-    if not subject.model.functions:
-        return subject
-
-    def proposal() -> Subject:
-        whole = replace(subject, model=inlined(subject.model))
-        return assemble(whole, list(whole.nodes)) or whole
-
-    if size(proposal()) < size(subject) and (yield proposal):
-        return proposal()
-    return subject
-
-
-MOVES = (
-    Move("unfold control flow", 260, unfold, reshapes=True),
-    Move("inline functions", 270, inline_functions, reshapes=True),
-)
+MOVES = (Move("unfold control flow", 260, unfold, reshapes=True),)

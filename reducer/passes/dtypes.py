@@ -90,4 +90,4 @@ def _edit(model: onnx.ModelProto, old: int, new: int, changed: Mapping[str, Tens
                 attribute.i = new
 
 
-MOVES = (Move("plainer element types", 570, plainer_dtypes, reshapes=True),)
+MOVES = (Move("plainer element types", 554, plainer_dtypes, reshapes=True),)

@@ -68,8 +68,11 @@ def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
 
 
 def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
-    """Where the bisections left few nodes, those not needed go before their dims and values are looked at."""
-    if len(subject.nodes) > FEW:
+    """Where the bisections left few nodes, those not needed go before their dims and values are looked at.
+
+    Of two nodes both are mostly needed, and they are asked for at the end in any case.
+    """
+    if not 2 < len(subject.nodes) <= FEW:
         return subject
     return (yield from drop_single_nodes(subject, hints, link=link))
 
@@ -137,7 +140,12 @@ MOVES = (
         subjects=EITHER,
     ),
     Move(
-        "drop single nodes by cut", 600, partial(drop_single_nodes, link=False), chance=0.1, subjects=EITHER
+        "drop single nodes by cut",
+        600,
+        partial(drop_single_nodes, link=False),
+        chance=0.1,
+        late=True,
+        subjects=EITHER,
     ),
     Move(
         "drop single nodes by link",
@@ -145,6 +153,7 @@ MOVES = (
         partial(drop_single_nodes, link=True),
         reshapes=True,
         chance=0.1,
+        late=True,
         subjects=EITHER,
     ),
 )

@@ -82,4 +82,4 @@ def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
                 attribute.ints[:] = [place - (place > axis) for place in attribute.ints]
 
 
-MOVES = (Move("drop axes", 560, drop_axes, reshapes=True),)
+MOVES = (Move("drop axes", 552, drop_axes, reshapes=True),)

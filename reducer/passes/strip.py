@@ -9,7 +9,7 @@ from functools import partial
 import onnx
 from google.protobuf.message import Message
 
-from corpus.onnx_graph import walk_graphs, walk_nodes
+from corpus.onnx_graph import walk_graphs, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search
 from reducer.nodesets import declaration
 from reducer.order import size
@@ -48,8 +48,12 @@ def _without_annotations(model: onnx.ModelProto) -> None:
 
 
 def _without_documentation(model: onnx.ModelProto) -> None:
-    """Doc strings and metadata, which hold stack traces and the authors' paths."""
+    """Doc strings and metadata, which hold stack traces and the authors' paths; opsets that nothing uses."""
     model.doc_string = ""
+    used = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
+    for index in reversed(range(len(model.opset_import))):
+        if model.opset_import[index].domain not in used:
+            del model.opset_import[index]
     del model.metadata_props[:]
     del model.training_info[:]
     for graph in walk_graphs(model.graph):

@@ -36,6 +36,15 @@ def simplify_values(subject: Subject, hints: Hints) -> Search:
     return best
 
 
+def zero_values(subject: Subject, hints: Hints) -> Search:
+    """All zeros before dims are looked at; not where a value is what is wrong."""
+    proposal = partial(_changed, subject, _free(subject), _zeros)
+    found = None if hints.witness else proposal()
+    if found is not None and size(found) < size(subject) and (yield proposal):
+        return found
+    return subject
+
+
 def _free(subject: Subject) -> tuple[str, ...]:
     """The tensors whose values are data, not dims or axes."""
     return tuple(name for name in subject.sources if not is_shape(subject, name))
@@ -74,4 +83,7 @@ def _small_integers(array: Tensor) -> Tensor:
 
 CHANGES = (_zeros, _ones, _small_integers, _splat)
 
-MOVES = (Move("simplify values", 500, simplify_values, reshapes=True, subjects=EITHER),)
+MOVES = (
+    Move("zero values", 390, zero_values, reshapes=True, subjects=EITHER),
+    Move("simplify values", 500, simplify_values, reshapes=True, subjects=EITHER),
+)

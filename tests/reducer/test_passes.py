@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 import pytest
+from onnx import printer
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import captured_names, walk_nodes
@@ -620,6 +621,100 @@ def test_nested_functions_are_written_out_where_they_are_called(judge: Judge) ->
 def test_functions_stay_while_something_calls_them(judge: Judge, kept: str, functions: list[str]) -> None:
     driven = _drive(judge, Row(CUT, FUNCTIONS, has(kept), None, ""), model_of(FUNCTIONS, ""))
     assert [function.name for function in driven.subject.model.functions] == functions
+
+
+LOCAL = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>'
+BODY = (
+    "g (float[2] x, float[2] z) => (float[2] y) { y = local.f (x, z) }"
+    '<opset_import: ["" : 17], domain: "local"> f (p, r) => (q) { '
+)
+SHRINK_FUNCTIONS = "shrink functions"
+
+
+@pytest.mark.parametrize(
+    ("before", "kept", "after"),
+    {
+        "nodes, and an operand that is not read any more": (
+            BODY + "a = Neg (p) b = Erf (a) c = Exp (b) d = Cos (c) e = Add (d, r) q = Sin (e) }",
+            "Erf",
+            "f (p) => (q) { q = Erf (p) }",
+        ),
+        "the last node": (
+            BODY + "a = Erf (p) b = Add (a, r) q = Sin (b) }",
+            "Sin",
+            "f (p) => (q) { q = Sin (p) }",
+        ),
+        "what does not type is not asked for": (
+            BODY.replace("y = local.f (x, z)", "t = local.f (x, z) y = Add (t, x)")
+            + "a = Cast <to = 11> (p) b = Neg (a) q = Cast <to = 1> (b) }",
+            "Cast",
+            "f (p) => (q) { q = Cast <to: int = 1> (p) }",
+        ),
+    }.values(),
+)
+def test_function_bodies(judge: Judge, before: str, kept: str, after: str) -> None:
+    """The call stays, and with it the operator in the function."""
+
+    def is_interesting(model: onnx.ModelProto) -> bool:
+        return has("f")(model) and kept in [node.op_type for each in model.functions for node in each.node]
+
+    model = model_of(before, LOCAL)
+    reduced = _drive(judge, Row(SHRINK_FUNCTIONS, "", is_interesting, None), model).subject.model
+    (function,) = reduced.functions
+    assert " ".join(printer.to_text(function).split()).endswith(after)
+    assert [len(node.input) for node in reduced.graph.node if node.op_type == "f"] == [1]
+
+
+def test_functions_are_written_out_one_by_one_where_a_call_must_stay(judge: Judge) -> None:
+    model = model_of(FUNCTIONS, "")
+    driven = _drive(judge, Row("inline functions", "", has("outer"), None), model)
+    (outer,) = driven.subject.model.functions
+    assert [node.op_type for node in outer.node] == ["Erf", "Neg", "Exp"]
+
+
+PLAINER = "plainer operators"
+
+
+@table(
+    {
+        "two operands must stay: a sum": Row(
+            PLAINER,
+            "g (float[2] x, float[1] w) => (float[2] y) { a = Div (x, w) y = Erf (a) }",
+            lambda model: has("Erf")(model) and len(model.graph.input) == 2,
+            "g (float[2] x, float[1] w) => (float[2] y) { a = Add (x, w) y = Erf (a) }",
+        ),
+        "a sum, and what follows": Row(
+            PLAINER,
+            "g (float[2] x, float[1] w) => (float[2] y) { a = Div (x, w) b = Erf (a) y = Neg (b) }",
+            has("Erf"),
+            "g (float[2] x) => (float[2] y) { a = Identity (x) b = Erf (a) y = Identity (b) }",
+        ),
+        "truth values": Row(
+            PLAINER,
+            "g (bool[2] x, bool[2] z) => (bool[2] y) { a = Xor (x, z) y = Not (a) }",
+            has("Not"),
+            "g (bool[2] x) => (bool[2] y) { a = Identity (x) y = Not (a) }",
+        ),
+        "another element type: a Cast": Row(
+            PLAINER,
+            "g (float[2] x) => (bool[2] y) { a = IsNaN (x) y = Not (a) }",
+            has("Not"),
+            "g (float[2] x) => (bool[2] y) { a = Cast <to = 9> (x) y = Not (a) }",
+        ),
+        "other dims: nothing": Row(
+            PLAINER, "g (float[2,3] x) => (float[3,2] y) { y = Transpose (x) }", always, None
+        ),
+        "an operator that the failure names": Row(
+            PLAINER,
+            "g (float[2] x) => (float[2] y) { y = Erf (x) }",
+            always,
+            None,
+            hints=Hints(operators=("Erf",)),
+        ),
+    }
+)
+def test_plainer_operators(judge: Judge, row: Row) -> None:
+    check(judge, row)
 
 
 @table(

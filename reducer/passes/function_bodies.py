@@ -1,0 +1,150 @@
+"""Fewer nodes inside model-local functions that a bug needs as functions, and fewer operands of their calls.
+
+A removed node's uses go to its first operand, or to the function's first input where it has none. What flows
+in a function has no recorded type: the checker says, at no cost, which choices type at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import onnx
+from onnx import FunctionProto, NodeProto
+
+from corpus.onnx_graph import free_names, rename, walk_model
+from corpus.onnx_inline import inlined
+from reducer.move import Hints, Move, Search, over_sets
+from reducer.nodesets import assemble, rename_reads
+from reducer.order import size
+from reducer.retype import change_model
+from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.subject import Subject
+
+FEW = 4
+"""Up to here, asking for each node is cheaper than bisecting."""
+
+
+def shrink_functions(subject: Subject, hints: Hints) -> Search:
+    """Function after function, in the model's order."""
+    best = subject
+    for name in [_key(function) for function in subject.model.functions]:
+        found = next((each for each in best.model.functions if _key(each) == name), None)
+        if found is not None:
+            best = yield from _shrink(best, found)
+    return best
+
+
+def _key(item: FunctionProto) -> tuple[str, str]:
+    return item.domain, item.name
+
+
+def _shrink(subject: Subject, function: FunctionProto) -> Search:
+    everything = range(len(function.node))
+    if len(everything) < 2:
+        return subject
+
+    def smaller(keep: Items) -> Subject | None:
+        found = _keep(subject, function, keep)
+        return found if found is not None and size(found) < size(subject) else None
+
+    search = find_essentials(everything) if len(everything) > FEW else drop_one_at_a_time(everything)
+    found = yield from over_sets(subject, search, smaller)
+    if found is not subject or len(everything) <= FEW:
+        return found
+    return (yield from over_sets(subject, drop_one_at_a_time(everything), smaller))
+
+
+def _keep(subject: Subject, function: FunctionProto, keep: Items) -> Subject | None:
+    """The subject with only these nodes in a function; None where the rest does not type."""
+    links = _links(function, keep)
+    kept = [rename_reads(function.node[index], links) for index in sorted(keep)]
+    nodes = _with_outputs(function, kept, links)
+    if nodes is None:
+        return None
+    read = {name for node in nodes for name in free_names(node)}
+    unread = [at for at, name in enumerate(function.input) if name not in read]
+
+    def edit(model: onnx.ModelProto) -> None:
+        fresh = next(each for each in model.functions if _key(each) == _key(function))
+        del fresh.node[:]
+        fresh.node.extend(nodes)
+        for at in reversed(unread):
+            del fresh.input[at]
+        for call in walk_model(model):
+            if (call.domain, call.op_type) == _key(function):
+                _omit(call, unread)
+
+    changed = change_model(subject, edit)
+    return assemble(changed, list(changed.nodes)) if changed is not None else None
+
+
+def _omit(call: NodeProto, unread: list[int]) -> None:
+    """Operands that the function does not take any more."""
+    for at in reversed(unread):
+        if at < len(call.input):
+            del call.input[at]
+
+
+def _links(function: FunctionProto, keep: Items) -> dict[str, str]:
+    """By removed tensor what is read in its place."""
+    links: dict[str, str] = {}
+    for index, node in enumerate(function.node):
+        if index not in keep:
+            operand = next(iter([*filter(None, node.input), *function.input]), "")
+            links.update(dict.fromkeys(filter(None, node.output), links.get(operand, operand)))
+    return links
+
+
+def _with_outputs(
+    function: FunctionProto, kept: list[NodeProto], links: Mapping[str, str]
+) -> list[NodeProto] | None:
+    """The kept nodes; where a result of the function is gone, its stand-in gets its name, or an Identity."""
+    nodes, outputs = list(kept), set(function.output)
+    for output in function.output:
+        source = links.get(output)
+        if source is None:
+            continue
+        made = {name for node in nodes for name in node.output}
+        if source in made - outputs:
+            nodes = [_renamed(node, {source: output}) for node in nodes]
+        elif source:
+            nodes.append(onnx.helper.make_node("Identity", [source], [output]))
+        else:
+            return None
+    return nodes
+
+
+def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    rename(copy, lambda name: names.get(name, name))
+    return copy
+
+
+def inline_functions(subject: Subject, hints: Hints) -> Search:
+    """Model-local functions are written out where they are called: all of them, else one after the other."""
+    best: Subject = subject
+    keys = [_key(function) for function in subject.model.functions]
+    for only in [*([None] if keys else []), *(keys if len(keys) > 1 else [])]:
+        proposal = partial(_inlined, best, only)
+        found = proposal()
+        if found is not None and size(found) < size(best) and (yield proposal):
+            best = found
+    return best
+
+
+def _inlined(subject: Subject, only: tuple[str, str] | None) -> Subject | None:
+    """The subject with one function, or all of them, written out."""
+    names = [_key(function) for function in subject.model.functions]
+    if only is not None and only not in names:
+        return None
+    whole = replace(subject, model=inlined(subject.model, only))
+    return assemble(whole, list(whole.nodes)) or whole
+
+
+MOVES = (
+    Move("inline functions", 270, inline_functions, reshapes=True),
+    Move("shrink functions", 290, shrink_functions, reshapes=True),
+)
