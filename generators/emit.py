@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 
 from corpus.values import Tensor
 from generators.scope import Scope
 from generators.spec import Attribute, Body, Node, Operand
-from generators.types import INT4, OPTIONALS, SEQUENCES, TEXT, DType, Shape, dtype_of, element
+from generators.types import INT4, OPTIONALS, SEQUENCES, TENSORS, TEXT, DType, Shape, dtype_of, element
 
 # The IR version that came with an opset, so that an old reader of that opset reads the model too.
 _IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 
 
-def write_model(scope: Scope, outputs: list[Operand]) -> onnx.ModelProto:
-    """The model of everything in the scope."""
+def write_model(
+    scope: Scope, outputs: list[Operand], names: Mapping[int, str] | None = None
+) -> onnx.ModelProto:
+    """The model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
     model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
     model.opset_import.add(domain="", version=scope.opset)
     for domain in sorted({node.domain for node in scope.nodes if node.domain}):
@@ -24,6 +28,8 @@ def write_model(scope: Scope, outputs: list[Operand]) -> onnx.ModelProto:
     graph.name = "graph"
     for operand, _ in scope.inputs:
         _declare(graph.input.add(), operand)
+        if names and operand.content is None and operand.dtype in TENSORS:
+            _name_dims(graph.input[-1].type.tensor_type.shape, names)
     for operand in outputs:
         _declare(graph.output.add(), operand)
     _declare_contrib(graph, scope)
@@ -105,6 +111,12 @@ def _write_list(
 def _declare(info: onnx.ValueInfoProto, operand: Operand) -> None:
     info.name = operand.name
     _declare_type(info.type, operand.dtype, operand.shape)
+
+
+def _name_dims(shape: onnx.TensorShapeProto, names: Mapping[int, str]) -> None:
+    for dim in shape.dim:
+        if dim.dim_value in names:
+            dim.dim_param = names[dim.dim_value]
 
 
 def _declare_type(proto: onnx.TypeProto, dtype: DType, shape: Shape) -> None:

@@ -14,6 +14,7 @@ import onnx
 
 from corpus.values import Value
 from generators.affinity import Leaning, operators_for
+from generators.budget import UNLIMITED, Budget, flops_of
 from generators.draws import Draws
 from generators.emit import write_model
 from generators.fragments import place_fragment
@@ -54,10 +55,12 @@ def leaning_choice(draws: Draws) -> Choose:
     return choose
 
 
-def grow(seed: int, nodes: int, without: frozenset[Realm] = frozenset()) -> Program:
+def grow(
+    seed: int, nodes: int, without: frozenset[Realm] = frozenset(), budget: Budget = UNLIMITED
+) -> Program:
     """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
     draws = Draws(f"{seed}/{nodes}")
-    temper = draw_temper(draws)
+    temper = draw_temper(draws, budget)
     scope = Scope(draws, replace(temper, realms=temper.realms - without))
     choose = leaning_choice(draws)
     begin(scope)
@@ -71,13 +74,16 @@ def begin(scope: Scope) -> None:
     dtype, rank = draws.pick(scope.temper.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
     if not operators_for(dtype, rank, scope.opset, scope.temper.realms):
         dtype = F32
-    scope.create(dtype, scope.shape(rank), as_input=True)
+    try:
+        scope.create(dtype, scope.shape(rank), as_input=True)
+    except DoesNotFit:
+        scope.create(F32, (), as_input=True)
 
 
 def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
-    """Put one operator after another until there are this many nodes."""
+    """Put one operator after another until there are this many nodes, or the budget allows no more."""
     idle = 0
-    while len(scope.nodes) < nodes:
+    while len(scope.nodes) < nodes and idle < 2 * _PATIENCE:
         before = len(scope.nodes)
         step(scope, choose, nodes - before)
         idle = 0 if len(scope.nodes) > before else idle + 1
@@ -122,6 +128,11 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
     types, ranges = operator.infer(call), operator.bound(call)
     if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
         return None
+    if scope.temper.budget.is_limited:
+        try:
+            scope.charge(flops_of(operator.kind, call, types), types)
+        except DoesNotFit:
+            return None
     return scope.emit(operator, call, types, ranges)
 
 
@@ -163,7 +174,10 @@ def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Opera
         return None
     low = domain.low if math.isfinite(domain.low) else domain.away or -4.0
     high = domain.high if math.isfinite(domain.high) else max(low, 0.0) + 4.0
-    bounds = tuple(scope.fix_scalar(value, focus.dtype) for value in (low, high))
+    try:
+        bounds = tuple(scope.fix_scalar(value, focus.dtype) for value in (low, high))
+    except DoesNotFit:
+        return None
     placed = place(scope, find_operator("Clip"), Call((focus, *bounds)))
     return placed[0] if placed and placed[0].range.is_within(domain) else None
 
@@ -178,7 +192,17 @@ def finish(scope: Scope) -> Program:
         types[name] = TensorType(dtype_of(array), array.shape)
     inputs = {operand.name: array for operand, array in scope.inputs}
     ranges = {value.name: value.range for value in scope.pool}
-    return Program(write_model(scope, outputs), inputs, types, ranges)
+    return Program(write_model(scope, outputs, _named_sizes(scope)), inputs, types, ranges)
+
+
+def _named_sizes(scope: Scope) -> dict[int, str]:
+    """The sizes that inputs have a name for; what is inferred from a name never contradicts its size."""
+    rate = scope.temper.named
+    if not rate:
+        return {}
+    sizes = dict.fromkeys(dim for operand, _ in scope.inputs for dim in operand.shape if dim > 1)
+    chosen = [size for size in sizes if scope.draws.chance(rate)]
+    return {size: f"dim_{index}" for index, size in enumerate(chosen)}
 
 
 def _outputs(scope: Scope) -> list[Operand]:

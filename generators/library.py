@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
+from generators.budget import UNLIMITED, Budget
 from generators.counts import Counts, count
 from generators.disrupt import disrupt
 from generators.draws import Draws
@@ -29,11 +30,16 @@ COVERAGE_FILE = "coverage.json"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How programs are made: the strategy, the file that it starts from, and whether they are broken."""
+    """How programs are made: the strategy, the file that it starts from, whether they are broken, the costs.
+
+    `trust` lets a strategy be a file of code.
+    """
 
     strategy: str = DEFAULT
     source: Path | None = None
     disruptive: bool = False
+    budget: Budget = UNLIMITED
+    trust: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ def generate(
     counts, seen = Counts(), Counter[str]()
     seeds = range(seed, seed + number)
     batches = [seeds[first : first + _BATCH] for first in range(0, number, _BATCH)]
-    find_strategy(options.strategy)
+    find_strategy(options.strategy, options.trust)
     for part, more in _in_order(partial(_write_batch, folder, nodes, options), batches, jobs):
         counts |= part
         seen.update(more)
@@ -109,7 +115,8 @@ def _in_order(work: Callable[[range], Batch], batches: list[range], jobs: int) -
 
 def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Batch:
     counts, seen = Counts(), Seen()
-    programs = find_strategy(options.strategy)(seeds, nodes, options.source)
+    strategy = find_strategy(options.strategy, options.trust)
+    programs = strategy(seeds, nodes, options.source, options.budget)
     for seed, program in zip(seeds, programs, strict=True):
         case = as_broken_case(program, seed) if options.disruptive else as_case(program, seed)
         _write(case, folder / f"seed-{seed}")

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from corpus.case import Case
+from generators.budget import UNLIMITED
 from generators.disrupt import disrupt
 from generators.draws import Draws
 from generators.grow import Program
@@ -45,6 +46,7 @@ class Plan:
     mode: Mode = Mode.MIXED
     nodes: int | None = None
     source: Path | None = None
+    trust: bool = False
 
 
 PLAN = Plan()
@@ -66,7 +68,7 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
     size = draws.pick(_SIZES)
     if plan.strategy != MIXED:
         strategy = plan.strategy
-    programs = find_strategy(strategy)(block, plan.nodes or size, plan.source)
+    programs = find_strategy(strategy, plan.trust)(block, plan.nodes or size, plan.source, UNLIMITED)
     for seed, program in zip(block, programs, strict=True):
         yield seed, program, strategy
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corpus.values import Tensor, Value
+from generators.budget import UNLIMITED, Budget, bytes_of
 from generators.draws import Draws
 from generators.spec import (
     FIRST_OPSET,
@@ -55,7 +56,8 @@ class Temper:
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
     of graph inputs among new operands, `reuse` of values that are there already.
-    `realms` are let in.
+    `realms` are let in. `named` is the rate of inputs' dims that have a name instead of a size; the
+    program keeps to the `budget`.
     """
 
     opset: int
@@ -68,6 +70,8 @@ class Temper:
     inputs: float
     reuse: float
     realms: frozenset[Realm]
+    named: float = 0.0
+    budget: Budget = UNLIMITED
 
 
 class DoesNotFit(Exception):
@@ -81,7 +85,7 @@ class Mark(NamedTuple):
     names: int
 
 
-def draw_temper(draws: Draws) -> Temper:
+def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:
     """Odd sizes, extreme values, shared outputs and unfixed operands each come in a part of the programs."""
     dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
     if draws.chance(0.3):
@@ -94,7 +98,7 @@ def draw_temper(draws: Draws) -> Temper:
     realms = frozenset(realm for realm, rate in _REALM_RATES if draws.chance(rate))
     return Temper(
         opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
-        dims=tuple(dims),
+        dims=tuple(dim for dim in dims if budget.fits((dim,))) or (1,),
         dtypes=(first, first, first, _other_dtype(draws, realms)),
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
@@ -103,6 +107,8 @@ def draw_temper(draws: Draws) -> Temper:
         inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.2, 0.5, 0.8)),
         realms=realms,
+        named=draws.pick((0.0,) * 9 + (0.6,)),
+        budget=budget,
     )
 
 
@@ -147,6 +153,7 @@ class Scope:
         self.inputs: list[tuple[Operand, Value]] = []
         self.initializers: list[tuple[str, Tensor]] = []
         self.constants: list[tuple[str, Tensor]] = []
+        self.costs: list[tuple[int, int]] = []
         self._names = 0
         self.depth = 0
 
@@ -160,7 +167,7 @@ class Scope:
 
     @property
     def _parts(self) -> tuple[list, ...]:  # type: ignore[type-arg]
-        return self.pool, self.nodes, self.inputs, self.initializers, self.constants
+        return self.pool, self.nodes, self.inputs, self.initializers, self.constants, self.costs
 
     def fresh_name(self) -> str:
         self._names += 1
@@ -177,6 +184,7 @@ class Scope:
         inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0))
         inner.depth = self.depth + 1
         inner.pool = list(self.pool)
+        inner.costs = list(self.costs)
         inner.skip_names(self._names)
         return inner
 
@@ -188,11 +196,26 @@ class Scope:
         """What has grown inside; its names are not used again."""
         self.skip_to(inner)
         parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
-        return Body(tuple(inputs), tuple(outputs), *parts, trips)
+        cost = sum(flops for flops, _ in inner.costs) - sum(flops for flops, _ in self.costs)
+        return Body(tuple(inputs), tuple(outputs), *parts, trips, cost)
 
     @property
     def takes_inputs(self) -> bool:
         return not self.depth
+
+    # Costs
+
+    def charge(self, flops: int, values: Iterable[tuple[DType, Shape]]) -> None:
+        """Count operations and new values; raises `DoesNotFit` where the budget does not allow them."""
+        budget = self.temper.budget
+        if not budget.is_limited:
+            return
+        made = list(values)
+        cost = flops, sum(bytes_of(*value) for value in made)
+        spent = [sum(column) for column in zip(cost, *self.costs, strict=True)]
+        if not budget.holds(*spent) or not all(budget.fits(shape) for _, shape in made):
+            raise DoesNotFit("the budget")
+        self.costs.append(cost)
 
     # Operands
 
@@ -205,6 +228,7 @@ class Scope:
         """
         if math.prod(shape) > MAX_ELEMENTS:
             raise DoesNotFit(str(shape))
+        self.charge(0, [(dtype, shape)])
         draws = self.draws
         if dtype in SEQUENCES or dtype in OPTIONALS:
             return self._create_container(dtype, shape, within)
@@ -239,6 +263,7 @@ class Scope:
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
         """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
         array = np.asarray(array)
+        self.charge(0, [(dtype, array.shape)])
         name = self.fresh_name()
         bounds = fixed(array).range
         if self.draws.chance(self.temper.unfixed):

@@ -114,7 +114,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The graph inside a node. `trips` is how often it runs."""
+    """The graph inside a node. `trips` is how often it runs, `cost` the operations of one trip, at most."""
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
@@ -122,6 +122,7 @@ class Body:
     initializers: tuple[tuple[str, Tensor], ...]
     constants: tuple[tuple[str, Tensor], ...]
     trips: int = 1
+    cost: int = 0
 
     @property
     def captures(self) -> tuple[str, ...]:

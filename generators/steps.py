@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from generators.budget import flops_of
 from generators.ops import all_operators
 from generators.scope import DoesNotFit, Scope, is_in_budget
 from generators.spec import Attribute, Call, Operand, Operator
@@ -45,6 +46,7 @@ class Steps:
         fits = all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True))
         if self.room < 1 or not fits:
             raise DoesNotFit(operator.name)
+        self.scope.charge(flops_of(operator.kind, call, types), types)
         self.room -= 1
         return self.scope.emit(operator, call, types, ranges)[0]
 

@@ -26,7 +26,8 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="X",
-        help="How graphs grow: random, coverage, backward, functions or mutate; mixed takes turns.",
+        help="How graphs grow: random, coverage, backward, functions, mutate, smt or uniform; "
+        "PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
     ),
 ]
 Source = Annotated[
@@ -39,11 +40,11 @@ Modes = Annotated[
 ]
 
 
-def plan_of(strategy: str, mode: Mode, source: Path | None) -> Plan:
+def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan:
     """What is to be made; raises `UserError`."""
     from generators import mixture
     from generators.strategies import find_strategy
 
     if strategy != MIXED:
-        find_strategy(strategy)
-    return mixture.Plan(strategy, mixture.Mode(mode.value), source=source)
+        find_strategy(strategy, trust)
+    return mixture.Plan(strategy, mixture.Mode(mode.value), source=source, trust=trust)

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 
 from corpus.errors import UserError
+from generators.budget import Budget
 from generators.grow import Program
 
-Strategy = Callable[[Sequence[int], int, Path | None], Iterator[Program]]
-"""From seeds, a number of nodes, and the file that `--from` names."""
+Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program]]
+"""From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
 DEFAULT = "random"
 
@@ -26,9 +28,28 @@ def strategy_names() -> tuple[str, ...]:
     return tuple(sorted(info.name for info in iter_modules(__path__)))
 
 
-def find_strategy(name: str) -> Strategy:
-    """The strategy of this name; raises `UserError`."""
+def find_strategy(name: str, trust: bool = False) -> Strategy:
+    """The strategy of this name, or of a user's file; raises `UserError`."""
+    if ".py" in name:
+        return _of_file(name, trust)
     if name not in strategy_names():
-        raise UserError(f"--strategy {name}: there is {', '.join(strategy_names())}")
+        raise UserError(f"--strategy {name}: there is {', '.join(strategy_names())}, or a file, PATH.py:NAME")
     found: Strategy = import_module(f"{__name__}.{name}").programs
     return found
+
+
+def _of_file(name: str, trust: bool) -> Strategy:
+    """The function `NAME` (`programs` where it is left out) of the file; running the file needs trust."""
+    path, _, function = name.partition(":")
+    if not trust:
+        raise UserError(f"--strategy {name}: it runs the code of {path}; give --trust if you trust it")
+    spec = spec_from_file_location(f"strategy_{Path(path).stem}", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise UserError(f"--strategy {name}: there is no Python file {path}")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, function or "programs", None)
+    if not callable(found):
+        raise UserError(f"--strategy {name}: {path} has no function {function or 'programs'}")
+    strategy: Strategy = found
+    return strategy

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generators.affinity import recognising
+from generators.budget import UNLIMITED, Budget
 from generators.draws import Draws
 from generators.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
 from generators.inverses.shared import volume
@@ -52,15 +53,17 @@ class BackwardScope(Scope):
         return None
 
 
-def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """One tree back from a wanted result, and forward growth for the rest."""
     for seed in seeds:
-        yield backward(seed, nodes)
+        yield backward(seed, nodes, budget)
 
 
-def backward(seed: int, nodes: int) -> Program:
+def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
     draws = Draws(f"backward/{seed}/{nodes}")
-    scope = BackwardScope(draws, draw_temper(draws), nodes)
+    scope = BackwardScope(draws, draw_temper(draws, budget), nodes)
     shape = scope.shape(draws.between(0, 4))
     wanted = TensorType(draws.pick(scope.temper.dtypes), shape)
     if scope.grow_back(wanted, ANYTHING) is None:

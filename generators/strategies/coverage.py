@@ -15,6 +15,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from generators.affinity import operators_for
+from generators.budget import UNLIMITED, Budget
 from generators.counts import qualified_name
 from generators.draws import Draws
 from generators.grow import Program, begin, finish, step
@@ -26,6 +27,8 @@ _PROBES = 10
 """Operators that are looked at for one step."""
 _ASKED = (2, 2, 1, 1)
 """How many new pieces a node must add to be kept, try by try; then any is."""
+_IDLE = 400
+"""Steps without a node before a program is left as it is: the budget allows no more."""
 _SIZES = (*range(1, 41), 43, 47, 48, 49, 53, 59, 61, 63, 64, 65, 67, 71, 96, 97, 127, 128, 129)
 _REALMS: tuple[tuple[Realm, ...], ...] = (
     (),
@@ -117,31 +120,34 @@ class GuidedScope(Scope):
         return found
 
 
-def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """Each program leans by what the batch has seen before it, and by what was saved in `source`."""
     seen = Seen.load(source) if source else Seen()
     for seed in seeds:
-        yield guided(seed, nodes, seen)
+        yield guided(seed, nodes, seen, budget)
 
 
-def guided(seed: int, nodes: int, seen: Seen) -> Program:
+def guided(seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED) -> Program:
     """One program; what it covers is counted while it grows."""
     draws = Draws(f"coverage/{seed}/{nodes}")
-    scope = GuidedScope(draws, _temper(draws))
+    scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
     _grow(scope, seen, nodes)
     return finish(scope)
 
 
-def _temper(draws: Draws) -> Temper:
+def _temper(draws: Draws, budget: Budget) -> Temper:
     """Sizes from far and wide, much reuse, and one realm at a time or all of them."""
     realms = frozenset(draws.pick(_REALMS))
-    temper = draw_temper(draws)
-    dims = tuple(draws.pick(_SIZES) for _ in range(6))
+    temper = draw_temper(draws, budget)
+    drawn = [draws.pick(_SIZES) for _ in range(6)]
+    dims = tuple(dim for dim in drawn if budget.fits((dim,)))
     rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
     first, *_, last = temper.dtypes
     dtypes = (first, draws.pick(rare), draws.pick(rare), last) if rare else temper.dtypes
-    if not draws.chance(0.85):
+    if not dims or not draws.chance(0.85):
         dims = temper.dims
     return replace(temper, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
 
@@ -154,10 +160,11 @@ def _grow(scope: GuidedScope, seen: Seen, nodes: int) -> None:
         found = [operator for operators in known.values() for operator in operators]
         return seen.rarest(scope.draws, found, producer.get(focus.name, "")) if found else None
 
-    producer, tries = scope.producer, 0
-    while len(scope.nodes) < nodes:
+    producer, tries, idle = scope.producer, 0, 0
+    while len(scope.nodes) < nodes and idle < _IDLE:
         mark, count = scope.mark(), len(scope.nodes)
         step(scope, choose, nodes - count)
+        idle = idle + 1 if len(scope.nodes) == count else 0
         gained = scope.gained(count, mark)
         fresh = sum(piece not in seen.counts for piece in gained)
         if tries < len(_ASKED) and fresh < _ASKED[tries] * (len(scope.nodes) - count or 1):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from generators.budget import UNLIMITED, Budget
 from generators.draws import Draws
 from generators.functions import wrap
 from generators.grow import Program, grow
@@ -15,8 +16,10 @@ _UNTYPED = frozenset({Realm.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""
 
 
-def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """A wrapped form of each seed's random program; the results are the same."""
     for seed in seeds:
-        program = grow(seed, nodes, _UNTYPED)
+        program = grow(seed, nodes, _UNTYPED, budget)
         yield replace(program, model=wrap(program.model, Draws(f"functions/{seed}/{nodes}")))

@@ -1,4 +1,5 @@
-"""Changes to a given model, each by types: insert, replace and delete nodes, or draw one's attributes anew.
+"""Changes to a given model, each by types: insert, replace and delete nodes, draw one's attributes
+anew, or have it compute in another element type.
 
 The model is the one that `--from` names, or a random program. Its inner values are not known, so results may
 leave the range in which a grown program keeps them.
@@ -6,6 +7,7 @@ leave the range in which a grown program keeps them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,14 +23,15 @@ from corpus.onnx_graph import subgraphs, walk_nodes
 from corpus.onnx_infer import inferred_types
 from corpus.values import Tensor, Value
 from generators.affinity import recognising
+from generators.budget import UNLIMITED, Budget, bytes_of
 from generators.counts import qualified_name
 from generators.draws import Draws
 from generators.emit import write_model
 from generators.grow import Program, grow, place, place_wanted
 from generators.ops import all_operators
 from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Operand, Operator
-from generators.types import ALL, DType, Range, TensorType, extent
+from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand, Operator
+from generators.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""
@@ -61,11 +64,12 @@ def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
 class Mutant:
     """A model under change, the types of its values, and the inputs that came in."""
 
-    def __init__(self, model: onnx.ModelProto, draws: Draws) -> None:
+    def __init__(self, model: onnx.ModelProto, draws: Draws, budget: Budget = UNLIMITED) -> None:
         self.model = onnx.ModelProto()
         self.model.CopyFrom(model)
         self.graph = self.model.graph
         self.draws = draws
+        self.budget = budget
         found = {name: _tensor_type(of) for name, of in inferred_types(model).items()}
         self.types = {name: of for name, of in found.items() if of is not None}
         self.inputs: dict[str, Value] = {}
@@ -88,16 +92,36 @@ class Mutant:
         limit = extent(dtype)
         return Operand(name, dtype, shape, Range(max(limit.low, -_ASSUMED), min(limit.high, _ASSUMED)))
 
+    def steers(self, node: onnx.NodeProto) -> bool:
+        """Whether its result may be a shape or axes of another node."""
+        made = self.operand(node.output[0])
+        used = {name for one in self.graph.node for name in one.input}
+        return made is not None and _may_steer(made) and made.name in used
+
     def scope(self, at: int) -> MutantScope:
         """What may be used before the node at a place."""
-        temper = replace(draw_temper(self.draws), opset=self.opset, realms=frozenset(), extreme=0.0)
+        temper = replace(
+            draw_temper(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
+        )
         made = MutantScope(self.draws, temper)
+        made.costs = [self.cost()]
         made.skip_names(1000 * self._scopes)
         self._scopes += 1
         names = [info.name for info in self.graph.input]
         names += [name for node in self.graph.node[:at] for name in node.output]
         made.pool = [operand for operand in map(self.operand, names) if operand is not None]
         return made
+
+    def cost(self) -> tuple[int, int]:
+        """Operations and bytes, at most: every node may be a product of its operands."""
+        if not self.budget.is_limited:
+            return 0, 0
+        flops = 0
+        for node in self.graph.node:
+            sizes = [math.prod(self.types[name].shape) for name in node.input if name in self.types]
+            made = sum(math.prod(self.types[name].shape) for name in node.output if name in self.types)
+            flops += 2 * made * max(sizes, default=1) + sum(sizes)
+        return flops, sum(bytes_of(*one) for one in self.types.values())
 
     def adopt(self, scope: MutantScope, at: int) -> None:
         """Put what has grown in the scope before the node at a place."""
@@ -167,7 +191,7 @@ def replace_node(mutant: Mutant) -> bool:
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         wanted = mutant.types.get(node.output[0]) if len(node.output) == 1 else None
-        if wanted is None:
+        if wanted is None or mutant.steers(node):
             continue
         scope = mutant.scope(at)
         operator = recognising(mutant.draws, wanted, scope.opset, frozenset())
@@ -192,6 +216,8 @@ def delete(mutant: Mutant) -> bool:
         same = [name for name in node.input if name and mutant.types.get(name) == wanted]
         if wanted is None or not same or len(node.output) > 1 or node.output[0] in shown:
             continue
+        if mutant.steers(node):
+            continue
         mutant.rename_uses(node.output[0], mutant.draws.pick(same), at + 1)
         del mutant.graph.node[at]
         return True
@@ -209,7 +235,7 @@ def redraw(mutant: Mutant) -> bool:
         node = mutant.graph.node[at]
         operator = _by_name().get(qualified_name(node))
         focus = mutant.operand(node.input[0]) if node.input else None
-        if operator is None or focus is None or len(node.output) > 1:
+        if operator is None or focus is None or len(node.output) > 1 or mutant.steers(node):
             continue
         scope = mutant.scope(at)
         result = _sampled(scope, operator, focus)
@@ -224,19 +250,74 @@ def redraw(mutant: Mutant) -> bool:
     return False
 
 
-MUTATIONS: tuple[Mutation, ...] = (insert, replace_node, delete, redraw)
+def retype(mutant: Mutant) -> bool:
+    """A node computes in another element type: casts go around it."""
+    for at in mutant.places()[:_TRIES]:
+        node = mutant.graph.node[at]
+        operator = _by_name().get(qualified_name(node))
+        own = mutant.types.get(node.input[0]) if node.input else None
+        result = mutant.types.get(node.output[0]) if len(node.output) == 1 else None
+        if operator is None or own is None or result is None or not _is_uniform(mutant, node, own.dtype):
+            continue
+        others = [dtype for dtype in operator.dtypes_at(mutant.opset) if _widens(own.dtype, dtype)]
+        if not others or result.dtype is not own.dtype or operator.kind in (Kind.CAST, Kind.QUANTISE):
+            continue
+        other = mutant.draws.pick(others)
+        wide = [(other, mutant.types[name].shape) for name in (*node.input, node.output[0]) if name]
+        flops, memory = mutant.cost()
+        if not mutant.budget.holds(flops + memory, memory + sum(bytes_of(*one) for one in wide)):
+            return False
+        _cast_around(mutant, at, own.dtype, other)
+        return True
+    return False
 
 
-def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+def _is_uniform(mutant: Mutant, node: onnx.NodeProto, dtype: DType) -> bool:
+    """Whether every operand has the type; integers may be shapes or axes, so of them a lone one."""
+    names = [name for name in node.input if name]
+    known = all(name in mutant.types and mutant.types[name].dtype is dtype for name in names)
+    return known and (is_float(dtype) or len(names) == 1)
+
+
+def _widens(own: DType, other: DType) -> bool:
+    """Whether the other type holds what the own one does, so that no value changes much."""
+    return other in {F16: (F32, F64), F32: (F64,), F64: (F32,), DType.I32: (DType.I64,)}.get(own, ())
+
+
+def _cast_around(mutant: Mutant, at: int, own: DType, other: DType) -> None:
+    node, mark = mutant.graph.node[at], f"retyped_{len(mutant.types)}"
+    casts = []
+    for index, name in enumerate(node.input):
+        if name:
+            made = f"{mark}_{index}"
+            casts.append(onnx.helper.make_node("Cast", [name], [made], f"cast_{made}", to=int(other)))
+            mutant.types[made] = TensorType(other, mutant.types[name].shape)
+            node.input[index] = made
+    name = node.output[0]
+    node.output[0] = mark
+    mutant.types[mark] = TensorType(other, mutant.types[name].shape)
+    back = onnx.helper.make_node("Cast", [mark], [name], f"cast_{mark}", to=int(own))
+    nodes = [*mutant.graph.node[:at], *casts, node, back, *mutant.graph.node[at + 1 :]]
+    copies = [onnx.NodeProto.FromString(one.SerializeToString()) for one in nodes]
+    del mutant.graph.node[:]
+    mutant.graph.node.extend(copies)
+
+
+MUTATIONS: tuple[Mutation, ...] = (insert, replace_node, delete, redraw, retype)
+
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """One to four changes to each seed's model."""
     given = open_case(source) if source else None
     for seed in seeds:
         draws = Draws(f"mutate/{seed}/{nodes}")
         if given is None:
-            program = grow(seed, nodes)
-            yield mutate(program.model, program.inputs, draws)
+            program = grow(seed, nodes, budget=budget)
+            yield mutate(program.model, program.inputs, draws, budget)
         else:
-            yield mutate(onnx.ModelProto.FromString(given.program), _tensors(given), draws)
+            yield mutate(onnx.ModelProto.FromString(given.program), _tensors(given), draws, budget)
 
 
 def _tensors(case: Case) -> dict[str, Tensor]:
@@ -246,9 +327,11 @@ def _tensors(case: Case) -> dict[str, Tensor]:
     return found
 
 
-def mutate(model: onnx.ModelProto, inputs: Mapping[str, Value], draws: Draws) -> Program:
+def mutate(
+    model: onnx.ModelProto, inputs: Mapping[str, Value], draws: Draws, budget: Budget = UNLIMITED
+) -> Program:
     """The model after some changes; one that no change fits comes back as it was."""
-    mutant = Mutant(model, draws)
+    mutant = Mutant(model, draws, budget)
     if FIRST_OPSET <= mutant.opset <= LAST_OPSET:
         for _ in range(draws.between(1, 4)):
             any(mutation(mutant) for mutation in draws.sample(MUTATIONS, len(MUTATIONS)))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from generators.budget import UNLIMITED, Budget
 from generators.draws import Draws
 from generators.grow import Program, apply, begin, finish
 from generators.ops import all_operators
@@ -17,16 +18,24 @@ from generators.scope import Scope, draw_temper
 from generators.spec import Operator, Realm
 from generators.types import ALL
 
+_IDLE = 20_000
+"""Steps without a node before a program is left as it is: the budget allows no more."""
 
-def programs(seeds: Sequence[int], nodes: int, source: Path | None) -> Iterator[Program]:
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """A program a seed."""
     for seed in seeds:
         draws = Draws(f"uniform/{seed}/{nodes}")
-        temper = replace(draw_temper(draws), dtypes=ALL, composite=0.0, realms=frozenset(Realm))
+        temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=frozenset(Realm))
         scope = Scope(draws, temper)
         begin(scope)
-        while len(scope.nodes) < nodes:
+        idle = 0
+        while len(scope.nodes) < nodes and idle < _IDLE:
+            before = len(scope.nodes)
             _step(scope)
+            idle = idle + 1 if len(scope.nodes) == before else 0
         yield finish(scope)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from corpus.formats.onnx import checker_complaint
 from corpus.target import Target
+from generators.budget import UNLIMITED
 from generators.counts import Counts, count
 from generators.grow import Program, grow
 from generators.library import as_case
@@ -33,9 +34,9 @@ def counted(programs: list[Program]) -> Counts:
 @pytest.mark.parametrize("strategy", strategy_names())
 def test_programs_per_cpu_second(strategy: str, nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
     find = find_strategy(strategy)
-    list(find(range(20), nodes, None))
+    list(find(range(20), nodes, None, UNLIMITED))
     start = time.process_time()
-    programs = list(find(range(500), nodes, None))
+    programs = list(find(range(500), nodes, None, UNLIMITED))
     cases = [as_case(program, seed) for seed, program in enumerate(programs)]
     seconds = time.process_time() - start
     with capsys.disabled():
@@ -86,7 +87,7 @@ def test_valid_and_finite_share(nodes: int, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("strategy", ["random", "coverage"])
 def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
     """HirFuzz's figure 6: every new piece of coverage is worth 1; 200 graphs of 100 operators."""
-    facts = counted(list(find_strategy(strategy)(range(200), 100, None))).facts()
+    facts = counted(list(find_strategy(strategy)(range(200), 100, None, UNLIMITED))).facts()
     score = facts["op_dtype"] + facts["op_shape"] + facts["op_edge"]
     with capsys.disabled():
         print(f"\n{strategy}: {score} = {facts}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.onnx import checker_complaint
 from generators import Options, generate
+from generators.budget import UNLIMITED, Budget, bytes_of
 from generators.counts import Counts, count
 from generators.draws import Draws
 from generators.grow import grow
@@ -32,7 +35,7 @@ def test_the_strategies_are_found() -> None:
 
 @STRATEGIES
 def test_the_checker_accepts_every_program(name: str) -> None:
-    for program in find_strategy(name)(range(40), 10, None):
+    for program in find_strategy(name)(range(40), 10, None, UNLIMITED):
         assert checker_complaint(program.model) is None
         assert {info.name for info in program.model.graph.input} == set(program.inputs)
 
@@ -50,7 +53,7 @@ def test_two_processes_write_what_one_writes(name: str, tmp_path: Path) -> None:
 
 def counts_of(name: str, number: int, nodes: int) -> Counts:
     total = Counts()
-    for program in find_strategy(name)(range(number), nodes, None):
+    for program in find_strategy(name)(range(number), nodes, None, UNLIMITED):
         total |= count(program.model, program.types)
     return total
 
@@ -67,7 +70,7 @@ def test_guided_programs_cover_more_than_unguided_ones() -> None:
     scores = {}
     for name in ("coverage", "random", "uniform"):
         seen = Seen()
-        for program in find_strategy(name)(range(30), 50, None):
+        for program in find_strategy(name)(range(30), 50, None, UNLIMITED):
             seen.add(program)
         scores[name] = seen.pieces
     assert scores["coverage"] > 1.2 * scores["random"]
@@ -87,12 +90,12 @@ def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:
 def test_a_file_that_holds_no_coverage_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("[1")
     with pytest.raises(UserError, match="no coverage"):
-        next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json"))
+        next(find_strategy("coverage")(range(1), 3, tmp_path / "broken.json", UNLIMITED))
 
 
 def test_backward_and_random_have_the_size_that_was_asked_for() -> None:
     for name in ("backward", "coverage"):
-        for program in find_strategy(name)(range(20), 12, None):
+        for program in find_strategy(name)(range(20), 12, None, UNLIMITED):
             assert sum(node.op_type != "Constant" for node in program.model.graph.node) == 12
 
 
@@ -115,7 +118,7 @@ def test_a_users_model_is_mutated(tmp_path: Path) -> None:
         "{ a = Relu(x) b = Tanh(a) y = Add(a, b) }"
     )
     onnx.save(model, tmp_path / "model.onnx")
-    found = list(find_strategy("mutate")(range(20), 10, tmp_path / "model.onnx"))
+    found = list(find_strategy("mutate")(range(20), 10, tmp_path / "model.onnx", UNLIMITED))
     assert len({program.model.SerializeToString() for program in found}) >= 15
     for program in found:
         assert checker_complaint(program.model) is None
@@ -139,3 +142,70 @@ def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_chec
         assert kind in ("attribute", "rank", "shape") or complaint is not None, note
     assert set(kinds) == KINDS
     assert kinds.total() >= 180
+
+
+@pytest.mark.parametrize("name", ["random", "coverage", "backward", "uniform", "mutate"])
+def test_a_program_never_exceeds_its_budget(name: str) -> None:
+    """Arithmetic is counted anew here, for the operators of which the cost is plain."""
+    budget = Budget(flops=40_000, memory=6_000, dim=9)
+    largest = 0
+    for program in find_strategy(name)(range(25), 8, None, budget):
+        types = program.types
+        assert all(max(one.shape, default=0) <= 9 for one in types.values())
+        assert sum(bytes_of(*one) for one in types.values()) <= 6_000
+        flops = 0
+        for node in program.model.graph.node:
+            made = math.prod(types[node.output[0]].shape) if node.output[0] in types else 0
+            is_product = node.op_type == "MatMul"
+            flops += 2 * made * types[node.input[0]].shape[-1] if is_product else 0 if node.domain else made
+        assert flops <= 40_000
+        largest = max(largest, sum(bytes_of(*one) for one in types.values()))
+    assert largest > 500
+
+
+def test_a_budget_too_small_for_all_nodes_gives_fewer() -> None:
+    fewer = 0
+    for program in find_strategy("random")(range(6), 90, None, Budget(memory=60)):
+        fewer += sum(node.op_type != "Constant" for node in program.model.graph.node) < 90
+        assert sum(bytes_of(*one) for one in program.types.values()) <= 60
+    assert fewer
+
+
+def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
+    named = 0
+    for seed in range(150):
+        program = grow(seed, 8)
+        sizes: dict[str, int] = {}
+        for info in program.model.graph.input:
+            shape = program.types[info.name].shape
+            for dim, size in zip(info.type.tensor_type.shape.dim, shape, strict=False):
+                if dim.HasField("dim_param"):
+                    assert sizes.setdefault(dim.dim_param, size) == size
+        named += bool(sizes)
+    assert named >= 5
+
+
+USERS = """
+from dataclasses import replace
+from generators.draws import Draws
+from generators.grow import begin, finish, grow_to, leaning_choice
+from generators.scope import Scope, draw_temper
+
+"""
+
+
+def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
+    shown = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+    block = next(
+        part for part in shown.split("```") if part.startswith("python\n") and "def programs(" in part
+    )
+    (tmp_path / "mine.py").write_text(USERS + textwrap.dedent(block.removeprefix("python\n")))
+    name = f"{tmp_path}/mine.py:programs"
+    generated = generate(tmp_path / "out", 12, 6, options=Options(name, trust=True), jobs=2)
+    assert generated.counts.models == 12
+    with pytest.raises(UserError, match="give --trust"):
+        generate(tmp_path / "other", 2, 5, options=Options(name))
+    with pytest.raises(UserError, match="has no function growth"):
+        find_strategy(f"{tmp_path}/mine.py:growth", trust=True)
+    with pytest.raises(UserError, match="no Python file"):
+        find_strategy(f"{tmp_path}/yours.py", trust=True)

@@ -53,7 +53,8 @@ def fuzz(
         minutes = DEFAULT_MINUTES
     summary: dict[str, Any] = {}
     with progress() as shown:
-        found = _failures(options, plan_of(strategy, mode, source), tests, minutes, summary, shown)
+        plan = plan_of(strategy, mode, source, options.trust)
+        found = _failures(options, plan, tests, minutes, summary, shown)
         if options.json:
             failing = [document["id"] for document in found]
         else:

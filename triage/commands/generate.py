@@ -26,13 +26,24 @@ Ops = Annotated[int, typer.Option("--ops", metavar="N", help="Nodes other than C
 Strategy = Annotated[
     str,
     typer.Option(
-        "--strategy", metavar="X", help="How graphs grow: random, coverage, backward, functions or mutate."
+        "--strategy",
+        metavar="X",
+        help="How graphs grow: random, coverage, backward, functions, mutate, smt or uniform; "
+        "or PATH.py:NAME, a function of yours (with --trust).",
     ),
 ]
 Source = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE", help="A saved coverage.json, or the model that is to be mutated."),
 ]
+MaxFlops = Annotated[
+    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
+]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
+]
+MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
 Modes = Annotated[Mode, typer.Option("--mode", help="Valid programs, or broken ones.")]
 
 
@@ -48,13 +59,18 @@ def generate(
     strategy: Strategy = "random",
     source: Source = None,
     mode: Modes = Mode.STRICT,
+    max_flops: MaxFlops = None,
+    max_bytes: MaxBytes = None,
+    max_dim: MaxDim = None,
 ) -> int:
     """Write programs, one case folder each; the same seed writes the same bytes.
 
-    Disruptive programs hold exactly one violation each, which the notes in case.json name.
+    Disruptive programs hold exactly one violation each, which the notes in case.json name. A program that
+    would exceed a bound has fewer nodes instead.
 
     Example: crux generate -o programs --count 100 --ops 10
     """
+    from generators.budget import Budget
     from generators.library import Options
     from generators.library import generate as write_programs
     from triage.progress import progress
@@ -66,7 +82,13 @@ def generate(
             ops,
             seed=options.seed or 0,
             jobs=options.jobs,
-            options=Options(strategy, source, mode is Mode.DISRUPTIVE),
+            options=Options(
+                strategy,
+                source,
+                mode is Mode.DISRUPTIVE,
+                Budget(max_flops, max_bytes, max_dim),
+                options.trust,
+            ),
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)
