@@ -18,6 +18,7 @@ from corpus.formats import find_format
 from corpus.formats.onnx import parse, repair
 from corpus.target import Target
 from corpus.values import Value
+from oracles.asked import SETTING, Asked, Asking, Way, find_asked, own_judge
 from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Tagging, find_backend
 from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
@@ -68,6 +69,7 @@ class Judge:
         self.lower_levels = lower_levels
         self.backend = find_backend(target.backend)
         self.configs = self._configs()
+        self._asked = find_asked(target.get(SETTING))
         self._forks = isinstance(self.backend, Forking)
         self._sandbox = Sandbox(
             target.backend,
@@ -168,6 +170,8 @@ class Judge:
         a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
         the un-optimised baseline with that one configuration.
         """
+        if only is not None and only.asked_by:
+            return self._verdict_of_way(case, only, fresh)
         rounds = self._rounds(only)
         baseline: Run | None = None
         context: Context | None = None
@@ -191,7 +195,53 @@ class Judge:
                     # a difference that rounding explains at one level may be plain at a simpler one
                     rounds = [self.configs[2:]]
             baseline = runs[0]
+        for oracle in self._asked if only is None else ():
+            found = self._ask(oracle, case, runs[0], fresh)
+            if found is not None:
+                return found
         return _harmless(runs, tuple(dict.fromkeys(notes)))
+
+    def _ask(
+        self, oracle: Asked, case: Case, baseline: Run, fresh: bool, only: Config | None = None
+    ) -> Verdict | None:
+        """What one more oracle finds in a case that passes otherwise; None where it finds nothing."""
+        ways = [
+            way for way in oracle.ways(case, Asking(self.target, self.configs)) if only in (None, way.config)
+        ]
+        judge = own_judge(oracle)
+        if judge is not None:
+            return judge(case, (baseline, *(self._run_way(way, case) for way in ways)), self._open(case))
+        for way in ways:
+            verdict = self._judge_way(way, case, baseline, fresh)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def _judge_way(self, way: Way, case: Case, baseline: Run, fresh: bool) -> Verdict | None:
+        run = self._run_way(way, case)
+        if not run.is_ok and (way.config.backend or self._classify(run) == "unsupported"):
+            return None
+        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, self.tolerance) is None:
+            return None
+        runs = baseline, run if self._forks else self._run_way(way, case, fresh=fresh)
+        context = self._open(case)
+        verdict = self._judge(case, runs, context, find_rules())
+        notes = tuple(dict.fromkeys((*context.notes, *verdict.notes, *self._tags(verdict))))
+        return replace(verdict, notes=notes) if verdict.is_bug else None
+
+    def _verdict_of_way(self, case: Case, config: Config, fresh: bool) -> Verdict:
+        """The case judged by that one way of an oracle that is asked for by name."""
+        baseline = self.runs(case, self.configs[:1])[0]
+        (oracle,) = find_asked(config.asked_by.partition(":")[0])
+        only = None if own_judge(oracle) else config
+        found = self._ask(oracle, case, baseline, fresh, only) if baseline.is_ok else None
+        return found or _harmless((baseline,), ())
+
+    def _run_way(self, way: Way, case: Case, *, fresh: bool = False) -> Run:
+        program = case.program if way.program is None else way.program
+        inputs = case.inputs if way.inputs is None else way.inputs
+        job = Job(program, inputs, (way.config,), case.external, format=case.format)
+        return self._run(job, fresh=fresh)[0]
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more."""

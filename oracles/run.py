@@ -31,12 +31,14 @@ class Status(StrEnum):
 class Config:
     """One way for a backend to run a program: a short label for people, and the backend's own settings.
 
-    `backend` names the backend where it is not the target's: that of a baseline from elsewhere.
+    `backend` names the backend where it is not the target's: that of a baseline from elsewhere. `asked_by`
+    says which oracle that is asked for by name runs it, and what it changes.
     """
 
     label: str
     settings: tuple[tuple[str, str | int | tuple[str, ...]], ...] = ()
     backend: str = ""
+    asked_by: str = ""
 
     def get(self, key: str) -> str | int | tuple[str, ...] | None:
         return dict(self.settings).get(key)
@@ -57,7 +59,8 @@ class Run:
 
     `outputs` maps the names of the graph's outputs to values, in order, when the status is OK. `error` is
     the leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
-    `trace` the full text as a person would see it. `log` holds the backend's own log lines when asked for.
+    `trace` the full text as a person would see it. `execute_seconds` are those of the CPU seconds that the
+    execution took. `log` holds the backend's own log lines when asked for.
     """
 
     config: Config
@@ -70,6 +73,7 @@ class Run:
     signal: int = 0
     frames: tuple[Frame, ...] = ()
     cpu_seconds: float = 0.0
+    execute_seconds: float = 0.0
     log: tuple[str, ...] = ()
 
     @property

@@ -271,6 +271,7 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
         message=header.get("message", ""),
         trace=header.get("trace", ""),
         cpu_seconds=header["cpu"],
+        execute_seconds=header["execute"],
         log=tuple(header.get("log", "").splitlines()),
     )
 

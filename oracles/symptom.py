@@ -50,6 +50,9 @@ def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Sy
     return Symptom(outcome, run.phase, kind, crash_site(run.frames), message, side)
 
 
-def symptom_of_difference(kind: str, wrong_side: str) -> Symptom:
-    """The symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side."""
-    return Symptom(Outcome.MISMATCH, Phase.COMPARE, kind, wrong_side)
+def symptom_of_difference(kind: str, wrong_side: str, asked_by: str = "") -> Symptom:
+    """The symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side.
+
+    `asked_by` is the oracle that shows it, where that is not the comparison of the target's own ways.
+    """
+    return Symptom(Outcome.MISMATCH, Phase.COMPARE, kind, wrong_side, asked_by.partition(":")[0])

@@ -285,6 +285,7 @@ class Marker:
         self.config = 0
         self.phase = 0
         self.started = (0.0, 0.0)
+        self.entered = 0.0
 
     def begin(self, config: int) -> None:
         self.config = config
@@ -293,6 +294,7 @@ class Marker:
 
     def enter(self, phase: str) -> None:
         self.phase = PHASES.index(phase)
+        self.entered = time.thread_time()
         MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
 
     def cpu_seconds(self) -> float:
@@ -334,6 +336,7 @@ def run_configs(
         marker.begin(index)
         signal.setitimer(signal.ITIMER_PROF, limit)
         header, outputs = attempt(backend, job, settings, marker)
+        took = time.thread_time() - marker.entered
         signal.setitimer(signal.ITIMER_PROF, 0)
         buffers: list[Any] = []
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
@@ -342,6 +345,7 @@ def run_configs(
             config=index,
             phase=PHASES[marker.phase],
             cpu=marker.cpu_seconds(),
+            execute=took if header["status"] == "ok" else 0.0,
             total=time.process_time(),
         )
         if request["log"]:

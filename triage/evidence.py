@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from oracles.run import Run
-from oracles.verdict import Symptom, Verdict
+from oracles.verdict import Symptom, Verdict, WrongResult
 
 MOST_TEXT = 64 * 1024
 """Characters kept of one message or trace; an optimiser can print a whole graph into its exception."""
@@ -19,6 +20,26 @@ def symptom_document(symptom: Symptom) -> dict[str, str]:
         "site": symptom.site,
         "message": symptom.message,
     }
+
+
+def wrong_document(wrong: WrongResult) -> dict[str, Any]:
+    """What is wrong with a result; a distance that is not finite, which JSON lacks, as its word."""
+    baseline, other = wrong.off_truth or (None, None)
+    return {
+        "output": wrong.output,
+        "side": wrong.side,
+        "kind": wrong.kind,
+        "error": _number(wrong.error),
+        "truth": wrong.truth,
+        "unoptimised_off_truth": _number(baseline),
+        "optimised_off_truth": _number(other),
+        "first_divergent": wrong.first,
+        "operator": wrong.operator,
+    }
+
+
+def _number(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -42,6 +63,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "title": verdict.title,
         "symptom": symptom_document(verdict.symptom) if verdict.symptom else None,
         "notes": list(verdict.notes),
+        "wrong": wrong_document(verdict.wrong) if verdict.wrong else None,
         "runs": [run_document(run) for run in verdict.runs],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from corpus.errors import UserError
 from oracles.compare import Tolerance, compare_outputs
 from oracles.normalise import template
 from oracles.run import Config, Run, Status
@@ -59,6 +60,9 @@ class Expectation:
 
 def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = frozenset()) -> Expectation:
     """The claim of a verdict that is a bug; `names` are the model's own, to be kept out of the fragment."""
+    asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
+    if asked_by:
+        raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
         return _mismatch(verdict, tolerance)
     failing = next(run for run in _failed(verdict) if run.status is _status(verdict.outcome))

@@ -55,6 +55,9 @@ class CaseOptions(StoreOptions):
     memory: Annotated[int, _option("--memory", text="MB of memory that one run may take.", min=64)] = 8192
     rtol: Annotated[float, _option("--rtol", text="Relative tolerance between values.", min=0.0)] = 1e-2
     atol: Annotated[float, _option("--atol", text="Absolute tolerance between values.", min=0.0)] = 1e-3
+    oracles: Annotated[
+        str | None, _option("--oracles", text="More oracles, with commas, such as metamorphic,backends.")
+    ] = None
     accept_invalid: Annotated[
         bool, _option("--accept-invalid", text="Judge models that the checker and the target reject, too.")
     ] = False
@@ -65,10 +68,14 @@ class CaseOptions(StoreOptions):
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
         """What was asked for, else what the case brings along, else the `usual` one of its format."""
         from corpus.target import Target
+        from oracles.asked import SETTING, find_asked
         from oracles.backends import find_backend
 
         target = Target.parse(self.target) if self.target else case_target or Target(usual)
         find_backend(target.backend)
+        if self.oracles is not None:
+            find_asked(self.oracles)
+            target = target.with_setting(SETTING, self.oracles)
         return target
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from triage.evidence import wrong_document
 from triage.failures import find_failure, record_failure
 from triage.options import CaseOptions
 from triage.records import note_check
@@ -22,6 +23,7 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
     """
     verdicts = [judge.verdict(case) for _ in range(repeat)]
     chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
+    chosen = judge.explain(case, chosen)
     document: dict[str, Any] = {
         "outcome": chosen.outcome.value,
         "phase": chosen.phase.value,
@@ -31,6 +33,8 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
         "target": str(judge.target),
         "notes": list(chosen.notes),
     }
+    if chosen.wrong is not None:
+        document["wrong"] = wrong_document(chosen.wrong)
     if repeat > 1:
         same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
         document |= {"repeats": repeat, "same": same}

@@ -95,6 +95,13 @@ class ComparesItself(Protocol):
 
 
 @runtime_checkable
+class RoundTripping(Protocol):
+    """A backend that can write a program out and read it back first: by the setting `via`, one of these."""
+
+    WRITTEN_AS: tuple[str, ...]
+
+
+@runtime_checkable
 class Tagging(Protocol):
     """A backend that can say of a failure what a person would want to know of it."""
 

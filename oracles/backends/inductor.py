@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 NAME = "inductor"
 PACKAGE = "torch"
+WRITTEN_AS = ("export",)
 FORK_PER_TEST = True
 
 # In the worker
@@ -47,7 +48,7 @@ def run(
     import torch
 
     from oracles.in_worker.onnx_program import read_model
-    from oracles.in_worker.torch_program import build, from_torch
+    from oracles.in_worker.torch_program import build, exported, from_torch
 
     if settings.get("format") == "torch":
         from oracles.in_worker.torch_graph import run_program
@@ -64,6 +65,8 @@ def run(
         enter("execute")
     with torch.no_grad():
         module, feeds = build(model, inputs, lenient=backend != "eager")
+        if settings.get("via") == "export":
+            module = exported(module, feeds)
         if backend != "eager":
             enter("codegen")
             torch._dynamo.reset()

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 NAME = "reference"
 PACKAGE = "onnx"
+WRITTEN_AS = ("text", "bytes")
 
 # In the worker
 
 
 def load() -> str:
     """Import the framework (in the zygote); its version."""
+    import onnx.parser
+    import onnx.printer
     import onnx.reference
 
     return str(onnx.__version__)
@@ -26,12 +29,19 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Evaluate one model (bytes or a path); its import is all that comes before the execution."""
+    """Evaluate one model (bytes or a path); its import is all that comes before the execution.
+
+    With the setting `via` it is written as `text` or `bytes` and read back before.
+    """
     import onnx.reference
 
     from oracles.in_worker.onnx_program import read_model, to_array
 
     model = read_model(program)
+    if settings.get("via") == "text":
+        model = onnx.parser.parse_model(onnx.printer.to_text(model))
+    elif settings.get("via") == "bytes":
+        model = onnx.load_model_from_string(model.SerializeToString())
     evaluator = onnx.reference.ReferenceEvaluator(model)
     enter("execute")
     wanted = [value.name for value in model.graph.output] if outputs is None else list(outputs)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 NAME = "torch"
 PACKAGE = "torch"
+WRITTEN_AS = ("export",)
 BASELINE = "ort"
 
 # In the worker
@@ -34,7 +35,7 @@ def run(
     import torch
 
     from oracles.in_worker.onnx_program import read_model
-    from oracles.in_worker.torch_program import build, from_torch
+    from oracles.in_worker.torch_program import build, exported, from_torch
 
     if settings.get("format") == "torch":
         from oracles.in_worker.torch_graph import run_program
@@ -49,6 +50,8 @@ def run(
     enter("execute")
     with torch.no_grad():
         module, feeds = build(model, inputs)
+        if settings.get("via") == "export":
+            module = exported(module, feeds)
         values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs

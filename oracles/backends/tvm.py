@@ -14,6 +14,7 @@ PACKAGE = "apache-tvm"
 BASELINE = "ort"
 """What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""
 FORK_PER_TEST = True
+WRITTEN_AS = ("script", "json")
 
 # In the worker
 
@@ -51,7 +52,7 @@ def run(
     from oracles.in_worker.onnx_program import fed_names, read_model, to_array
 
     model = read_model(program)
-    module = from_onnx(model, keep_params_in_input=False)
+    module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
     enter("optimise")
     target = _target(settings)
     with target:
@@ -71,6 +72,17 @@ def run(
     values = [found] if len(names) == 1 else list(found)
     wanted = names if outputs is None else outputs
     return {name: _from_tvm(values[names.index(name)]) for name in wanted}
+
+
+def _written_and_read(module: Any, form: str) -> Any:
+    """The module, or what is read back after it was written as `script` or `json`."""
+    import tvm
+
+    if form == "json":
+        return tvm.ir.load_json(tvm.ir.save_json(module))
+    if form == "script":
+        return tvm.script.from_source(module.script(show_meta=True))
+    return module
 
 
 def _target(settings: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import torch
@@ -50,6 +51,14 @@ def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple
         add(node, graph, values, places, version_of(model), lenient=lenient)
     graph.output(tuple(places[value.name] for value in model.graph.output))
     return torch.fx.GraphModule(weights, graph), feeds
+
+
+def exported(module: Any, feeds: list[Any]) -> Any:
+    """The module as an exported program leaves it that was saved and loaded again."""
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, tuple(feeds)), file)
+    file.seek(0)
+    return torch.export.load(file).module()
 
 
 def add(

@@ -83,7 +83,7 @@ def _sides_of_node(parting: Parting, context: Context) -> Judgement | None:
 
 
 def _verdict(difference: Difference, judgement: Judgement, run: Run, runs: tuple[Run, ...]) -> Verdict:
-    symptom = symptom_of_difference(difference.kind, judgement.side)
+    symptom = symptom_of_difference(difference.kind, judgement.side, run.config.asked_by)
     title = f"wrong {difference.kind} of {difference} ({run.config.label} against {runs[0].config.label})"
     notes = (judgement.note,) if judgement.note else ()
     name = difference.output

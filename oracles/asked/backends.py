@@ -1,0 +1,34 @@
+"""Across backends: what another framework makes of the same program."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator
+from dataclasses import replace
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.asked import Asking, Way, named
+from oracles.backends import Compared, backends
+
+NAME = "backends"
+
+
+def ways(case: Case, asking: Asking) -> Iterator[Way]:
+    """The first way of every other backend that is installed; those of one framework count as one."""
+    own = backends()[asking.target.backend]
+    seen = {own.PACKAGE}
+    if isinstance(own, Compared):
+        seen.add(backends()[own.BASELINE].PACKAGE)
+    for name, backend in sorted(backends().items()):
+        if backend.PACKAGE not in seen and _is_installed(backend.PACKAGE):
+            seen.add(backend.PACKAGE)
+            config = replace(backend.configs(Target(name))[0], backend=name)
+            yield Way(named(NAME, replace(config, label=f"{name} {config.label}")))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(importlib.metadata.version(package))
+    except importlib.metadata.PackageNotFoundError:
+        return False

@@ -1,0 +1,130 @@
+"""The oracles that are asked for by name: further ways to run a case that passes otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.asked import Asking, asked_oracles, find_asked, perf
+from oracles.judge import Judge
+from oracles.rewrites import REWRITES
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Outcome
+
+F = np.float32
+ASKED = Target.parse("ort@oracles=metamorphic,determinism,devices,perf")
+
+
+def case(graph: str, **inputs: Any) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    return Case("onnx", model.SerializeToString(), inputs)
+
+
+PLAIN = case(
+    "g (float[2,3] x, int64[3] i) => (float[2,3] y, int64[3] j) <float[3] w = {1, 2, 0.1}>"
+    " { a = Add(x, w) b = Exp(a) c = Transpose(b) d = Transpose(c) y = Mul(d, a) j = Mul(i, i) }",
+    x=np.ones((2, 3), F) / F(3),
+    i=np.arange(3),
+)
+CLIP_LOW = case(
+    "g (double[3] x, double low) => (double[3] y) { r = Relu(x) y = Clip(r, low) }",
+    x=np.array([-1.0, 2.0, 9.0]),
+    low=np.array(0.5),
+)
+DIV_ONE = case(
+    "g (int32[3] x, int32[3] z, int32 one) => (int32[3] y) { q = Div(one, x) y = Mul(q, z) }",
+    x=np.array([2, 3, 4], np.int32),
+    z=np.array([10, 20, 30], np.int32),
+    one=np.array(1, np.int32),
+)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(ASKED) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", REWRITES)
+def test_a_rewrite_changes_the_program_and_no_bit_of_its_results(judge: Judge, name: str) -> None:
+    expected = judge.runs(PLAIN, judge.configs[:1])[0].outputs
+    found = REWRITES[name](onnx.load_model_from_string(PLAIN.program), PLAIN.inputs)
+    assert found is not None
+    model, inputs = found
+    onnx.checker.check_model(model)
+    assert model.SerializeToString() != PLAIN.program
+    changed = Case("onnx", model.SerializeToString(), inputs)
+    (run,) = judge.runs(changed, judge.configs[:1])
+    assert run.is_ok, run.message
+    for output, value in expected.items():
+        np.testing.assert_array_equal(run.outputs[output], value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "symptom"),
+    [
+        (CLIP_LOW, "relu_clip_fusion.cc FuseReluClip::Apply"),
+        (DIV_ONE, "mismatch | compare | value | optimised | metamorphic"),
+    ],
+    ids=["exception", "wrong value"],
+)
+def test_a_bug_that_only_a_rewritten_program_shows_is_found_again(
+    judge: Judge, hidden: Case, symptom: str
+) -> None:
+    with Judge(Target("ort")) as plain:
+        assert plain.verdict(hidden).outcome is Outcome.PASS
+    verdict = judge.verdict(hidden)
+    assert symptom in str(verdict.symptom)
+    assert "inputs as weights" in verdict.title
+    assert judge.verdict(hidden, only=verdict.runs[-1].config).symptom == verdict.symptom
+
+
+def test_a_sound_case_passes_every_oracle(judge: Judge) -> None:
+    assert judge.verdict(PLAIN).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("text", ["reference@oracles=round-trip,backends", "torch@oracles=round-trip"])
+def test_what_is_written_and_read_back_computes_the_same(text: str) -> None:
+    with Judge(Target.parse(text)) as judge:
+        assert judge.verdict(PLAIN).outcome is Outcome.PASS
+        oracle = asked_oracles()["round-trip"]
+        forms = [way.config.get("via") for way in oracle.ways(PLAIN, Asking(judge.target, judge.configs))]
+        assert forms == list(judge.backend.WRITTEN_AS)  # type: ignore[attr-defined]
+
+
+def test_an_unknown_oracle_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"'nonsense'.*metamorphic"):
+        find_asked("perf,nonsense")
+
+
+def timed(label: str, seconds: float) -> Run:
+    return Run(Config(label), Status.OK, Phase.EXECUTE, execute_seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("times", "is_slower"),
+    [
+        ([0.1, 0.5, 0.1, 0.4, 0.1, 0.45], True),
+        ([0.1, 0.5, 0.1, 0.4, 0.1, 0.15], False),
+        ([0.001, 0.01, 0.001, 0.01, 0.001, 0.01], False),
+    ],
+    ids=["every time", "once quick", "too short to tell"],
+)
+def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool) -> None:
+    runs = tuple(timed("none" if index % 2 == 0 else "all", each) for index, each in enumerate(times))
+    verdict = perf.judge(PLAIN, (timed("none", 0.1), *runs), None)  # type: ignore[arg-type]
+    assert (verdict is not None) == is_slower
+    assert verdict is None or verdict.outcome is Outcome.PERF
+
+
+def test_a_run_says_what_its_execution_took(judge: Judge) -> None:
+    big = case("g (float[600,600] x) => (float[600,600] y) { y = MatMul(x, x) }", x=np.ones((600, 600), F))
+    (run,) = judge.runs(big, judge.configs[:1])
+    assert 0 < run.execute_seconds <= run.cpu_seconds

@@ -1,0 +1,184 @@
+"""Truth about mismatches: float64, what the text leaves open, and where values part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.compare import Tolerance
+from oracles.divergence import Divergence
+from oracles.in_double import inputs_in_double, program_in_double
+from oracles.judge import Judge
+from oracles.left_open import left_open
+from oracles.mismatch_kind import finest_kind
+from oracles.record import record
+from oracles.run import Run
+from oracles.sandbox import Job
+from oracles.verdict import Outcome
+
+F = np.float32
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Target("ort")) as made:
+        yield made
+
+
+def case(graph: str, opset: int = 17, **inputs: Any) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
+    return Case("onnx", model.SerializeToString(), inputs)
+
+
+def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> None:
+    third = case(
+        "g (float[2] x, bool c) => (float[2] y, float16[2] h) <float one = {1.0}> {"
+        " k = Constant<value_float = 3.0>() z = ConstantOfShape(s) s = Constant<value_ints = [2]>()"
+        " d = Div(one, k) e = Add(x, d) f = Add(e, z)"
+        " y = If(c) <then_branch = t () => (float[2] u) { u = Exp(f) },"
+        " else_branch = e () => (float[2] v) { v = Sin(f) }> h = Cast<to = 10>(y) }".replace(
+            "z = ConstantOfShape(s) s = Constant<value_ints = [2]>()",
+            "s = Constant<value_ints = [2]>() z = ConstantOfShape(s)",
+        ),
+        x=np.array([0.1, 0.2], F),
+        c=np.array(True),
+    )
+    wide = program_in_double(onnx.load_model_from_string(third.program))
+    assert wide is not None
+    onnx.checker.check_model(wide)
+    assert [node.op_type for node in wide.graph.node] == [
+        node.op_type for node in onnx.load_model_from_string(third.program).graph.node
+    ]
+    inputs = inputs_in_double(third.inputs)
+    (run,) = judge.rerun(Job(wide.SerializeToString(), inputs, ()))
+    assert run.is_ok, run.message
+    exact = np.exp(np.array([0.1, 0.2], F).astype(float) + 1 / 3)
+    np.testing.assert_allclose(run.outputs["h"], exact, rtol=1e-15)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("node", "operands", "is_open"),
+    [
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([300.0])], True),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([np.nan])], True),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT8), [np.array([-128.9, 127.9])], False),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT64), [np.array([2.0**63])], True),
+        (helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16), [np.array([1e9])], False),
+        (helper.make_node("Shrink", ["x"], ["y"]), [np.array([2**62])], True),
+        (helper.make_node("Shrink", ["x"], ["y"]), [np.array([2**52])], False),
+        (helper.make_node("Pow", ["x", "e"], ["y"]), [np.array([2]), np.array([-1])], True),
+        (helper.make_node("Pow", ["x", "e"], ["y"]), [np.array([2.0]), np.array([-1.0])], False),
+        (
+            helper.make_node("BitShift", ["x", "n"], ["y"]),
+            [np.ones(1, np.uint8), np.full(1, 8, np.uint8)],
+            True,
+        ),
+        (helper.make_node("TopK", ["x", "k"], ["y", "i"], sorted=0), [np.ones(3), np.ones(1, int)], True),
+        (
+            helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0),
+            [np.ones(3), np.array([0, -3]), np.ones(2)],
+            True,
+        ),
+        (
+            helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], axis=0, reduction="add"),
+            [np.ones(3), np.array([0, -3]), np.ones(2)],
+            False,
+        ),
+        (
+            helper.make_node("ScatterND", ["x", "i", "u"], ["y"]),
+            [np.ones((2, 2)), np.array([[0, 1], [1, 0]]), np.ones(2)],
+            False,
+        ),
+        (helper.make_node("Add", ["x", "x"], ["y"]), [np.ones(3), np.ones(3)], False),
+    ],
+)
+def test_what_the_text_leaves_open(node: onnx.NodeProto, operands: list[Any], is_open: bool) -> None:
+    assert bool(left_open(node, operands)) == is_open
+
+
+CHAIN = case(
+    "g (float[3] x) => (float[3] y) { a = Exp(x) b = Neg(a) c = Abs(b) y = Sqrt(c) }", x=np.ones(3, F)
+)
+
+
+@pytest.mark.parametrize("shows", [("a", "b", "c", "y"), ("c", "y")], ids=["at once", "from the node on"])
+@pytest.mark.parametrize("is_hidden", [False, True], ids=["with all outputs", "one at a time"])
+def test_values_part_at_the_first_tensor_that_shows_it(
+    judge: Judge, shows: tuple[str, ...], is_hidden: bool
+) -> None:
+    """A backend that is wrong from a tensor on, also where it is right while more than one is an output."""
+    values = record(judge, CHAIN).values
+
+    def wrong(job: Job) -> tuple[Run, ...]:
+        (run,) = judge.rerun(job)
+        is_right = is_hidden and len(run.outputs) > 1
+        outputs = {
+            name: value + 1 if name in shows and not is_right else value  # type: ignore[operator]
+            for name, value in run.outputs.items()
+        }
+        return (Run(run.config, run.status, run.phase, outputs),)
+
+    model = onnx.load_model_from_string(CHAIN.program)
+    job = Job(CHAIN.program, CHAIN.inputs, judge.configs[1:2])
+    found = Divergence(model, job, wrong, values, Tolerance()).first("y", {"a", "b", "c", "x", "y"})
+    assert found is not None
+    assert (found.name, found.node.output[0]) == (shows[0], shows[0])
+
+
+def test_a_wrong_result_says_what_is_wrong_where_it_begins_and_by_whose_word(judge: Judge) -> None:
+    fused = case(
+        "g (int32[3] x, int32[3] z) => (int32[3] y) <int32 one = {1}>"
+        " { n = Neg(z) q = Div(one, x) m = Mul(q, n) y = Abs(m) }",
+        x=np.array([2, 3, 4], np.int32),
+        z=np.array([10, 20, 30], np.int32),
+    )
+    wrong = judge.explain(fused, judge.verdict(fused)).wrong
+    assert wrong is not None
+    assert (wrong.side, wrong.output, wrong.kind, wrong.error) == ("optimised", "y", "zeros", 7.0)
+    assert wrong.truth.startswith("reference")
+    assert wrong.off_truth == (0.0, 7.0)
+    assert (wrong.first, wrong.operator) == ("m", "Mul")
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "kind"),
+    [
+        (np.array([1.0], F), np.array([1.0 + 2.0**-10], F), "2^13 ulps"),
+        (np.array([1.0, 2.0]), np.array([-1.0, -2.0]), "sign"),
+        (np.array([1.0, 2.0]), np.array([0.0, 0.0]), "zeros"),
+        (np.array([1, 2]), np.array([2, 3]), "off by one"),
+        (np.array([100, 101], np.uint8), np.array([255, 255], np.uint8), "saturation"),
+        (np.array([1.0]), np.array([np.inf]), "inf"),
+        (np.array([1.0]), np.array([np.nan]), "nan"),
+        (np.array([[1.0]]), np.array([1.0]), "shape"),
+    ],
+)
+def test_a_difference_has_its_kind(expected: Any, actual: Any, kind: str) -> None:
+    from oracles.compare import compare
+
+    difference = compare("y", expected, actual, Tolerance(0.0, 0.0))
+    assert difference is not None
+    assert finest_kind(difference, expected, actual) == kind
+
+
+def test_what_hangs_on_a_value_that_is_not_finite_has_an_outcome_of_its_own(judge: Judge) -> None:
+    """A convolution in another layout adds its infinities in another order."""
+    data = np.ones((1, 16, 6, 6), F)
+    data[0, 3, 2, 2], data[0, 5, 2, 2] = np.inf, np.nan
+    pool = case(
+        "g (float[1,16,6,6] x, float[16,16,1,1] w) => (float[1,16,1,1] y)"
+        " { c = Conv(x, w) y = GlobalMaxPool(c) }",
+        x=data,
+        w=np.ones((16, 16, 1, 1), F),
+    )
+    verdict = judge.verdict(pool)
+    assert verdict.outcome in (Outcome.NONFINITE, Outcome.PASS)
+    assert not verdict.is_bug
+    assert (verdict.symptom is None) == (verdict.outcome is Outcome.PASS)
