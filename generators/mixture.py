@@ -20,7 +20,7 @@ from generators.grow import Program
 from generators.hazards import endanger
 from generators.library import as_case
 from generators.strategies import find_strategy
-from oracles.demand import REFUSAL, SURVIVAL
+from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 
 BLOCK = 16
 MIXED = "mixed"
@@ -88,7 +88,8 @@ def _case(mode: Mode, seed: int, program: Program, strategy: str) -> Case:
         return _demanding(replace(program, model=model), seed, REFUSAL, note, f"violation: {violation}")
     if mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
         return _demanding(endangered[0], seed, SURVIVAL, note, f"hazard: {endangered[1]}")
-    return replace(as_case(program, seed), notes=(note,))
+    case = replace(as_case(program, seed), notes=(note,))
+    return replace(case, settings=(AGREEMENT,)) if strategy == "mutate" else case
 
 
 def _demanding(program: Program, seed: int, demand: tuple[str, str], *notes: str) -> Case:

@@ -10,6 +10,9 @@ REFUSAL = (SETTING, "refusal")
 SURVIVAL = (SETTING, "survival")
 """A value in it is out of bounds: results mean nothing, but the process must not die."""
 
+AGREEMENT = (SETTING, "agreement")
+"""Nobody knows whether its values are allowed where they go: what every configuration refuses may be so."""
+
 
 def demands_refusal(case: Case) -> bool:
     return REFUSAL in case.settings
@@ -17,3 +20,7 @@ def demands_refusal(case: Case) -> bool:
 
 def demands_survival(case: Case) -> bool:
     return SURVIVAL in case.settings
+
+
+def demands_agreement(case: Case) -> bool:
+    return AGREEMENT in case.settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.context import Context
-from oracles.demand import demands_refusal, demands_survival
+from oracles.demand import demands_agreement, demands_refusal, demands_survival
 from oracles.normalise import template
 from oracles.run import Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
@@ -20,6 +20,8 @@ SIDE = "un-optimised"
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     """Whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
+    if demands_agreement(case):
+        return False if all(run.status is Status.EXCEPTION for run in runs) else None
     if not (demands_survival(case) or demands_refusal(case)):
         return None
     if any(run.status is Status.CRASH for run in runs) or demands_survival(case):

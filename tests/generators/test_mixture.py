@@ -16,7 +16,7 @@ from generators.grow import grow
 from generators.hazards import endanger
 from generators.mixture import BLOCK, Mode, Plan, make_cases
 from generators.strategies import strategy_names
-from oracles.demand import demands_refusal, demands_survival
+from oracles.demand import AGREEMENT, demands_refusal, demands_survival
 from triage import making
 from triage.making import plan_of
 
@@ -50,6 +50,8 @@ def test_a_mode_of_its_own_is_what_every_program_is_in() -> None:
     assert sum(map(demands_refusal, broken)) >= 55
     endangered = list(make_cases(Plan("random", Mode.VULNERABLE, 8), range(60)))
     assert sum(map(demands_survival, endangered)) >= 55
+    mutants = make_cases(Plan("mutate", Mode.STRICT, 8), range(20))
+    assert all(case.settings == (AGREEMENT,) for case in mutants)
     assert all(case.settings == () for case in make_cases(Plan("random", Mode.STRICT, 8), range(60)))
 
 
@@ -85,7 +87,7 @@ def test_a_hazard_changes_one_tensor_and_nothing_else() -> None:
 
 def test_an_unknown_strategy_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match="--strategy nothing"):
-        plan_of("nothing", making.Mode.MIXED, None)
-    assert plan_of("coverage", making.Mode.STRICT, Path("x")) == Plan(
+        plan_of("nothing", making.Mode.MIXED, None, False)
+    assert plan_of("coverage", making.Mode.STRICT, Path("x"), False) == Plan(
         "coverage", Mode.STRICT, None, Path("x")
     )

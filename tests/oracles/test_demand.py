@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.demand import REFUSAL, SURVIVAL
+from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 from oracles.judge import Judge
 from oracles.rules import functions, refusal_due
 from oracles.run import Config, Phase, Run, Status
@@ -74,6 +74,16 @@ def test_a_dangerous_value_may_be_refused_but_not_kill(judge: Judge) -> None:
     assert judge.verdict(case).outcome is Outcome.INVALID
     died = Run(Config("none"), Status.CRASH, Phase.EXECUTE)
     assert refusal_due.is_suspect(case, (died,)) is True
+
+
+def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(judge: Judge) -> None:
+    ratio = helper.make_tensor("ratio", TensorProto.FLOAT, [], [2.0])
+    dropout = helper.make_node("Dropout", ["x", "ratio"], ["y"])
+    case = case_of(dropout, initializers=[ratio])
+    assert judge.verdict(case).is_bug
+    assert judge.verdict(replace(case, settings=(AGREEMENT,))).outcome is Outcome.INVALID
+    ok, died = (Run(Config("none"), status, Phase.EXECUTE) for status in (Status.OK, Status.EXCEPTION))
+    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (ok, died)) is None
 
 
 def test_a_program_without_demands_is_left_to_the_other_rules() -> None:
