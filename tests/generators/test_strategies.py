@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import onnx
@@ -24,11 +25,15 @@ from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
 
-STRATEGIES = pytest.mark.parametrize("name", strategy_names())
+needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
+STRATEGIES = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=needs_z3) if name == "smt" else name for name in strategy_names()],
+)
 
 
 def test_the_strategies_are_found() -> None:
-    assert strategy_names() == ("backward", "coverage", "functions", "mutate", "random", "uniform")
+    assert strategy_names() == ("backward", "coverage", "functions", "mutate", "random", "smt", "uniform")
     with pytest.raises(UserError, match="there is backward, coverage"):
         find_strategy("sideways")
 
@@ -68,7 +73,7 @@ def test_coverage_meets_more_operators_types_and_neighbours_than_chance() -> Non
 def test_guided_programs_cover_more_than_unguided_ones() -> None:
     """HirFuzz's score (§5.5): every piece of coverage is worth one."""
     scores = {}
-    for name in ("coverage", "random", "uniform"):
+    for name in ("coverage", "random", "smt", "uniform"):
         seen = Seen()
         for program in find_strategy(name)(range(30), 50, None, UNLIMITED):
             seen.add(program)
@@ -209,3 +214,22 @@ def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
         find_strategy(f"{tmp_path}/mine.py:growth", trust=True)
     with pytest.raises(UserError, match="no Python file"):
         find_strategy(f"{tmp_path}/yours.py", trust=True)
+
+
+@needs_z3
+def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_together() -> None:
+    dims: Counter[int] = Counter()
+    operators: Counter[str] = Counter()
+    for program in find_strategy("smt")(range(30), 10, None, UNLIMITED):
+        for info in program.model.graph.input:
+            dims.update(program.types[info.name].shape)
+        operators.update(node.op_type for node in program.model.graph.node)
+    assert {"MatMul", "Concat", "Split", "Reshape", "Conv"} <= set(operators)
+    for low, high in ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 2048)):
+        assert any(low <= dim <= high for dim in dims), (low, high)
+
+
+def test_without_the_solver_the_strategy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("generators.strategies.smt.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="z3 is not installed"):
+        next(find_strategy("smt")(range(1), 5, None, UNLIMITED))
