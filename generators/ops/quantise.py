@@ -76,7 +76,8 @@ def _bound_by_type(call: Call) -> tuple[Range, ...]:
     dtype = infer_quantise(call)[0].dtype
     if dtype not in FLOAT8:
         return (extent(dtype),)
-    return (symmetric(1.15 * call.operand(0).range.magnitude / call.operand(1).range.magnitude_floor),)
+    step = call.operand(1).range.magnitude_floor or 1.0  # no scale at all where there is no element
+    return (symmetric(1.15 * call.operand(0).range.magnitude / step),)
 
 
 def sample_dequantise(scope: Scope, focus: Operand) -> Call:
