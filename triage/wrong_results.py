@@ -1,8 +1,8 @@
 """How far two wrong results are apart: minimal passes, operators, dtypes and the kind of difference.
 
 One rewrite that is wrong shows with an operator more or less around it, in float32 and float64, as another
-value or as zero. It is another bug where an operator stands in for another, integers for floats, NaN for a
-value.
+value or as zero. It is another bug where an operator stands in for another, NaN for a value, and integers for
+floats unless the same passes rewrote the same operators.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ WEIGHTS = {"ops": 0.4, "kind": 0.27, "dtypes": 0.27, "passes": 0.06}
 PLAIN_KINDS = frozenset({"value", "zeros", "sign", "off by one", "ulp", "saturation"})
 """Kinds of values that one bug gives on one input or another."""
 SLIGHTLY = 0.3
+FAIRLY = 0.6
 
 Facts = Mapping[str, str]
 
@@ -36,7 +37,7 @@ def distance(name: str, one: Facts, two: Facts) -> float:
     if name == "ops":
         return _between_operators(names(one), names(two))
     if name == "dtypes":
-        return _between_dtypes(dtypes(one), dtypes(two))
+        return _between_dtypes(dtypes(one), dtypes(two), _is_one_rewrite(one, two))
     if name == "kind":
         return _between_kinds(one.get("kind", ""), two.get("kind", ""))
     return Indel.normalized_distance(one.get(name, "").split(), two.get(name, "").split())
@@ -60,14 +61,21 @@ def _between_operators(one: list[str], two: list[str]) -> float:
     return 1.0
 
 
-def _between_dtypes(one: frozenset[str], two: frozenset[str]) -> float:
+def _is_one_rewrite(one: Facts, two: Facts) -> bool:
+    """Whether known passes rewrote the same operators: one rewrite, then, whatever the types."""
+    return bool(one.get("passes")) and one["passes"] == two.get("passes") and names(one) == names(two)
+
+
+def _between_dtypes(one: frozenset[str], two: frozenset[str], is_one_rewrite: bool) -> float:
     if one == two:
         return 0.0
     families = [
         {re.sub(r"^(bfloat|float).*|^u?(int)\d+$", r"\1\2", each) for each in side} for side in (one, two)
     ]
     families = [{each.removeprefix("b") for each in side} for side in families]
-    return SLIGHTLY if families[0] == families[1] else 1.0
+    if families[0] == families[1]:
+        return SLIGHTLY
+    return FAIRLY if is_one_rewrite else 1.0
 
 
 def _between_kinds(one: str, two: str) -> float:

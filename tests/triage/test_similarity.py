@@ -32,6 +32,10 @@ def wrong(passes, ops, kind="value"):
 
 
 ONE_BUG = {
+    "one rewrite of integers and floats": (
+        wrong("A", "Div:int32 Mul:int32"),
+        wrong("A", "Div:float32 Mul:float32"),
+    ),
     "a function that moved to another file and got a suffix": (
         ort(site="concat.cc PrepareForCompute", message="Non concat axis dimensions must match"),
         ort(site="concatbase.h PrepareForComputeImpl", message="Non concat axis dimensions must match"),
@@ -85,7 +89,11 @@ TWO_BUGS = {
         wrong("Pad_Fusion", "Pad:float32 AveragePool:float32"),
     ),
     "one pattern, two passes": (wrong("A", "Mul:float32 Add:float32"), wrong("B", "Mul:float32 Add:float32")),
-    "integers and floats": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32 Mul:float32")),
+    "integers and floats, no rewrite": (
+        wrong("", "Div:int32 Mul:int32"),
+        wrong("", "Div:float32 Mul:float32"),
+    ),
+    "integers and floats, more operators": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32")),
     "a value and NaN": (wrong("A", "Pow:float32"), wrong("A", "Pow:float32", "nan")),
     "two operators without a pass": (wrong("", "Mod:int8"), wrong("", "Mod:int8 Add:int8")),
     "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
