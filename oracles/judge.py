@@ -25,7 +25,7 @@ from oracles.context import Context
 from oracles.declarations import outputs_contradict
 from oracles.graph_context import GraphContext
 from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
-from oracles.run import Config, Limits, Phase, Run
+from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Symptom, Verdict
@@ -78,6 +78,7 @@ class Judge:
             renew_after=1 if self._forks else RENEW_AFTER,
         )
         self._others: dict[str, Sandbox] = {}
+        self._is_hurried = False
         self._referee: Sandbox | None = None
 
     def _configs(self) -> tuple[Config, ...]:
@@ -116,6 +117,12 @@ class Judge:
         for sandbox in (self._sandbox, self._referee, *self._others.values()):
             if sandbox:
                 sandbox.close()
+
+    def hurry(self, wall_seconds: float) -> None:
+        """From here on a run that takes so long hangs, and is not run a second time to be sure."""
+        self._is_hurried = True
+        wall = min(self.limits.wall_seconds, wall_seconds)
+        self._sandbox.limits = replace(self.limits, wall_seconds=wall)
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """What the case does under each configuration, unjudged and as it is."""
@@ -323,7 +330,8 @@ class Judge:
         runs = first
         repaired = context.job.program is not case.program
         context.earlier = () if repaired else first[:1]
-        if repaired or (fresh and not self._forks):
+        is_hang = self._is_hurried and any(run.status is Status.TIMEOUT for run in first)
+        if not is_hang and (repaired or (fresh and not self._forks)):
             configs = tuple(run.config for run in first)
             runs = self._run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]

@@ -30,6 +30,7 @@ from reducer.journal import Answer, Journal
 from reducer.move import Hints, all_moves
 from reducer.order import size
 from reducer.pass_sets import PassSet, failing_config, find_pass_set
+from reducer.patience import Patience
 from reducer.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.result import Reduction, finished
 from reducer.subject import Subject
@@ -242,14 +243,18 @@ class _Session:
         if verdict is not None and verdict.symptom is not None:
             with self.pool.one() as judge:
                 self.only = failing_config(verdict, judge)
-            predicate = SameSymptom(self.pool, verdict.symptom, self.only, on_other)
+            patience = Patience(options.limits.wall_seconds)
+            predicate = SameSymptom(self.pool, verdict.symptom, self.only, on_other, patience)
         else:
-            predicate = Command(options.check or "", options.check_exit, options.timeout)
+            predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:
-            predicate = Both(predicate, Command(options.also, 0, options.timeout))
+            predicate = Both(predicate, self._command(options.also, 0))
         if options.private:
             predicate = Silent(predicate)
         return predicate
+
+    def _command(self, line: str, wanted: int) -> Command:
+        return Command(line, wanted, self.options.timeout, Patience(self.options.timeout))
 
     def _gate(self, predicate: Predicate, journal: Journal, started: float) -> Gate:
         options = self.options
@@ -328,6 +333,7 @@ class _Session:
             curve=tuple(self.curve),
             kept=() if self.options.private else kept_of(self.case, self.best),
             words_left=self.words_left,
+            timeouts=gate.timeouts,
         )
 
     def _passes(self, gate: Gate, verdict: Verdict | None) -> PassSet | None:

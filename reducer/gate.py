@@ -93,6 +93,12 @@ class Gate:
         self.on_check(self, subject, answer)
         return answer.interesting
 
+    @property
+    def timeouts(self) -> int:
+        """How many of the evaluations that counted ran out of time without being what is looked for."""
+        answers = (self.journal.answers[key] for key in self.used)
+        return sum(1 for each in answers if each.symptom.startswith("timeout") and not each.interesting)
+
     def begin(self, subject: Subject) -> None:
         """Ask early whether the original fails, where there are workers."""
         case = subject.case(self.like)

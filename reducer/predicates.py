@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpus.case import Case
@@ -19,6 +19,7 @@ from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.journal import Answer, Witness
+from reducer.patience import Patience
 
 SKIP = 125
 """The exit code by which a command says that a candidate cannot be judged."""
@@ -32,10 +33,16 @@ class SameSymptom:
     symptom: Symptom
     only: Config | None = None
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
+    patience: Patience = field(default_factory=lambda: Patience(float("inf")))
 
     def __call__(self, case: Case) -> Answer:
         with self.judges.one() as judge:
-            verdict = judge.verdict(case, only=self.only)
+            if self.symptom.outcome is Outcome.TIMEOUT:
+                verdict = judge.verdict(case, only=self.only)
+            else:
+                with self.patience.timed() as limit:
+                    judge.hurry(limit)
+                    verdict = judge.verdict(case, only=self.only)
             witness = _witness(verdict, judge)
         interesting = verdict.symptom == self.symptom
         if not interesting and _is_a_find(verdict):
@@ -68,18 +75,21 @@ class Command:
     """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's model.onnx.
 
     It runs in the caller's environment and folder, in a process group of its own that is killed after
-    `timeout` seconds, which counts as not interesting, as does exit 125 (skip), and when crux itself dies.
+    `timeout` seconds, or sooner where the others took far less; that counts as not interesting, as does
+    exit 125 (skip). It is killed when crux itself dies, too.
     """
 
     command: str
     wanted: int = 0
     timeout: float = 300.0
+    patience: Patience | None = None
 
     def __call__(self, case: Case) -> Answer:
         with tempfile.TemporaryDirectory(prefix="tensorcrux-check-") as scratch:
             folder = Path(scratch) / "case"
             case.save(folder)
-            code = _exit_code(self._line(folder / "model.onnx"), self.timeout)
+            with (self.patience or Patience(self.timeout)).timed() as limit:
+                code = _exit_code(self._line(folder / "model.onnx"), limit)
         if code is None:
             return Answer(False, "timeout")
         return Answer(code == self.wanted and code != SKIP, f"exit {code}")

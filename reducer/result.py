@@ -34,6 +34,7 @@ class Reduction:
     took up to `runs_per_decision` runs. `passes` is None where the target's passes cannot be told apart, or a
     command decided; its checks are not among `checks`. `curve` has a point for every check that left less
     than before it; `kept` are the indices of the original's nodes, main graph, of which something is left.
+    `timeouts` counts the evaluations that ran out of time, which is what a hang costs.
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
     """
 
@@ -55,6 +56,7 @@ class Reduction:
     curve: tuple[Point, ...] = ()
     kept: tuple[int, ...] = ()
     words_left: tuple[str, ...] | None = None
+    timeouts: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command-line contract."""
@@ -97,6 +99,7 @@ class Reduction:
             "passes_unique": self.passes.unique if self.passes else None,
             "passes_cures": list(self.passes.cures) if self.passes else [],
             "pass_checks": self.passes.checks if self.passes else 0,
+            "timeouts": self.timeouts,
             **({} if self.words_left is None else {"private": True, "words_left": list(self.words_left)}),
         }
 
