@@ -11,6 +11,7 @@ from generators.fuzz import Tally, Tested, fuzz
 from generators.mixture import PLAN, Plan, make_cases
 from triage.environment import describe_environment
 from triage.failures import Failure, record_failure
+from triage.known import KnownIssue
 from triage.options import CaseOptions
 from triage.runs import finish_run, next_seed, start_run, update_run
 from triage.store import Store
@@ -35,9 +36,16 @@ class Fuzzer:
     """
 
     def __init__(
-        self, store: Store, options: CaseOptions, target: Target, command: str, plan: Plan = PLAN
+        self,
+        store: Store,
+        options: CaseOptions,
+        target: Target,
+        command: str,
+        plan: Plan = PLAN,
+        avoided: tuple[KnownIssue, ...] = (),
     ) -> None:
         self.store, self.options, self.target, self.plan = store, options, target, plan
+        self._avoided = avoided
         self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
         self.tally = Tally()
         self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
@@ -45,7 +53,9 @@ class Fuzzer:
         self._testers = Testers([], "")
 
     def __enter__(self) -> Fuzzer:
-        self._testers = self._stack.enter_context(open_testers(self.options, self.target, self.plan))
+        self._testers = self._stack.enter_context(
+            open_testers(self.options, self.target, self.plan, self._avoided)
+        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

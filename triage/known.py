@@ -1,8 +1,10 @@
 """Known issues: matchers over the components of signatures, by package and release.
 
-Shipped in `known_issues.toml`; a file beside the database, `DATABASE.known.toml`, adds a user's own. An entry
-is a table `[issue-id]` with `title`, `package`, `fixed` (the first release without it, if there is one),
-`url`, and `match`: for each component of a signature a regular expression that its whole text must match.
+Shipped in `known_issues.toml`; a file beside the database, `DATABASE.known.toml`, adds a user's own. An
+entry is a table `[issue-id]` with `title`, `package`, `since` and `fixed` (the first release with it, the
+first without it again), `url`, and `match`: for each component of a signature a regular expression that its
+whole text must match. `suppress = true` leaves its clusters out of lists; without, they are tagged. `avoid`
+says what a generator must not make: patterns of `operator:dtype`, one for each of a chain of nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from oracles.signature import Signature
 from triage.releases import is_before
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")
-FIELDS = {"title": str, "package": str, "fixed": str, "url": str, "match": dict}
-BACKENDS = {"onnxruntime": "ort", "apache-tvm": "tvm", "torch": "inductor"}
+FIELDS = {
+    **dict.fromkeys(("title", "package", "since", "fixed", "url"), str),
+    **{"match": dict, "suppress": bool, "avoid": list},
+}
+BACKENDS = {"onnxruntime": ("ort",), "apache-tvm": ("tvm",), "torch": ("torch", "inductor")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +36,30 @@ class KnownIssue:
     title: str
     package: str
     match: Mapping[str, str]
+    since: str = ""
     fixed: str = ""
     url: str = ""
+    suppress: bool = False
+    avoid: tuple[str, ...] = ()
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
 
     def holds_for(self, signature: Signature) -> bool:
         """Whether every component that the entry names matches in whole."""
         facts = dict(signature.components)
-        if facts.get("backend") != BACKENDS.get(self.package, self.package):
+        if not self.is_of(facts.get("backend", "")):
             return False
         return all(pattern.fullmatch(facts.get(name, "")) for name, pattern in self.patterns.items())
 
+    def is_of(self, backend: str) -> bool:
+        """Whether it is a bug of what that backend runs."""
+        return backend in BACKENDS.get(self.package, (self.package,))
+
     def is_alive_on(self, release: str) -> bool:
-        """Whether a failure on that release can be this one: not from the release on that fixed it."""
-        return not (self.fixed and release) or is_before(release, self.fixed)
+        """Whether a failure on that release can be this one: not before it came, nor from its mending on."""
+        if not release:
+            return True
+        is_old = bool(self.since) and is_before(release, self.since)
+        return not is_old and not (self.fixed and not is_before(release, self.fixed))
 
 
 def known_issue(
@@ -89,6 +104,8 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
         raise UserError(f"{where}: cannot read {', '.join(wrong) or 'an empty match'}")
     try:
         patterns = {component: re.compile(text) for component, text in facts["match"].items()}
+        for text in facts.get("avoid", ()):
+            re.compile(text)
     except (re.error, TypeError) as error:
         raise UserError(f"{where}: a match is no regular expression ({error})") from error
-    return KnownIssue(id=name, patterns=patterns, **facts)
+    return KnownIssue(id=name, patterns=patterns, **{**facts, "avoid": tuple(facts.get("avoid", ()))})

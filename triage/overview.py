@@ -46,16 +46,22 @@ ORDER BY failures.id
 def overview(
     store: Store, issues: tuple[KnownIssue, ...] = (), only: Collection[int] | None = None
 ) -> list[Document]:
-    """One document for each cluster that has failures (of `only` these), the most different ones first."""
+    """One document for each cluster that has failures (of `only` these), the most different ones first.
+
+    A cluster whose known issue says so is left out, unless it is asked for.
+    """
     counts = {int(row["cluster"]): row for row in store.rows(COUNTS)}
     signatures = _by_cluster(store.rows(SIGNATURES))
     most = _most_listed(sum(int(row["failures"]) for row in counts.values()), len(counts))
     failures = _by_cluster(store.rows(FIRST_FAILURES, (most,)))
     related = related_clusters(store)
+    suppressed = {issue.id for issue in issues if issue.suppress}
     documents, candidates = {}, []
     for cluster in clusters(store):
         if cluster.id in counts and (only is None or cluster.id in only):
             document = _document(cluster, counts[cluster.id], signatures[cluster.id], issues)
+            if only is None and document["known"] in suppressed:
+                continue
             listed = [_failure_document(row) for row in failures[cluster.id]]
             documents[cluster.id] = document | {
                 "failures": listed,

@@ -8,6 +8,9 @@ from pathlib import Path
 from triage.known import KnownIssue
 from triage.store import Store, dump, now
 
+REDUCTION_KEPT = "reduction"
+"""The kind of artifact that tells a failure's reduction step by step."""
+
 
 def note_check(
     store: Store,
@@ -35,6 +38,15 @@ def keep_artifact(store: Store, kind: str, subject: str, path: Path) -> str:
         (kind, subject, path.name, digest, path.stat().st_size, now()),
     )
     return digest
+
+
+def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
+    """The newest file of that kind that was kept for a subject."""
+    row = store.row(
+        "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1",
+        (kind, subject),
+    )
+    return store.blobs.get(row["digest"]) if row else None
 
 
 def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:

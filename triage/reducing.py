@@ -21,10 +21,12 @@ from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, red
 from reducer.journal import NAME as JOURNAL
 from reducer.journal import Journal
 from reducer.result import DETAILS
+from reducer.result import NAME as REDUCTION
 from triage import issue, progress
 from triage.expectation import expect
 from triage.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
 from triage.options import WALL_PER_CPU, CaseOptions
+from triage.records import REDUCTION_KEPT, keep_artifact
 from triage.repro.runners import RUNNERS
 from triage.repro.script import Claim, torch_source, write_script
 from triage.store import Store
@@ -104,6 +106,8 @@ def reduce_failure(
     reduced, verdict = _result(done, work, settings)
     found = name_reduced(reduced, verdict, tuple(document["passes"]))
     after = record_reduction(store, failure, reduced, verdict, found, document)
+    with store.transaction():
+        keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
     _clear(work)
     return after, document
 

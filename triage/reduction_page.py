@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -19,7 +17,7 @@ from reducer.result import NAME as REDUCTION
 from triage.curve import curve
 from triage.graph_picture import MOST_WHOLE, GraphPicture, Shown
 from triage.listing import describe_value, list_case
-from triage.rendering import render
+from triage.rendering import hash_of, render
 
 NAME = "reduction.html"
 MANY_NODES = 30
@@ -58,12 +56,12 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
         is_cut=before.is_cut if before else False,
         count=len(before.nodes) if before else 0,
-        curves=_curves(facts),
+        curves=curves(facts),
         symptom=[part.strip() for part in facts["symptom"].split(" | ")] if facts["symptom"] else [],
         operators=" → ".join(facts["ops"]) if len(facts["ops"]) <= 6 else "",
         has_script=has_script,
         script=SCRIPT,
-        script_hash=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
+        script_hash=hash_of(SCRIPT),
     )
 
 
@@ -96,7 +94,7 @@ def _values(case: Case) -> dict[str, str]:
     return {name: describe_value(value) for name, value in case.inputs.items()}
 
 
-def _curves(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def curves(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Nodes and bytes over checks."""
     return [(unit, curve(_points(facts, unit), facts["checks"])) for unit in ("nodes", "bytes")]
 

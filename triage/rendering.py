@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from functools import cache
 from typing import Any
@@ -26,6 +28,11 @@ def _environment() -> Environment:
     )
     made.filters.update(repr=repr, comment=as_comment, code=as_code, fence=as_fence, cell=as_cell, row=as_row)
     return made
+
+
+def hash_of(script: str) -> str:
+    """The hash by which a page's policy lets one script run, and no other."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def as_comment(text: str) -> str:

@@ -22,6 +22,8 @@ from generators.fuzz import Judgement, Tested, Tester, judge_cases
 from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.verdict import Verdict
+from triage.avoiding import avoiding, chains
+from triage.known import KnownIssue
 from triage.options import CaseOptions
 
 
@@ -34,21 +36,28 @@ class Testers:
 
 
 @contextmanager
-def open_testers(options: CaseOptions, target: Target, plan: Plan) -> Iterator[Testers]:
-    """As many testers as there are jobs; with one job it is this process itself."""
+def open_testers(
+    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...] = ()
+) -> Iterator[Testers]:
+    """As many testers as there are jobs; with one job it is this process itself.
+
+    What could show one of the `issues` is not run.
+    """
     with ExitStack() as stack:
         if options.jobs == 1:
             judge = stack.enter_context(options.judge(target))
-            yield Testers([_in_this_process(judge, plan)], judge.release)
+            yield Testers([_in_this_process(judge, plan, issues)], judge.release)
             return
-        remote = [stack.enter_context(_process(options, target, plan)) for _ in range(options.jobs)]
+        remote = [stack.enter_context(_process(options, target, plan, issues)) for _ in range(options.jobs)]
         releases = [tester.release() for tester in remote]
         yield Testers(list(remote), releases[0])
 
 
-def _in_this_process(judge: Judge, plan: Plan) -> Tester:
+def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
+    judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
+
     def test(seeds: range, seconds: float) -> Iterator[Tested]:
-        return judge_cases(make_cases(plan, seeds), seeds, judgement(judge), seconds)
+        return judge_cases(make_cases(plan, seeds), seeds, judged, seconds)
 
     return test
 
@@ -96,10 +105,12 @@ class _Remote:
 
 
 @contextmanager
-def _process(options: CaseOptions, target: Target, plan: Plan) -> Iterator[_Remote]:
+def _process(
+    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...]
+) -> Iterator[_Remote]:
     context = get_context("spawn")
     near, far = context.Pipe()
-    process = context.Process(target=_serve, args=(far, options, target, plan), daemon=False)
+    process = context.Process(target=_serve, args=(far, options, target, plan, issues), daemon=False)
     process.start()
     far.close()
     try:
@@ -109,14 +120,20 @@ def _process(options: CaseOptions, target: Target, plan: Plan) -> Iterator[_Remo
         process.join()
 
 
-def _serve(connection: Connection, options: CaseOptions, target: Target, plan: Plan) -> None:
+def _serve(
+    connection: Connection,
+    options: CaseOptions,
+    target: Target,
+    plan: Plan,
+    issues: tuple[KnownIssue, ...],
+) -> None:
     """A tester's process: answers until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked is interrupted as well, and closes the pipe
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             with options.judge(target) as judge:
                 connection.send(("release", judge.release))
-                test = _in_this_process(judge, plan)
+                test = _in_this_process(judge, plan, issues)
                 while True:
                     seeds, seconds = connection.recv()
                     connection.send(("tests", list(test(seeds, seconds))))

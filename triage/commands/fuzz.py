@@ -24,6 +24,9 @@ Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop af
 Minutes = Annotated[
     float | None, typer.Option("--minutes", metavar="M", help="Stop after so long. (default: 1)", min=0.01)
 ]
+AvoidKnown = Annotated[
+    bool, typer.Option("--avoid-known", help="Leave out programs that could show a known issue.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,6 +40,7 @@ def fuzz(
     strategy: Strategy = MIXED,
     mode: Modes = Mode.MIXED,
     source: Source = None,
+    avoid_known: AvoidKnown = False,
 ) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
 
@@ -54,7 +58,7 @@ def fuzz(
     summary: dict[str, Any] = {}
     with progress() as shown:
         plan = plan_of(strategy, mode, source, options.trust)
-        found = _failures(options, plan, tests, minutes, summary, shown)
+        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known)
         if options.json:
             failing = [document["id"] for document in found]
         else:
@@ -73,17 +77,20 @@ def _failures(
     minutes: float | None,
     summary: dict[str, Any],
     shown: Progress,
+    avoid_known: bool,
 ) -> Iterator[Document]:
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
 
     from triage.fuzzing import Fuzzer
+    from triage.known import load_known
     from triage.progress import tally_text
     from triage.store import Store
 
     target = options.target_of(None)
+    avoided = load_known(options.database) if avoid_known else ()
     start, clusters = time.monotonic(), set()
-    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz", plan) as fuzzer:
+    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz", plan, avoided) as fuzzer:
         for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
             if step.failure:

@@ -1,4 +1,4 @@
-"""`crux report`: issue-ready bundles."""
+"""`crux report`: issue-ready bundles; all bugs of a database on one page, or as SARIF."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Ids = Annotated[
-    list[str], typer.Argument(metavar="ID…", help="Clusters, failures or cases of the database, or folders.")
+    list[str] | None,
+    typer.Argument(metavar="ID…", help="Clusters, failures or cases of the database, or folders."),
 ]
-Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles or the page go.")]
 For = Annotated[
     str,
     typer.Option(
@@ -29,18 +30,42 @@ For = Annotated[
 Known = Annotated[
     Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
 ]
+Html = Annotated[
+    bool, typer.Option("--html", help="Write DIR/index.html, a page of these clusters or all; no bundles.")
+]
+Sarif = Annotated[
+    Path | None,
+    typer.Option("--sarif", metavar="FILE", help="Write these clusters or all as SARIF 2.1.0; no bundles."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("report")(as_command(CaseOptions, report))
 
 
-def report(options: CaseOptions, ids: Ids, out: Out, for_: For = "", known: Known = None) -> int:
+def report(
+    options: CaseOptions,
+    ids: Ids = None,
+    out: Out = Path("crux-reports"),
+    for_: For = "",
+    known: Known = None,
+    html: Html = False,
+    sarif: Sarif = None,
+) -> int:
     """Write a bundle for each bug: an issue, a script that shows it, the model, the evidence; and its zip.
 
     Example: crux report C0001 -o reports
     """
-    emit(_reports(options, ids, out, for_, known), as_json=options.json, show=_show, single=len(ids) == 1)
+    if html or sarif:
+        written = _written(options, ids or [], out if html else None, sarif, known)
+        emit(iter([written]), as_json=options.json, show=_show_written, single=True)
+        return 0
+    if not ids:
+        from corpus.errors import UserError
+
+        raise UserError("crux report: name clusters, failures or case folders, or ask for --html or --sarif")
+    reports = _reports(options, ids, out, for_, known)
+    emit(reports, as_json=options.json, show=_show, single=len(ids) == 1)
     return 0
 
 
@@ -56,6 +81,32 @@ def _reports(
             if not document["ready"]:
                 say(f"crux: {word}: not ready, see the list in {document['folder']}/issue.md")
             yield document
+
+
+def _written(
+    options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: Path | None
+) -> Document:
+    """What was written of the database, without running anything."""
+    from importlib.metadata import version
+
+    from triage.bug_page import write_bug_page
+    from triage.known import load_known
+    from triage.names import cluster_name, live_cluster
+    from triage.sarif import write_sarif
+    from triage.store import open_existing
+
+    with open_existing(options.database) as store:
+        chosen = [cluster_name(live_cluster(store, each)) for each in ids]
+        issues = load_known(store.path, known)
+        found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}
+        if sarif:
+            write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
+        return {**found, "sarif": str(sarif or "")}
+
+
+def _show_written(documents: list[Document]) -> Table:
+    (found,) = documents
+    return table(("", "written"), [(what, path) for what, path in found.items() if path])
 
 
 def _show(documents: list[Document]) -> Table:

@@ -1,0 +1,138 @@
+"""The page of all bugs, and their SARIF: made of what the database holds, without running anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from oracles.signature import Signature
+from tests.triage.failing import clip_exception, healthy, verdict
+from triage.bug_page import write_bug_page
+from triage.decisions import mark
+from triage.failures import record_failure, record_reduction
+from triage.known import SHIPPED, KnownIssue, read_known
+from triage.over_time import over_time
+from triage.records import REDUCTION_KEPT, keep_artifact
+from triage.sarif import write_sarif
+from triage.shown_text import shown_text
+from triage.store import Store
+
+HOSTILE = "Failed on '<script>alert(1)</script>' of shape {3,4}"
+FACTS = {"nodes_before": 1, "nodes_after": 1, "checks": 9, "passes": [], "ops": ["Relu"], "minimal": True}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two bugs, one of them reduced, with the steps of its reduction."""
+    with Store(tmp_path / "crux.db") as made:
+        first = record_failure(made, clip_exception(), verdict(HOSTILE), release="1.31.1")
+        record_failure(made, healthy(), verdict("another thing altogether went wrong"), release="1.30.0")
+        named = Signature.of(("backend", "ort"), ("outcome", "exception"), ("message", "Failed on"))
+        record_reduction(made, first, clip_exception(), verdict(HOSTILE), named, FACTS)
+        steps = {"bytes_before": 200, "function_nodes_before": 0, "kept": [0], "curve": []}
+        path = tmp_path / "reduction.json"
+        path.write_text(json.dumps({**FACTS, **steps}))
+        with made.transaction():
+            keep_artifact(made, REDUCTION_KEPT, first.name, path)
+        yield made
+
+
+class Reader(HTMLParser):
+    """Everything that a page would load, and the elements that are open at its end."""
+
+    VOID = ("meta", "br", "path", "circle", "rect", "input", "link")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.loads += [value for name, value in attributes if name in ("src", "href") and value[:1] != "#"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert tag in self.VOID or self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(store, tmp_path):
+    text = write_bug_page(store, tmp_path / "page", ()).read_text()
+    reader = Reader(text)
+    assert (reader.loads, reader.open) == ([], [])
+    assert "url(" not in text
+
+
+def test_the_page_tells_of_every_bug_and_where_it_was_seen(store, tmp_path):
+    text = write_bug_page(store, tmp_path / "page", ()).read_text()
+    assert re.findall(r'<section class="bug" id="(\w+)"', text) == ["C0001", "C0002"]
+    assert "<h1>2 bugs among 2 failures</h1>" in text
+    assert "ort<br>1.30.0" in text
+    assert "ort<br>1.31.1" in text
+    assert '<td class="seen">1</td>' in text
+    assert "reduced in 9 checks" in text
+
+
+def test_what_a_model_says_cannot_leave_its_place(store, tmp_path):
+    text = write_bug_page(store, tmp_path / "page", ()).read_text()
+    assert "<script>alert" not in text
+    assert "alert(1)" in text
+
+
+def test_the_page_of_one_bug_holds_no_other(store, tmp_path):
+    text = write_bug_page(store, tmp_path / "page", (), only=("C0002",)).read_text()
+    assert re.findall(r'<section class="bug" id="(\w+)"', text) == ["C0002"]
+
+
+def test_an_empty_database_has_a_page(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        assert "No failure is in the database" in write_bug_page(store, tmp_path, ()).read_text()
+
+
+def test_what_the_template_leaves_out_is_marked():
+    pieces = shown_text("Node (conv_17) failed at index 42 of the input", frozenset({"conv_17"}))
+    assert "".join(text for text, _ in pieces) == "Node (conv_17) failed at index 42 of the input"
+    left_out = "".join(text for text, marked in pieces if marked)
+    assert "42" in left_out
+    assert "conv_17" in left_out
+    assert "failed" not in left_out
+
+
+def test_new_bugs_of_one_minute_share_a_bar():
+    times = ["2026-01-01T10:00:05", "2026-01-01T10:00:50", "2026-01-01T10:07:00"]
+    made = over_time(times)
+    assert made is not None
+    assert [words for *_, words in made.bars] == ["10:00: 2 new", "10:07: 1 new"]
+    assert (made.most, made.total) == (2, 3)
+
+
+def test_bugs_months_apart_are_drawn_by_the_week():
+    made = over_time(["2026-01-01T10:00:05", "2026-12-01T10:00:05"])
+    assert made is not None
+    assert len(made.bars) == 2
+    assert over_time([]) is None
+
+
+def test_sarif_has_a_rule_a_bug_and_says_what_is_settled(store, tmp_path):
+    mark(store, 2, "wontfix", "")
+    path = tmp_path / "out" / "crux.sarif"
+    write_sarif(store, path, read_known(SHIPPED), "1.0")
+    (run,) = json.loads(path.read_text())["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert sorted(rules) == ["C0001", "C0002"]
+    suppressed = {result["ruleId"] for result in run["results"] if result.get("suppressions")}
+    assert suppressed == {"C0002"}
+    assert all(result["ruleId"] in rules and result["message"]["text"] for result in run["results"])
+    places = [result["locations"][0]["logicalLocations"][0] for result in run["results"]]
+    assert {place["fullyQualifiedName"] for place in places} == {"seed:8", "seed:0"}
+
+
+def test_a_known_issue_that_says_so_leaves_its_bugs_out(store, tmp_path):
+    patterns = {"message": re.compile("Failed on.*")}
+    issue = KnownIssue("mine", "t", "onnxruntime", {}, suppress=True, patterns=patterns)
+    text = write_bug_page(store, tmp_path, (issue,)).read_text()
+    assert re.findall(r'<section class="bug" id="(\w+)"', text) == ["C0002"]
