@@ -96,6 +96,7 @@ def run(
     # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
     getattr(session, "output_meminfos", None)
     enter("execute")
+    BORROWED.clear()
     types = {node.name: node.type for node in session.outputs_meta}
     wanted = list(types if outputs is None else outputs)
     if is_plain(inputs.values(), [types.get(name, "") for name in wanted]):
@@ -141,6 +142,9 @@ def optimised(program: str, level: str) -> str:
 
 # Values that numpy cannot hold
 
+BORROWED: list[Any] = []
+"""Arrays whose memory the values of this run use: onnxruntime does not keep them alive itself."""
+
 
 def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
     """Whether numpy can hold every input and output, so that the usual call does."""
@@ -160,9 +164,8 @@ def to_ortvalue(value: Any) -> Any:
     if name in WIDTHS:
         data = pack(data, WIDTHS[name])
     if name != "object" and hasattr(core.OrtValue, "ortvalue_from_numpy_with_onnx_type"):
-        return core.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            np.require(data, requirements="C"), CODES[name]
-        )
+        BORROWED.append(np.require(data, requirements="C"))
+        return core.OrtValue.ortvalue_from_numpy_with_onnx_type(BORROWED[-1], CODES[name])
     return run_small(small_model("", {}, constant=(name, data)), {})
 
 
