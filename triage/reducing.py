@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def reduce_failure(
     case = store.load_case(failure.case_id)
     settings = reducer_options(options, Target.parse(failure.target), budget)
     try:
-        document, done = reduce_into(case, work, settings, shown, _ByCatch(store.path, failure.symptom))
+        document, done = reduce_into(case, work, settings, shown, _ByCatch(store.path, failure))
     except DoesNotFail:
         set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
         _clear(work)
@@ -142,9 +142,10 @@ def _result(done: Reduction | None, work: Path, settings: Options) -> tuple[Case
 class _ByCatch:
     """Keeps one failure of each other symptom that a reduction meets; called from its worker threads."""
 
-    def __init__(self, database: Path, own: str) -> None:
+    def __init__(self, database: Path, failure: Failure) -> None:
         self._database = database
-        self._known = {own}
+        self._failure = failure
+        self._known = {failure.symptom}
         self._lock = threading.Lock()
 
     def __call__(self, case: Case, verdict: Verdict) -> None:
@@ -153,8 +154,9 @@ class _ByCatch:
             if symptom in self._known:
                 return
             self._known.add(symptom)
+            met = replace(case, origin=f"met while {self._failure.name} was reduced")
             with Store(self._database) as store:
-                record_failure(store, case, verdict)
+                record_failure(store, met, verdict, release=self._failure.release)
 
 
 def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
@@ -171,7 +173,8 @@ def _has_script(options: Options) -> bool:
 
 def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> None:
     """`repro.py` beside the reduced case."""
-    if not verdict.is_bug or not _has_script(options):
+    is_asked = any(run.config.asked_by for run in verdict.runs)
+    if not verdict.is_bug or is_asked or not _has_script(options):
         return
     tolerance = Tolerance(options.rtol, options.atol)
     expectation = expect(verdict, tolerance, names_of_case(case))
