@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,8 @@ COMPANIONS: Mapping[tuple[str, tuple[int, ...]], tuple[str, ...]] = {
     ("apache-tvm", (0, 27)): ("apache-tvm-ffi==0.1.14.post0",)
 }
 """Releases of companions that the resolver would choose wrongly, by the first numbers of the release."""
+BUILT_WITH = {"apache-tvm": ("apache-tvm-ffi",)}
+"""Companions whose binary interface changes: the oldest release that is declared is what was built with."""
 
 
 class Unavailable(Exception):
@@ -96,20 +99,25 @@ class EnvironmentCache:
         (folder / MARKER).write_text(json.dumps(facts, sort_keys=True))
 
     def _install(self, folder: Path, release: str, interpreter: Interpreter) -> str:
-        """Numpy as new as works with the release, then, where it needs more, all that it declares.
-
-        A release built before numpy 2 does not say so: it is seen when it does not start with it.
-        """
+        """What works first; its numpy. A release that was built before others changed does not say so."""
         pip = _make_venv(folder, interpreter)
         reason = ""
-        for alone in (True, False) if self.package.startswith(ALONE) else (False,):
-            for numpy in ("numpy", OLD_NUMPY):
-                quiet = [*QUIETLY, *(["--no-deps"] if alone else [])]
-                _run([*pip, "install", *quiet, *self._requirements(release), numpy])
-                reason, version = self.works(_python(folder))
-                if not reason:
-                    return version
+        for words in self._attempts(folder, release):
+            _run([*pip, "install", *QUIETLY, *words])
+            reason, version = self.works(_python(folder))
+            if not reason:
+                return version
         raise Unavailable(f"{self.package} {release} does not start there: {reason}")
+
+    def _attempts(self, folder: Path, release: str) -> Iterator[list[str]]:
+        """What to install: the newest numpy or an old one; all that is declared; old companions."""
+        wanted = list(self._requirements(release))
+        for alone in (["--no-deps"], []) if self.package.startswith(ALONE) else ([],):
+            for numpy in ("numpy", OLD_NUMPY):
+                yield [*alone, *wanted, numpy]
+        oldest = [f"{name}=={version}" for name, version in _lower_bounds(folder, self.package)]
+        if oldest:
+            yield [*wanted, *oldest, "numpy"]
 
     def _requirements(self, release: str) -> Iterator[str]:
         yield f"{self.package}=={release}"
@@ -137,6 +145,18 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
         return [sys.executable, "-m", "pip", "--python", python]
     _run([str(interpreter.path), "-m", "venv", str(folder)])
     return [python, "-m", "pip"]
+
+
+def _lower_bounds(folder: Path, package: str) -> Iterator[tuple[str, str]]:
+    """The companions of an installed package with the oldest release of each that it declares."""
+    name = package.replace("-", "_")
+    for path in sorted(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/METADATA")):
+        for companion in BUILT_WITH.get(package, ()):
+            declared = re.search(
+                rf"^Requires-Dist: {companion}\b[^;\n]*>=\s*([\w.]+)", path.read_text(), re.M
+            )
+            if declared:
+                yield companion, declared[1]
 
 
 def _run(command: list[str]) -> None:

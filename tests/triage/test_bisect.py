@@ -219,12 +219,14 @@ def test_each_release_gets_the_interpreter_nearest_to_our_own():
         choose_interpreters("p", here, {OWN: []})
 
 
-def write_wheel(folder: Path, name: str, version: str, tag: str = "py3-none-any") -> None:
-    """A wheel with one module that holds its version."""
+def write_wheel(
+    folder: Path, name: str, version: str, tag: str = "py3-none-any", needs: str = "Requires-Python: >=3.8"
+) -> None:
+    """A wheel with one module that holds its version; `needs` is a line of its metadata."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"__version__ = {version!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}\n",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }
     rows = []
@@ -289,6 +291,28 @@ def test_environments_are_made_once_with_a_numpy_that_works_and_pruned_by_size(i
     assert not made.python.exists()
 
 
+@pytest.mark.slow
+def test_a_companion_is_the_one_that_the_release_was_built_with_where_a_newer_one_breaks_it(index, tmp_path):
+    write_wheel(index, "apache_tvm", "0.25.0", needs="Requires-Dist: apache-tvm-ffi>=0.1.12")
+    for name, versions in {
+        "apache_tvm_ffi": ("0.1.12", "0.1.15"),
+        "numpy": ("1.26",),
+        "onnx": ("1",),
+    }.items():
+        for version in versions:
+            write_wheel(index, name, version)
+
+    def works(python: Path) -> tuple[str, str]:
+        (found,) = python.parents[1].glob("lib/python*/site-packages/apache_tvm_ffi.py")
+        return ("" if "0.1.12" in found.read_text() else "undefined symbol"), "1.26"
+
+    cache = EnvironmentCache(tmp_path / "cache", "apache-tvm", works)
+    own = list_releases("apache-tvm", Range("0.25.0", "0.25.0")).runnable["0.25.0"]
+    with cache.environment("0.25.0", own) as made:
+        assert made.python.is_file()
+
+
+@pytest.mark.slow
 def test_an_environment_that_a_kill_left_half_made_is_made_anew(index, tmp_path):
     write_wheel(index, "sample", "1.0")
     write_wheel(index, "numpy", "2.3")
