@@ -93,17 +93,30 @@ def _is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
     return not _attribute(node, "sorted", 1)
 
 
+def _takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Of weighted corners, as the reference has it, or of interpolated samples: the text does not say."""
+    return bool(_attribute(node, "mode", b"avg") == b"max")
+
+
+def _is_all_zero(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The scale is then zero by the formula, and what is divided by it anything."""
+    source = _array(operands, 0)
+    return source is not None and not source.any()
+
+
 _TWICE: dict[str, Check] = {"writes to one place twice": _writes_twice}
 _INEXACT: dict[str, Check] = {"integers that a float64 does not hold": _is_inexact}
 _CHECKS: dict[str, dict[str, Check]] = {
     "BitShift": {"by as many bits as there are": _shifts_too_far},
     "Cast": {"out of the range of the integers": _is_out_of_range},
     "CastLike": {"out of the range of the integers": _is_out_of_range},
+    "DynamicQuantizeLinear": {"of zeros": _is_all_zero},
     "Pow": {**_INEXACT, "an integer to a negative power": _has_negative_exponent},
     "ReduceL2": _INEXACT,
     "ReduceLogSum": _INEXACT,
     "ReduceLogSumExp": _INEXACT,
     "ReduceMean": _INEXACT,
+    "RoiAlign": {"a maximum of corners or of samples": _takes_maximum},
     "Scatter": _TWICE,
     "ScatterElements": _TWICE,
     "ScatterND": _TWICE,

@@ -21,7 +21,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx_graph import subgraphs
 from corpus.values import Tensor
-from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, growth, terms_of
+from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
 from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
 
@@ -161,6 +161,7 @@ class Perturbation:
         element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
         if node.op_type in LINEAR | NONLINEAR:
             ulps += growth(terms_of(node, self.types))
+        if node.op_type in LINEAR | NONLINEAR | SHIFTED:
             size = yield from self._size(node, source, target)
         yield from self._move(source, size, target, element, ulps)
 
@@ -170,7 +171,7 @@ class Perturbation:
             return (yield from self._sum_of_magnitudes(node))
         size = self._name()
         yield helper.make_node("Abs", [source], [size])
-        if node.op_type in LOGARITHMIC:
+        if node.op_type in LOGARITHMIC | SHIFTED:
             one, more = self._name(), self._name()
             yield scalar(one, 1.0, self.types[target].elem_type)
             yield helper.make_node("Add", [size, one], [more])

@@ -43,9 +43,9 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         baseline.outputs, run.outputs, context.tolerance, steps=steps
     ):
         judgement = _sides(baseline, run, context, difference)
-        parting = _parting(run, context, difference, judgement)
+        parting = _parting(baseline, run, context, difference, judgement)
         reason = _left_open(parting, context) if parting is not None else ""
-        if parting is not None and not judgement.truth:
+        if parting is not None and (baseline.config.backend or not judgement.truth):
             judgement = _sides_of_node(parting, context) or judgement
         if reason:
             context.noise.notes.append(f"left open: {reason}")
@@ -60,12 +60,18 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     return None
 
 
-def _parting(run: Run, context: Context, difference: Difference, judgement: Judgement) -> Parting | None:
-    """Where the results part, if that may decide: the truth does not, or an operator leaves it open."""
+def _parting(
+    baseline: Run, run: Run, context: Context, difference: Difference, judgement: Judgement
+) -> Parting | None:
+    """Where the results part, if that may decide: no truth does, or an operator leaves it open.
+
+    And where the baseline is another framework's: all that follows from a node at which it is wrong is its.
+    """
     if judgement.side == NEITHER or difference.kind in ("dtype", "presence"):
         return None
     is_open = any(node.op_type in OPEN for node in walk_model(context.model))
-    return context.parting(run.config, difference.output) if is_open or not judgement.truth else None
+    decides = is_open or baseline.config.backend or not judgement.truth
+    return context.parting(run.config, difference.output) if decides else None
 
 
 def _left_open(parting: Parting, context: Context) -> str:
