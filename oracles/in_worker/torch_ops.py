@@ -283,7 +283,7 @@ def total(x: Any, axes: Any, keep: bool) -> Any:
 def mean(x: Any, axes: Any, keep: bool) -> Any:
     if x.is_floating_point():
         return torch.mean(x, dim=axes, keepdim=keep)
-    return truncating(total(x, axes, keep), math.prod(x.shape[axis] for axis in axes))
+    return truncating(total(x, axes, keep), math.prod([x.shape[axis] for axis in axes]))
 
 
 def product(x: Any, axes: Any, keep: bool) -> Any:
