@@ -135,6 +135,18 @@ class Context:
             self._partings[key] = divergence.first(output, self.noise.ancestors(output))
         return self._partings[key]
 
+    def is_refused_alone(self, config: Config) -> bool:
+        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
+        return any(self._lacks(node, config) for node in self.model.graph.node)
+
+    def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
+        output = next(filter(None, node.output), "")
+        found = node_alone(self.model, node, output, self.noise.recording.values, self.job)
+        if found is None or self._run_job is None:
+            return False
+        (run,) = self._run_job(replace(found[1], configs=(config,)))
+        return not run.is_ok and self.classify(run) == "unsupported"
+
     def truths_of(self, parting: Parting) -> Iterator[Truth]:
         """What the referee makes in float64 of one node alone, on the values that flow into it."""
         found = node_alone(self.model, parting.node, parting.name, self.noise.recording.values, self.job)

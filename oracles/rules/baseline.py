@@ -12,6 +12,8 @@ from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 35
+BY_NAME = frozenset(["OpNotImplemented", "NotImplementedError", "Unsupported"])
+"""The classes of exceptions that say that an operator is in no table."""
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -19,13 +21,24 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if not baseline.config.backend:
         return None
     for run in own(runs):
-        if run.status is Status.EXCEPTION and context.classify(run) == "unsupported":
+        if run.status is Status.EXCEPTION and _is_unsupported(run, baseline, context):
             return _verdict(Outcome.UNSUPPORTED, run, "not supported", runs, context)
     if baseline.is_ok:
         return None
     refused = baseline.status is Status.EXCEPTION and context.classify(baseline) != "unsupported"
     outcome = Outcome.INVALID if refused else Outcome.UNSUPPORTED
     return _verdict(outcome, baseline, f"{baseline.config.label} gives nothing to compare", runs, context)
+
+
+def _is_unsupported(run: Run, baseline: Run, context: Context) -> bool:
+    """Whether it lacks an operator by name, or a dtype that a node by itself cannot have either.
+
+    What only shows within the program was brought about on the way there: that is no missing support.
+    """
+    if context.classify(run) != "unsupported":
+        return False
+    is_by_name = run.error in BY_NAME
+    return is_by_name or not baseline.is_ok or context.is_refused_alone(run.config)
 
 
 def _verdict(outcome: Outcome, run: Run, why: str, runs: tuple[Run, ...], context: Context) -> Verdict:
