@@ -14,10 +14,12 @@ COMMON_USERS = frozenset({"root", "user", "ubuntu", "runner", "nobody", "docker"
 PASSING = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
+    (re.compile(r"\[\d\d:\d\d:\d\d\] "), ""),
+    (re.compile(r"[^\s\"'(\[]*/(?:site|dist)-packages/"), ""),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
     (re.compile(r"\b(pid|tid|thread|process)([ =:]+)\d+", re.IGNORECASE), r"\1\2…"),
 )
-"""What changes from run to run and says nothing."""
+"""What changes from run to run or from place to place and says nothing."""
 
 
 def scrub(text: str) -> str:

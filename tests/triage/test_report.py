@@ -226,6 +226,8 @@ def test_native_frames_stand_in_the_trace():
         ("at 0x7f00deadbeef now", "at 0x… now"),
         ("2026-11-20 21:16:06.123 [E:onnxruntime]", "<time> [E:onnxruntime]"),
         ("node 17 of root", "node 17 of root"),
+        ('File "/opt/lib/python3.11/site-packages/tvm/ir.py"', 'File "tvm/ir.py"'),
+        ("[01:29:13] /src/block_builder.cc:67: Warning", "/src/block_builder.cc:67: Warning"),
     ],
 )
 def test_what_is_private_or_changes_each_time_is_taken_out(text, kept):
