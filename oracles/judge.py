@@ -153,6 +153,11 @@ class Judge:
             self._others[name] = Sandbox(name, limits=self.limits)
         return self._others[name]
 
+    def cpu_seconds(self) -> float:
+        """CPU time that the processes of all its sandboxes have used."""
+        sandboxes = (self._sandbox, self._referee, *self._others.values())
+        return sum(sandbox.cpu_seconds() for sandbox in sandboxes if sandbox)
+
     @property
     def release(self) -> str:
         """The version of the framework that runs the cases."""
