@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from corpus.errors import UserError
+
 CHUNK = 1 << 20
 Filler = Callable[[BinaryIO], object]
 
@@ -40,6 +42,14 @@ class Blobs:
             with source.open("rb") as opened:
                 self._write(digest, lambda file: shutil.copyfileobj(opened, file, CHUNK))
         return digest
+
+    def take_from(self, other: Blobs, digest: str) -> None:
+        """Copy a blob of another folder; raises `UserError` where it is missing or damaged there."""
+        source = other.path(digest)
+        if not source.exists() or self.put_file(source) != digest:
+            raise UserError(
+                f"{other.root}: the file {digest[:12]} is missing or damaged, see `crux db check`"
+            )
 
     def get(self, digest: str) -> bytes:
         return self.path(digest).read_bytes()

@@ -35,7 +35,7 @@ def take_in(store: Store, source: Path) -> dict[str, Any]:
         Store(_copy_of(source, Path(folder))) as other,
     ):
         for digest in named_blobs(other):
-            store.blobs.put_file(other.blobs.path(digest))
+            store.blobs.take_from(other.blobs, digest)
         with store.transaction():
             return _Merge(store, other, str(source)).run()
 

@@ -85,7 +85,7 @@ def _export_folder(store: Store, out: Path) -> int:
     with Store(copy) as snapshot:
         named = named_blobs(snapshot)
     for digest in named:
-        blobs.put_file(store.blobs.path(digest))
+        blobs.take_from(store.blobs, digest)
     return len(named)
 
 

@@ -247,6 +247,17 @@ def test_clusters_of_two_databases_that_are_alike_become_one(store, tmp_path):
     assert [each["count"] for each in overview(store)] == [2]
 
 
+def test_a_damaged_blob_is_not_taken_over(store, tmp_path):
+    store.add_case(healthy())
+    export(store, tmp_path / "out")
+    for folder in (store.blobs.root, tmp_path / "out" / "crux.db.blobs"):
+        next(folder.glob("??/*")).write_bytes(b"damaged")
+    with Store(tmp_path / "other.db") as other, pytest.raises(UserError, match="damaged"):
+        take_in(other, tmp_path / "out")
+    with pytest.raises(UserError, match="damaged"):
+        export(store, tmp_path / "again")
+
+
 @pytest.mark.parametrize("text", ["no database at all, but long enough to be none" * 9, ""])
 def test_what_is_no_database_is_the_users_mistake(store, tmp_path, text):
     path = tmp_path / "some.zip"
