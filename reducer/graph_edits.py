@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from corpus.graph_program import REF, Binding, GraphProgram, Input, Json, tag_of
-from corpus.values import Tensor, Value
+from corpus.values import Shape, Tensor, Value
 from reducer.graph_subject import GraphSubject
 
 
@@ -32,7 +32,9 @@ def assemble_bindings(
     if outputs is None:
         outputs = _outputs(subject, kept, read)
     chosen = [name for name in outputs if name in kept]
-    return _program(subject, tuple(kept.values()), edges, tuple(chosen)) if chosen else None
+    if not chosen:
+        return None
+    return _with_known_dims(subject, _program(subject, tuple(kept.values()), edges, tuple(chosen)))
 
 
 def _outputs(subject: GraphSubject, kept: Mapping[str, Binding], read: Mapping[str, None]) -> list[str]:
@@ -114,6 +116,23 @@ def keep_bindings(subject: GraphSubject, keep: frozenset[int], link: bool) -> Gr
     return assemble_bindings(subject, [redirect(bindings[index], instead) for index in sorted(keep)])
 
 
+def _with_known_dims(subject: GraphSubject, found: GraphSubject) -> GraphSubject:
+    """The cuts with the symbolic dims that they had, where that is well-formed: they can be the bug."""
+    main = found.program.main
+    inputs = tuple(replace(item, shape=_dims(subject, item)) for item in main.inputs)
+    if inputs == main.inputs:
+        return found
+    symbolic = replace(found, program=replace(found.program, main=replace(main, inputs=inputs)))
+    return found if symbolic.complaint else symbolic
+
+
+def _dims(subject: GraphSubject, item: Input) -> Shape:
+    if item.name in subject.graph_inputs:
+        return item.shape
+    known = subject.shapes.get(item.name, item.shape)
+    return known if len(known) == len(item.shape) else item.shape
+
+
 def _links(subject: GraphSubject, keep: frozenset[int]) -> dict[str, str]:
     """By removed result, the result of a kept binding that takes its place."""
     instead: dict[str, str] = {}
@@ -187,5 +206,10 @@ def resize(
 
     if not changed:
         return None
-    carried = change_flow(subject, changed, lambda binding: binding.mapped(carry))
+
+    def carried_in(binding: Binding) -> Binding:
+        mapped = binding.mapped(carry)
+        return replace(mapped, kwargs=binding.kwargs) if "attrs" in binding.kwargs else mapped
+
+    carried = change_flow(subject, changed, carried_in)
     return carried if carried is not None else change_flow(subject, changed, lambda binding: binding)

@@ -11,7 +11,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.graph_program import Binding, GraphProgram
-from corpus.values import Tensor, Value
+from corpus.values import Shape, Tensor, Value
 from reducer.subject import Subject
 from reducer.tensors import type_of
 
@@ -27,11 +27,13 @@ class GraphSubject(Subject):
     """The smallest failing program so far. Its ONNX `model` is an empty one and is never looked at.
 
     `nodes` is a view: one node a binding, with the last word of its operator as type. `describe` asks the
-    framework for the types of a program, or for the `error` that makes it ill-formed.
+    framework for the types of a program, or for the `error` that makes it ill-formed. `shapes` are the dims
+    that it told of the bindings, symbolic ones by their names.
     """
 
     program: GraphProgram = field(kw_only=True)
     describe: Describe = field(default=_undescribed, kw_only=True, compare=False)
+    shapes: Mapping[str, Shape] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:

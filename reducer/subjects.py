@@ -62,7 +62,10 @@ def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, st
         return learn(subject, lambda case: record(judge, case), like)
     job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
     recording = record_graph(subject.program, job, judge.rerun)
-    return replace(subject, facts=Facts(values=recording.values)), recording.crashed_at or ""
+    told = judge.describe(subject.document, subject.inputs).get("types", {})
+    shapes = {name: tuple(dims) for name, (_, dims) in told.items() if dims is not None}
+    learned = replace(subject, facts=Facts(values=recording.values), shapes=shapes)
+    return learned, recording.crashed_at or ""
 
 
 def named_by_values(subject: Subject, judge: Judge, like: Case, config: Config) -> tuple[str, ...]:

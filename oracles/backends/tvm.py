@@ -24,6 +24,8 @@ def load() -> str:
     import numpy as np
     import tvm
 
+    import oracles.in_worker.relax_graph  # noqa: F401 (here, so that no worker has to)
+
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)
 
@@ -46,13 +48,16 @@ def run(
     `run` off, and for a device that is not there, it ends with the code: no VM is made.
     """
     import tvm
+    import tvm_ffi
     from tvm import relax
-    from tvm.relax.frontend.onnx import from_onnx
 
-    from oracles.in_worker.onnx_program import fed_names, read_model, to_array
+    from oracles.in_worker.onnx_program import to_array
 
-    model = read_model(program)
-    module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
+    if settings.get("show") == "source":
+        from oracles.in_worker.relax_source import source
+
+        return source(program, inputs)
+    module, main, taken, names = _loaded(program, settings)
     enter("optimise")
     target = _target(settings)
     with target:
@@ -66,12 +71,45 @@ def run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device)
-    feeds = [_to_tvm(to_array(inputs[name]), device) for name in fed_names(model.graph)]
-    found = machine["main"](*feeds)
-    names = [value.name for value in model.graph.output]
-    values = [found] if len(names) == 1 else list(found)
+    found = machine[main](*[_to_tvm(to_array(inputs[name]), device) for name in taken])
+    is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
+    values = list(found) if is_tuple else [found]
     wanted = names if outputs is None else outputs
     return {name: _from_tvm(values[names.index(name)]) for name in wanted}
+
+
+def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[str], list[str]]:
+    """The module, the function to call, and the names of what it takes and gives."""
+    if settings.get("format") == "relax":
+        from oracles.in_worker.relax_graph import loaded
+
+        return loaded(program)
+    from tvm.relax.frontend.onnx import from_onnx
+
+    from oracles.in_worker.onnx_program import fed_names, read_model
+
+    model = read_model(program)
+    module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
+    return module, "main", fed_names(model.graph), [value.name for value in model.graph.output]
+
+
+def open_program(name: str, content: str) -> dict[str, Any]:
+    """A user's TVMScript or JSON as data, or an `error` in words."""
+    import base64
+
+    from oracles.in_worker.relax_capture import capture
+
+    try:
+        return capture(name, base64.b64decode(content))
+    except BaseException as error:  # whatever a user's program does is its own doing
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types that TVM infers in a program of the format `relax`, or an `error`."""
+    from oracles.in_worker import relax_graph
+
+    return relax_graph.describe(program.encode())
 
 
 def _written_and_read(module: Any, form: str) -> Any:
@@ -137,6 +175,9 @@ def about(error: BaseException) -> str:
 
 # In crux
 
+FORMATS = ("relax",)
+OPENS = ("relax",)
+DOUBLE = ()
 PIPELINES = ("default", "zero", "target")
 EXECUTORS = ("bytecode", "compiled")
 LEVELS = ("0", "1", "2", "3")
@@ -148,7 +189,6 @@ def configs(target: Target) -> tuple[Config, ...]:
     Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
     any of them that one way only. `@run=off` compiles only.
     """
-    from oracles.run import Config
 
     if target.device not in ("cpu", "cuda"):
         from corpus.errors import UserError
@@ -160,8 +200,32 @@ def configs(target: Target) -> tuple[Config, ...]:
         _choice(target, "executor", EXECUTORS),
     )
     ways = [chosen]
-    if not any(target.get(key) for key in ("pipeline", "opt-level", "executor")) and target.device == "cpu":
+    if not any(target.get(key) for key in WAYS) and target.device == "cpu":
         ways.append(("zero", "0", "compiled"))
+    return _written_out(target, ways)
+
+
+GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
+
+
+def configs_of_graphs(target: Target) -> tuple[Config, ...]:
+    """Of a Relax module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
+
+    The settings are those of `configs`.
+    """
+    own = configs(target)
+    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
+    (baseline,) = _written_out(target, [("default", "0", "bytecode")])
+    return (baseline, *(way for way in ways if way != baseline))
+
+
+WAYS = ("pipeline", "opt-level", "executor")
+
+
+def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Config, ...]:
+    """Each way as a configuration on the target's device."""
+    from oracles.run import Config
+
     return tuple(
         Config(
             f"{pipeline} -O{level} {executor}",
@@ -185,6 +249,7 @@ def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
 UNSUPPORTED = re.compile(
     r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
     r"|[Uu]nsupported (numpy |ONNX |input |data)?(dtype|data type|type)|dtype \S+ is not supported"
+    r"|unknown dtype `object`|: only support \w*(float|int)\d+|datatype should be one of \['"
 )
 """Refusals that name an operator or a dtype that TVM's tables do not have."""
 

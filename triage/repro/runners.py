@@ -65,6 +65,18 @@ def _torch(expectation: Expectation) -> Mapping[str, Any]:
     return {"ways": {label: config.get("backend") or "eager" for label, config in expectation.own.items()}}
 
 
+def _relax(expectation: Expectation) -> Mapping[str, Any]:
+    """Each configuration as (pipeline, LLVM's level, executor)."""
+    names = ("pipeline", "opt-level", "executor")
+    ways = {label: tuple(config.get(name) for name in names) for label, config in expectation.own.items()}
+    return {"ways": ways, "only_compile": expectation.failing.config.get("run") == "off"}
+
+
+def runner_of(backend: str, format: str) -> Runner:
+    """The script's runner for programs of a format on a backend."""
+    return RUNNERS["relax"] if format == "relax" else RUNNERS[backend]
+
+
 def _texts(config: Config, key: str) -> tuple[str, ...]:
     found = config.get(key)
     return found if isinstance(found, tuple) else ()
@@ -73,6 +85,7 @@ def _texts(config: Config, key: str) -> tuple[str, ...]:
 RUNNERS = {
     "ort": Runner(("onnxruntime",), "onnxruntime", "runner_ort.py.j2", (elements, encode), _onnxruntime),
     "tvm": Runner(("apache-tvm", "onnx"), "tvm", "runner_tvm.py.j2", (elements, onnx_words), _tvm, slow=20.0),
+    "relax": Runner(("apache-tvm",), "tvm", "runner_relax.py.j2", (elements,), _relax, slow=20.0),
     "torch": Runner(("torch",), "torch", "runner_torch.py.j2", (elements,), _torch, slow=20.0),
     "inductor": Runner(("torch",), "torch", "runner_torch.py.j2", (elements,), _torch, slow=90.0),
 }

@@ -29,7 +29,7 @@ from triage.rendering import render
 from triage.repro import compare
 from triage.repro.elements import BITS
 from triage.repro.model_code import NotExpressible, array_code, model_code
-from triage.repro.runners import RUNNERS
+from triage.repro.runners import runner_of
 
 MOST_CODE = 60_000
 """Characters of builder code that a person still reads."""
@@ -75,7 +75,7 @@ def torch_source(case: Case, judge: Judge) -> TorchSource | None:
 
     Raises `UserError` where it cannot be had.
     """
-    if RUNNERS[judge.target.backend].is_onnx:
+    if runner_of(judge.target.backend, case.format).is_onnx:
         return None
     (run,) = judge.runs(case, (SHOW_SOURCE,))
     if not run.is_ok:
@@ -86,7 +86,7 @@ def torch_source(case: Case, judge: Judge) -> TorchSource | None:
 
 def write_script(case: Case, claim: Claim, mode: str = "code", source: TorchSource | None = None) -> str:
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
-    runner = RUNNERS[case.target.backend if case.target else "ort"]
+    runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = parse(case.program) if case.format == "onnx" else onnx.ModelProto()
     mode, code = _embedding(case, model, mode) if source is None else ("torch", "")
     outputs = _output_elements(claim.expectation, model)
