@@ -163,6 +163,36 @@ def test_only_what_hangs_on_a_value_that_is_not_finite_is_set_aside(
     assert weigh(judge, graph, change, x=NAN) == left
 
 
+def test_what_a_defined_operator_makes_of_an_infinity_is_fixed(judge: Judge) -> None:
+    graph = "g (float[4] x) => (bool[4] y) { y = IsInf(x) }"
+    x = np.array([1.0, np.inf, -np.inf, 0.5], F)
+    assert weigh(judge, graph, lambda y: y ^ np.array([False, False, True, False]), x=x) == "value"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_left"),
+    [("y = Log(x)", True), ("l = Log(x) y = Max(l, x)", True), ("l = Log(x) y = Exp(l)", False)],
+    ids=["made here", "and passed on", "entered another node"],
+)
+def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(
+    judge: Judge, nodes: str, is_left: bool
+) -> None:
+    model = model_of(f"g (float[3] x) => (float[3] y) {{ {nodes} }}")
+    x = np.array([-1.0, 1.0, 2.0], F)
+    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
+    expected = judge.rerun(job)[0].outputs["y"]
+    assert isinstance(expected, np.ndarray)
+    actual = np.where(np.isnan(expected), F(7), expected)
+    noise = Noise(model, job, judge.rerun)
+    found = next(noise.beyond_noise({"y": expected}, {"y": actual}, LOOSE), None)
+    assert (found is not None) == is_left
+    if found is not None:
+        assert found.unconfirmed is not None
+        assert found.unconfirmed[0]
+    else:
+        assert noise.notes == ["nonfinite"]
+
+
 def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
     """Bodies, half floats, per-axis scales and dynamic quantisation included."""
     model = model_of(
