@@ -92,6 +92,7 @@ def test_every_file_of_the_package_is_a_rule() -> None:
         ((THROWN, THROWN), Facts(complaint="bad"), Outcome.INVALID, ""),
         ((OK, THROWN), Facts(complaint="bad"), Outcome.EXCEPTION, "optimised"),
         ((THROWN, OK), Facts(), Outcome.EXCEPTION, "un-optimised"),
+        ((THROWN, OK), Facts(referee=Status.EXCEPTION), Outcome.INVALID, ""),
         ((THROWN, THROWN), Facts(referee=Status.OK), Outcome.EXCEPTION, ""),
         ((THROWN, THROWN), Facts(referee=Status.EXCEPTION), Outcome.INVALID, ""),
         ((THROWN,), Facts(referee=Status.OK), Outcome.EXCEPTION, ""),
