@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import time
+from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,15 +15,22 @@ import pytest
 
 from corpus.formats.onnx import checker_complaint
 from corpus.target import Target
+from corpus.values import Value
 from generators.budget import UNLIMITED
 from generators.counts import Counts, count
 from generators.grow import Program, grow
 from generators.library import as_case
+from generators.ops import all_operators
 from generators.strategies import find_strategy, strategy_names
+from generators.strategies.coverage import Seen
 from oracles.backends import find_backend
 from oracles.sandbox import Job, Sandbox
+from tests.bench.diversity import of_models
+from tests.generators.agreement import numbers
+from tests.generators.test_operators import programs_of
 
-pytestmark = pytest.mark.bench
+NNSMITH = "CRUX_NNSMITH_PYTHON"
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 
@@ -31,7 +43,7 @@ def counted(programs: list[Program]) -> Counts:
 
 
 @pytest.mark.parametrize("nodes", [5, 10, 20])
-@pytest.mark.parametrize("strategy", strategy_names())
+@pytest.mark.parametrize("strategy", [name for name in strategy_names() if name != "smt"])
 def test_programs_per_cpu_second(strategy: str, nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
     find = find_strategy(strategy)
     list(find(range(20), nodes, None, UNLIMITED))
@@ -56,8 +68,8 @@ def with_every_value(model: onnx.ModelProto) -> bytes:
     return text
 
 
-def is_finite(value: object) -> bool:
-    return not isinstance(value, np.ndarray) or bool(np.isfinite(value.astype(np.float64)).all())
+def is_finite(value: Value) -> bool:
+    return bool(np.isfinite(numbers(value)).all())
 
 
 @pytest.mark.parametrize("nodes", [10, 20])
@@ -84,10 +96,115 @@ def test_valid_and_finite_share(nodes: int, capsys: pytest.CaptureFixture[str]) 
         print(f"{500 / seconds:.0f} verified programs per CPU-second")
 
 
-@pytest.mark.parametrize("strategy", ["random", "coverage"])
+def printed(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    with capsys.disabled():
+        print(f"\n{text}")
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "random", "coverage"])
 def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
     """HirFuzz's figure 6: every new piece of coverage is worth 1; 200 graphs of 100 operators."""
-    facts = counted(list(find_strategy(strategy)(range(200), 100, None, UNLIMITED))).facts()
-    score = facts["op_dtype"] + facts["op_shape"] + facts["op_edge"]
-    with capsys.disabled():
-        print(f"\n{strategy}: {score} = {facts}")
+    seen, curve, seconds = Seen(), [], 0.0
+    programs = find_strategy(strategy)(range(200), 100, None, UNLIMITED)
+    for _ in range(200):
+        start = time.process_time()
+        program = next(programs)
+        seconds += time.process_time() - start
+        seen.add(program)
+        curve.append(seen.pieces)
+    edges = sum(">" in piece for piece in seen.counts)
+    shapes = sum(":(" in piece for piece in seen.counts)
+    gained = [after - before for before, after in zip([0, *curve[24::25]], curve[24::25], strict=False)]
+    parts = f"{seen.pieces - edges - shapes} types, {shapes} shapes, {edges} edges"
+    printed(
+        capsys, f"{strategy}: score {seen.pieces} ({parts}) in {seconds:.1f} CPU-seconds; by 25s {gained}"
+    )
+
+
+def test_a_guide_that_goes_on_from_saved_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """100 graphs more, with and without what the first 100 saved."""
+    first = Seen()
+    for program in find_strategy("coverage")(range(100), 100, None, UNLIMITED):
+        first.add(program)
+    first.save(tmp_path / "coverage.json")
+    for source in (None, tmp_path / "coverage.json"):
+        seen = Seen(first.counts)
+        for program in find_strategy("coverage")(range(100, 200), 100, source, UNLIMITED):
+            seen.add(program)
+        printed(
+            capsys,
+            f"saved counts {'used' if source else 'not used'}: {seen.pieces - first.pieces} pieces more",
+        )
+
+
+def test_operators_that_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """In at least ten of 3,000 models, with at least two tuples of element types."""
+    models: Counter[str] = Counter()
+    tuples = defaultdict(set)
+    for program in find_strategy("coverage")(range(3000), 10, None, UNLIMITED):
+        one = count(program.model, program.types)
+        models.update(one.op_types)
+        for name, *types in one.op_dtype:
+            tuples[name].add(tuple(map(str, types)))
+    names = [operator.name for operator in all_operators()]
+    counted = [name for name in names if models[name] >= 10 and len(tuples[name]) >= 2]
+    contrib = [name for name in counted if "." in name]
+    rest = {name: (models[name], len(tuples[name])) for name in names if name not in counted}
+    printed(capsys, f"{len(counted) - len(contrib)} of ONNX, {len(contrib)} of com.microsoft; not: {rest}")
+
+
+@pytest.mark.parametrize("backend", ["torch", "tvm"])
+def test_operators_that_a_backend_can_run(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By programs of one node each: torch by the table of lowerings, TVM by its own importer."""
+    configs = find_backend(backend).configs(Target(backend))[:1]
+    able, unable = [], []
+    with Sandbox(backend) as sandbox:
+        for operator in all_operators():
+            jobs = programs_of(operator, 6 if backend == "torch" else 1, hazards=False)
+            runs = (sandbox.run(Job(one.model.SerializeToString(), one.inputs, configs))[0] for one in jobs)
+            (able if any(run.is_ok for run in runs) else unable).append(operator.name)
+    printed(capsys, f"{backend}: {len(able)} of {len(able) + len(unable)}; not {' '.join(unable)}")
+
+
+def of_nnsmith(folder: Path, nodes: int, models: int) -> tuple[float, list[Program]]:
+    """CPU seconds and the models that its interpreter wrote."""
+    script = Path(__file__).with_name("nnsmith_models.py")
+    command = [os.environ[NNSMITH], str(script), str(folder), str(nodes), str(models), "120"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3000)
+    seconds = float(json.loads(done.stdout.splitlines()[-1])["seconds"])
+    found = []
+    for path in sorted(folder.glob("*.onnx"), key=lambda one: int(one.stem)):
+        with np.load(path.with_suffix(".npz")) as values:
+            found.append(Program(onnx.load(path), dict(values), {}, {}))
+    return seconds, found
+
+
+def shares(programs: list[Program]) -> str:
+    """Accepted by the checker, loaded and run un-optimised, all intermediates finite."""
+    accepted = ran = finite = 0
+    with Sandbox("ort") as sandbox:
+        for program in programs:
+            accepted += checker_complaint(program.model) is None
+            (run,) = sandbox.run(Job(with_every_value(program.model), program.inputs, UNOPTIMISED))
+            ran += run.is_ok
+            finite += run.is_ok and all(map(is_finite, run.outputs.values()))
+    return f"checker {accepted}, run {ran}, finite {finite} of {len(programs)}"
+
+
+@pytest.mark.parametrize("nodes", [10, 20])
+def test_beside_nnsmith(nodes: int, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same number of models with the same number of ONNX nodes, by the same measures in the same run."""
+    if NNSMITH not in os.environ:
+        pytest.skip(f"{NNSMITH} names no interpreter that has nnsmith")
+    seconds, theirs = of_nnsmith(tmp_path, nodes, int(os.environ.get("CRUX_NNSMITH_MODELS", "500")))
+    found = of_models(program.model for program in theirs)
+    printed(capsys, f"NNSmith, {nodes}: {len(theirs) / seconds:.1f} models per CPU-second; {found.facts()}")
+    printed(capsys, f"NNSmith, {nodes}: {shares(theirs)}")
+    size = round(found.nodes / len(theirs))
+    for strategy in ("random", "coverage"):
+        start = time.process_time()
+        ours = list(find_strategy(strategy)(range(len(theirs)), size, None, UNLIMITED))
+        rate = len(ours) / (time.process_time() - start)
+        facts = of_models(program.model for program in ours).facts()
+        printed(capsys, f"{strategy}, {size}: {rate:.0f} models per CPU-second; {facts}")
+        printed(capsys, f"{strategy}, {size}: {shares(ours)}")

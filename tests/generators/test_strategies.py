@@ -78,8 +78,8 @@ def test_guided_programs_cover_more_than_unguided_ones() -> None:
         for program in find_strategy(name)(range(30), 50, None, UNLIMITED):
             seen.add(program)
         scores[name] = seen.pieces
-    assert scores["coverage"] > 1.2 * scores["random"]
-    assert scores["coverage"] > 1.1 * scores["uniform"]
+    assert scores["coverage"] > 1.1 * scores["random"]
+    assert scores["coverage"] > scores["uniform"]
 
 
 def test_coverage_is_saved_and_goes_on_from_there(tmp_path: Path) -> None:

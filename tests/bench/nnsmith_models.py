@@ -1,0 +1,70 @@
+"""Models of NNSmith 0.1.0, for an interpreter that has it; run as a program of its own, never imported.
+
+    python nnsmith_models.py FOLDER NODES MODELS SECONDS
+
+Writes `N.onnx` and `N.npz` to the folder and prints one line of JSON: how many, and the CPU seconds of making
+them. Two stand-ins let the released package run on today's torch: the TorchScript exporter, and sampling from
+any collection. Its own probing of what onnxruntime supports fails there and is left off.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+warnings.simplefilter("ignore")
+logging.disable(logging.ERROR)
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+_export, _sample = torch.onnx.export, random.sample
+torch.onnx.export = lambda *given, **options: _export(*given, **{**options, "dynamo": False})
+random.sample = lambda population, k, **options: _sample(list(population), k, **options)
+
+from nnsmith.abstract.extension import activate_ext  # noqa: E402
+from nnsmith.graph_gen import model_gen  # noqa: E402
+from nnsmith.materialize import Model  # noqa: E402
+from nnsmith.narrow_spec import auto_opset  # noqa: E402
+
+
+def main(folder: Path, nodes: int, models: int, seconds: float) -> None:
+    kind = Model.init("onnx", backend_target="cpu")
+    kind.add_seed_setter()
+    operators = auto_opset(kind, None, vulops=False)
+    activate_ext(opset=operators, factory=None)
+    made, seed, start = 0, 0, time.process_time()
+    kept = []
+    while made < models and time.process_time() - start < seconds:
+        seed += 1
+        try:
+            graph = model_gen(
+                opset=operators, method="symbolic-cinit", seed=seed, max_nodes=nodes, timeout_ms=10000
+            )
+            model = kind.from_gir(graph.make_concrete())
+            model.refine_weights()
+            found = model.sat_inputs
+            values = model.torch_model.get_random_inps() if found is None else found
+            kept.append(
+                (model.native_model, {name: value.cpu().detach().numpy() for name, value in values.items()})
+            )
+        except Exception as error:  # what the released package cannot do today is not counted for it
+            print(f"seed {seed}: {type(error).__name__}", file=sys.stderr)
+            continue
+        made += 1
+    spent = time.process_time() - start
+    for index, (model, inputs) in enumerate(kept):
+        onnx.save(model, folder / f"{index}.onnx")
+        np.savez(folder / f"{index}.npz", **inputs)
+    print(json.dumps({"models": made, "seconds": spent}))
+
+
+main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
