@@ -217,9 +217,9 @@ class Judge:
         self, oracle: Asked, case: Case, baseline: Run, fresh: bool, only: Config | None = None
     ) -> Verdict | None:
         """What one more oracle finds in a case that passes otherwise; None where it finds nothing."""
-        ways = [
-            way for way in oracle.ways(case, Asking(self.target, self.configs)) if only in (None, way.config)
-        ]
+        ways = list(oracle.ways(case, Asking(self.target, self.configs)))
+        if only is not None:  # as it is given: passes may be disabled in it
+            ways = [replace(way, config=only) for way in ways if way.config.asked_by == only.asked_by]
         judge = own_judge(oracle)
         if judge is not None:
             return judge(case, (baseline, *(self._run_way(way, case) for way in ways)), self._open(case))
