@@ -11,7 +11,7 @@ SURVIVAL = (SETTING, "survival")
 """A value in it is out of bounds: results mean nothing, but the process must not die."""
 
 AGREEMENT = (SETTING, "agreement")
-"""Nobody knows whether its values are allowed where they go: what every configuration refuses may be so."""
+"""Nobody knows whether its values are allowed where they go: refusing them is no bug."""
 
 
 def demands_refusal(case: Case) -> bool:

@@ -21,7 +21,8 @@ SIDE = "un-optimised"
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     """Whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
     if demands_agreement(case):
-        return False if all(run.status is Status.EXCEPTION for run in runs) else None
+        refused = [run.status is Status.EXCEPTION for run in runs]
+        return False if all(refused) or (refused[0] and runs[0].phase is Phase.EXECUTE) else None
     if not (demands_survival(case) or demands_refusal(case)):
         return None
     if any(run.status is Status.CRASH for run in runs) or demands_survival(case):

@@ -82,8 +82,9 @@ def test_what_every_configuration_refuses_of_values_that_nobody_knows_is_no_bug(
     case = case_of(dropout, initializers=[ratio])
     assert judge.verdict(case).is_bug
     assert judge.verdict(replace(case, settings=(AGREEMENT,))).outcome is Outcome.INVALID
-    ok, died = (Run(Config("none"), status, Phase.EXECUTE) for status in (Status.OK, Status.EXCEPTION))
-    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (ok, died)) is None
+    ok, refused = (Run(Config("none"), status, Phase.EXECUTE) for status in (Status.OK, Status.EXCEPTION))
+    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (ok, refused)) is None
+    assert refusal_due.is_suspect(replace(case, settings=(AGREEMENT,)), (refused, ok)) is False
 
 
 def test_a_program_without_demands_is_left_to_the_other_rules() -> None:
