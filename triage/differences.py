@@ -70,7 +70,7 @@ def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
         model = _parse(case)
         shown = GraphPicture(model.graph, inferred_types(model), places).original()
         path = folder / f"{name}.svg"
-        path.write_text(render("graph.svg.j2", shown=shown, name=name), encoding="utf-8")
+        path.write_text(render("graph.svg.html.j2", shown=shown, name=name), encoding="utf-8")
         paths.append(str(path))
     return paths
 

@@ -20,7 +20,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("triage"),
-        autoescape=select_autoescape(("html.j2", "svg.j2"), default_for_string=False),
+        autoescape=select_autoescape(("html.j2",), default_for_string=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
