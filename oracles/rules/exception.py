@@ -26,7 +26,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _is_due(baseline: Run, context: Context) -> bool:
-    """Whether the data are not allowed: another implementation refuses them too, and not for want of a kernel.
+    """Whether the data are not allowed: another implementation refuses them, and not for want of a kernel.
 
     Then the optimiser has only removed what looks at them.
     """
@@ -40,7 +40,7 @@ def _without_exception_to_compare(runs: tuple[Run, ...], context: Context) -> Ve
     if context.referee.is_ok:
         return _verdict(runs[0], "", runs, context)
     symptom = symptom_of_run(Outcome.INVALID, runs[0], context.names)
-    title = f"refused everywhere, by {context.referee.config.label} too: {_summary(runs[0])}"
+    title = f"refused by {context.referee.config.label} too: {_summary(runs[0])}"
     return Verdict(Outcome.INVALID, runs[0].phase, title, symptom, runs)
 
 
