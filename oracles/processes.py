@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
@@ -28,6 +30,21 @@ class ZygoteDied(Exception):
     """The zygote has gone, and its workers with it; a new one can be started."""
 
 
+TICKS = os.sysconf("SC_CLK_TCK")
+IDLE_SHARE = 0.02
+"""A process that used less of a CPU than this while it was waited for sleeps."""
+
+
+def cpu_ticks(pid: int) -> int:
+    """CPU time of a process, its children and theirs; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15])) + sum(cpu_ticks(int(child)) for child in children)
+
+
 @dataclass
 class Worker:
     """A worker process: its socket and the memory files that outlive it. `cpu_seconds` as last reported."""
@@ -39,6 +56,19 @@ class Worker:
     trace: int
     tests: int = 0
     cpu_seconds: float = 0.0
+
+    def wait_for_reply(self, seconds: float) -> None:
+        """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.
+
+        On a busy machine a process that computes gets little: its CPU limit ends it, not this one.
+        """
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        used = int(self.cpu_seconds * TICKS)
+        while not poll.poll(1000 * seconds):
+            before, used = used, cpu_ticks(self.pid)
+            if (used - before) / TICKS < IDLE_SHARE * seconds:
+                raise TimeoutError
 
     def close(self) -> None:
         self.channel.close()

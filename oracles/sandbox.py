@@ -187,6 +187,7 @@ class Sandbox:
         worker.send(target.channel, header, buffers)
 
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
+        target.wait_for_reply(self.limits.wall_seconds)
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
         if (header.get("test"), header.get("config")) != (target.tests, index):
             raise worker.Garbled("it answers another request")

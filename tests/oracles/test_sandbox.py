@@ -163,6 +163,13 @@ def test_no_memory_for_the_answer_is_memory_and_no_failure_of_ours(sandbox: Sand
     assert do(sandbox, "starving").status is Status.OUT_OF_MEMORY
 
 
+def test_who_computes_is_not_ended_by_the_wall_clock_however_little_it_gets(sandbox: Sandbox) -> None:
+    """Its CPU limit is 2 s, the wall limit 1 s."""
+    assert do(sandbox, "spin 1.5").is_ok
+    assert do(sandbox, "spin 30").status is Status.TIMEOUT
+    assert do(sandbox, "sleep 30").status is Status.TIMEOUT
+
+
 @pytest.mark.parametrize("phase", ["import", "optimise", "codegen", "execute"])
 def test_a_crash_names_its_phase(sandbox: Sandbox, phase: str) -> None:
     config = Config("here", (("phase", phase),))

@@ -114,7 +114,14 @@ class Starving:
         raise MemoryError
 
 
+def spin(argument: str, inputs: Any) -> None:
+    end = time.process_time() + float(argument)
+    while time.process_time() < end:
+        pass
+
+
 ACTIONS = {
+    "spin": spin,
     "unsendable": lambda argument, inputs: (1, 2, 3),
     "starving": lambda argument, inputs: Starving(),
     "echo": lambda argument, inputs: inputs.get("x"),
