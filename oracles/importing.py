@@ -39,15 +39,20 @@ def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imp
     is_same = target is not None and backends()[target.backend].PACKAGE == opener.PACKAGE
     python = target.get("python") if target is not None and is_same else ""
     with Sandbox(opener.NAME, python=python or None, limits=limits) as sandbox:
-        try:
-            answer = sandbox.ask("open_program", str(path), content)
-        except SandboxError:
-            raise UserError(
-                f"{path}: opening it did not end in {limits.wall_seconds:g} seconds, or ended its process; no"
-                f" {name} program was seen"
-            ) from None
+        return imported(sandbox, name, path, content)
+
+
+def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int = 300) -> Imported:
+    """What a backend's worker makes of a file (in base64); a refusal in so many characters at most."""
+    try:
+        answer = sandbox.ask("open_program", str(path), content)
+    except SandboxError:
+        raise UserError(
+            f"{path}: opening it did not end in {sandbox.limits.wall_seconds:g} seconds or ended its process,"
+            f" and no {name} program was seen"
+        ) from None
     if "error" in answer:
-        raise UserError(f"{path}: {' '.join(str(answer['error']).split())[:300]}")
+        raise UserError(f"{path}: {' '.join(str(answer['error']).split())[:most]}")
     return _imported(name, answer, str(path))
 
 

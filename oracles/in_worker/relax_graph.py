@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import Any
 
 import tvm
@@ -171,7 +172,7 @@ def dim(value: Any) -> Any:
     """A number, or a dim's arithmetic as text."""
     if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
         return value.value
-    return str(value).replace("T.int64(", "(")
+    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(value))
 
 
 def type_of(ty: Any) -> Any:
@@ -237,7 +238,7 @@ class Builder:
         self.globals[name] = self.build.add_func(function, name)
 
     def sequence(self, graph: dict[str, Any]) -> Any:
-        """Runs of bindings of a block each; what is read outside of its dataflow block is a plain variable."""
+        """Runs of bindings of a block each; what is read outside of its dataflow block is no inner one."""
         blocks: list[Any] = []
         place = {item[0]: item[3].get("block") for item in graph["bindings"]}
         outer = set(graph["outputs"])

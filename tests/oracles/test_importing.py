@@ -1,0 +1,229 @@
+"""Foreign files: what torch and TVM make of them in the sandbox, and what is refused there in one line."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.errors import UserError
+from corpus.formats import find_format
+from corpus.graph_program import GraphProgram
+from corpus.load import Imported, open_case
+from corpus.target import Target
+from oracles.importing import imported, importer_of
+from oracles.run import Limits
+from oracles.sandbox import Sandbox
+
+LIMITS = Limits(60.0, 180.0, 4 << 30)
+
+
+@pytest.fixture(scope="module")
+def torch() -> Iterator[Sandbox]:
+    with Sandbox("torch", limits=LIMITS) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def tvm() -> Iterator[Sandbox]:
+    with Sandbox("tvm", limits=LIMITS) as sandbox:
+        yield sandbox
+
+
+def opened(sandbox: Sandbox, format: str, name: str, content: str | bytes) -> tuple[GraphProgram, Imported]:
+    data = content.encode() if isinstance(content, str) else content
+    found = imported(sandbox, format, Path(name), base64.b64encode(data).decode())
+    program = find_format(format).parse(found.program)
+    assert isinstance(program, GraphProgram)
+    return program, found
+
+
+def ops(program: GraphProgram) -> list[str]:
+    return [binding.op for binding in program.main.walk()]
+
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+
+    def forward(self, x, scale):
+        return torch.relu(self.linear(x)) * scale, x[:, 1:]
+
+model = Net()
+inputs = (torch.ones(2, 3), torch.full((2,), 2.0))
+"""
+
+
+def test_a_script_with_model_and_inputs(torch: Sandbox) -> None:
+    program, found = opened(torch, "torch", "s.py", MODEL)
+    assert len(program.main.inputs) == 2
+    assert len(program.constants) == 2
+    assert len(program.main.outputs) == 2
+    assert any("linear" in op for op in ops(program))
+    assert sorted(np.shape(value) for value in found.inputs.values()) == [(2,), (2, 3)]
+
+
+def test_a_script_that_compiles_something_itself(torch: Sandbox) -> None:
+    text = """
+import sys, torch
+def f(a, b):
+    return a // b
+x = torch.ones(3)
+torch.compile(f)(x, x + 1)
+sys.exit(1)
+"""
+    program, found = opened(torch, "torch", "s.py", text)
+    assert ops(program) == ["operator.floordiv"]
+    assert len(found.inputs) == 2
+
+
+def test_what_dynamo_cannot_trace_is_dispatched(torch: Sandbox) -> None:
+    text = """
+import torch
+def model(x):
+    torch._dynamo.graph_break()
+    return x.exp() + 1
+inputs = [torch.ones(2)]
+"""
+    program, _ = opened(torch, "torch", "s.py", text)
+    assert [op.split(".")[3] for op in ops(program)] == ["exp", "add"]
+
+
+def test_an_exported_program(torch: Sandbox, tmp_path: Path) -> None:
+    text = """
+import base64, io, torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.sin() @ x
+buffer = io.BytesIO()
+torch.export.save(torch.export.export(Net(), (torch.eye(3),)), buffer)
+raise ValueError("HERE" + base64.b64encode(buffer.getvalue()).decode())
+"""
+    with pytest.raises(UserError) as told:
+        imported(torch, "torch", tmp_path / "s.py", base64.b64encode(text.encode()).decode(), most=1 << 20)
+    content = base64.b64decode(str(told.value).partition("HERE")[2])
+    program, found = opened(torch, "torch", "p.pt2", content)
+    assert [op.split(".")[-2] for op in ops(program)] == ["sin", "matmul"]
+    assert [np.shape(value) for value in found.inputs.values()] == [(3, 3)]
+
+
+SCRIPT = """
+import numpy as np
+from tvm.script import ir as I, relax as R, tirx as T
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def twice(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i] + A[i]
+
+    @R.function
+    def helper(p: R.Tensor(("m", 4), "float32")) -> R.Tensor(("m", 4), "float32"):
+        q = R.nn.relu(p)
+        return q
+
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), c: R.Tensor((), "bool"), v: R.Tensor((4,), "float32")):
+        n = T.int64()
+        cls = Module
+        with R.dataflow():
+            s = R.reshape(x, (n * 2, 2))
+            t = R.reshape(s, (n, 4))
+            u = R.call_tir(cls.twice, (v,), out_ty=R.Tensor((4,), "float32"))
+            w = R.add(t, R.const(np.arange(4, dtype="float32"), "float32"))
+            R.output(u, w)
+        h = cls.helper(w)
+        if c:
+            y = R.add(h, u)
+        else:
+            y = R.multiply(h, R.const(2.0, "float32"))
+        return y
+
+inputs = [np.ones((2, 4), "float32"), np.array(True), np.ones(4, "float32")]
+"""
+
+
+def test_tvmscript_with_functions_branches_and_symbols(tvm: Sandbox) -> None:
+    program, found = opened(tvm, "relax", "s.py", SCRIPT)
+    assert found.notes == ()
+    assert [item.shape for item in program.main.inputs] == [("n", 4), (), (4,)]
+    assert ops(program) == [
+        "relax.reshape",
+        "relax.reshape",
+        "relax.call_tir",
+        "relax.add",
+        "call",
+        "if",
+        "relax.add",
+        "relax.multiply",
+    ]
+    assert list(program.functions) == ["helper"]
+    assert list(program.opaque) == ["twice"]
+    assert len(found.inputs) == 3
+
+
+def test_what_tvm_infers_of_it_is_told(tvm: Sandbox) -> None:
+    program, _ = opened(tvm, "relax", "s.py", SCRIPT)
+    told = tvm.ask("describe", program.to_bytes().decode(), {})["types"]
+    assert told["t"] == ["float32", ["n", 4]]
+    assert told["s"] == ["float32", ["n * 2", 2]]
+    wrong = program.to_bytes().replace(b'["v", "float32", [4]]', b'["v", "int32", [3]]')
+    assert "error" in tvm.ask("describe", wrong.decode(), {})
+
+
+REFUSED: list[tuple[str, str, str, str]] = [
+    ("torch", "s.py", "import torch", "defines no `model` and `inputs`"),
+    ("torch", "s.py", "import sys; sys.exit(3)", "defines no `model` and `inputs`"),
+    ("torch", "s.py", "def (", "SyntaxError"),
+    ("torch", "s.py", "open('/tmp/crux-was-here', 'w')", "Read-only file system"),
+    ("torch", "p.pt2", "no zip", "not a zip"),
+    ("relax", "s.py", "import tvm", "makes no module"),
+    (
+        "relax",
+        "s.py",
+        "import tvm\nfrom tvm.script import ir as I\n@I.ir_module\nclass M:\n    x = nothing\n",
+        "Error",
+    ),
+    ("relax", "m.json", "{}", "Error"),
+    ("relax", "m.json", "not JSON", "Error"),
+]
+
+
+@pytest.mark.parametrize(("format", "name", "text", "word"), REFUSED)
+def test_what_holds_no_program_is_refused_in_one_line(
+    format: str, name: str, text: str, word: str, request: pytest.FixtureRequest
+) -> None:
+    sandbox: Any = request.getfixturevalue("tvm" if format == "relax" else "torch")
+    with pytest.raises(UserError) as refused:
+        opened(sandbox, format, name, text)
+    line = str(refused.value)
+    assert word in line
+    assert "\n" not in line
+    assert not Path("/tmp/crux-was-here").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["while True: pass", "import os; os._exit(0)"])
+def test_a_script_that_never_ends_or_ends_its_process_is_refused(text: str) -> None:
+    with (
+        Sandbox("torch", limits=Limits(5.0, 5.0, 4 << 30)) as sandbox,
+        pytest.raises(UserError, match="did not end in 5 seconds or ended its process"),
+    ):
+        opened(sandbox, "torch", "s.py", text)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "module.json"
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(UserError, match="over"):
+        open_case(path, trust=True, importer=importer_of(Target("tvm"), LIMITS))
