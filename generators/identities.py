@@ -15,7 +15,7 @@ from generators.ops import all_operators
 from generators.scope import DoesNotFit
 from generators.spec import MAX_RANK, Kind, Operand, Operator
 from generators.steps import Definition, Steps, away_from_zero
-from generators.types import BOOL, NUMPY, extent
+from generators.types import BOOL, NUMPY, DType, extent
 
 _NEUTRAL = (("Add", 0), ("Sub", 0), ("Mul", 1), ("Div", 1), ("Pow", 1), ("Mul", 0), ("Max", 0), ("Min", 1))
 _NEUTRAL_TRUTH = (("And", 1), ("Or", 0), ("Xor", 0), ("And", 0), ("Or", 1), ("Equal", 1))
@@ -116,8 +116,13 @@ def _unary() -> tuple[Operator, ...]:
     return tuple(one for one in all_operators() if one.is_standard and one.kind not in _LARGE)
 
 
+@cache
+def _taking(dtype: DType, rank: int, opset: int) -> tuple[Operator, ...]:
+    return tuple(one for one in _unary() if one.takes(dtype, rank, opset))
+
+
 def _drawn(place: Steps, x: Operand) -> Operator:
-    found = [one for one in _unary() if one.takes(x.dtype, x.rank, place.scope.opset)]
+    found = _taking(x.dtype, x.rank, place.scope.opset)
     if not found:
         raise DoesNotFit("no operator")
     return place.scope.draws.pick(found)

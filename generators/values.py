@@ -83,6 +83,10 @@ def draw(
     )
 
 
+_SMALL = 16
+"""Elements that are faster looked at one by one."""
+
+
 def fixed(array: Tensor) -> Content:
     """Content whose range is read from the array itself."""
     if array.size == 0:
@@ -92,6 +96,9 @@ def fixed(array: Tensor) -> Content:
     if array.dtype.isbuiltin == 2:
         array, given = array.astype(np.float64), array
         return Content(given, fixed(array).range)
+    if array.size <= _SMALL:
+        items = array.reshape(-1).tolist()
+        return Content(array, Range(min(items), max(items), float(min(map(abs, items)))))
     low, high = array.min().item(), array.max().item()
     return Content(array, Range(low, high, float(np.abs(array.astype(np.float64)).min())))
 
