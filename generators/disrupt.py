@@ -51,6 +51,10 @@ _CONTRACTED: Mapping[str, tuple[int, int]] = {
     "ConvTranspose": (1, 0),
     "BatchNormalization": (1, 0),
     "InstanceNormalization": (1, 0),
+    "STFT": (2, 0),
+    "GroupNormalization": (1, 0),
+    "GridSample": (1, 0),
+    "RoiAlign": (2, 0),
 }
 """An operand, and its dim that another operand fixes."""
 
