@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from oracles.graph_noise import GraphNoise
 from oracles.names import names_of_graph
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox import Job
+from oracles.truth import Truth
 
 RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", re.IGNORECASE)
 
@@ -76,6 +77,11 @@ class GraphContext(Context):
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         return None
+
+    @cached_property
+    def _untold(self) -> Iterator[Truth]:
+        is_told = self.referee.is_ok and self.referee.outputs
+        return iter([Truth("float64", self.referee.outputs)] if is_told else [])
 
     def _ask(self, job: Job) -> Run:
         if self._double is None:
