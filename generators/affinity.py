@@ -12,7 +12,7 @@ from functools import cache
 
 from generators.draws import Draws
 from generators.ops import all_operators
-from generators.spec import FIRST_OPSET, LAST_OPSET, Kind, Operator, Realm
+from generators.spec import LAST_OPSET, Kind, Operator, Realm
 from generators.types import DType, TensorType
 
 _WEIGHT: dict[Kind, float] = {
@@ -79,9 +79,8 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
 @cache
 def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
     """Those that take a value of this type at some opset."""
-    opsets = range(FIRST_OPSET, LAST_OPSET + 1)
-    known = (operator for operator in all_operators() if not operator.is_source)
-    return tuple(operator for operator in known if any(operator.takes(dtype, rank, at) for at in opsets))
+    known = (operator for operator in all_operators() if not operator.is_source and rank in operator.ranks)
+    return tuple(operator for operator in known if dtype in operator.dtypes_at(LAST_OPSET))
 
 
 @cache

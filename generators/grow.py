@@ -21,7 +21,7 @@ from generators.fragments import place_fragment
 from generators.ops import find_operator
 from generators.scope import DoesNotFit, Scope, draw_temper, is_in_budget
 from generators.spec import Call, Operand, Operator, Realm
-from generators.types import F32, Range, TensorType, dtype_of
+from generators.types import ALL, F32, Range, TensorType, dtype_of
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
 # How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.
@@ -72,7 +72,7 @@ def begin(scope: Scope) -> None:
     """The first value: an input of the graph."""
     draws = scope.draws
     dtype, rank = draws.pick(scope.temper.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
-    if not operators_for(dtype, rank, scope.opset, scope.temper.realms):
+    if dtype not in ALL and not operators_for(dtype, rank, scope.opset, scope.temper.realms):
         dtype = F32
     try:
         scope.create(dtype, scope.shape(rank), as_input=True)
@@ -128,7 +128,7 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
     types, ranges = operator.infer(call), operator.bound(call)
     if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
         return None
-    if scope.temper.budget.is_limited:
+    if scope.is_limited:
         try:
             scope.charge(flops_of(operator.kind, call, types), types)
         except DoesNotFit:

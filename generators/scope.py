@@ -147,6 +147,7 @@ class Scope:
     def __init__(self, draws: Draws, temper: Temper) -> None:
         self.draws = draws
         self.temper = temper
+        self.is_limited = temper.budget.is_limited
         self.opset = temper.opset
         self.pool: list[Operand] = []
         self.nodes: list[Node] = []
@@ -207,9 +208,9 @@ class Scope:
 
     def charge(self, flops: int, values: Iterable[tuple[DType, Shape]]) -> None:
         """Count operations and new values; raises `DoesNotFit` where the budget does not allow them."""
-        budget = self.temper.budget
-        if not budget.is_limited:
+        if not self.is_limited:
             return
+        budget = self.temper.budget
         made = list(values)
         cost = flops, sum(bytes_of(*value) for value in made)
         spent = [sum(column) for column in zip(cost, *self.costs, strict=True)]
@@ -387,7 +388,8 @@ def _suits(shape: Shape, other: Shape) -> bool:
 
 def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
     """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
-    if math.prod(max(dim, 1) for dim in shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+    size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
+    if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False
     limit = extent(dtype)
     return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

@@ -46,7 +46,8 @@ class Steps:
         fits = all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True))
         if self.room < 1 or not fits:
             raise DoesNotFit(operator.name)
-        self.scope.charge(flops_of(operator.kind, call, types), types)
+        if self.scope.is_limited:
+            self.scope.charge(flops_of(operator.kind, call, types), types)
         self.room -= 1
         return self.scope.emit(operator, call, types, ranges)[0]
 
