@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +12,12 @@ from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.target import Target
 from oracles.backends import Optimising
+from oracles.in_double import inputs_in_double, program_in_double
 from oracles.judge import Judge
 from oracles.names import names_of
 from oracles.run import Run
 from oracles.signature import Signature, signature
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage import issue
 from triage.environment import describe_environment
@@ -82,6 +83,19 @@ class Draft:
         """What ONNX's reference evaluator makes of the case."""
         with Judge(Target("reference"), limits=self.judge.limits) as judge:
             return judge.runs(self.case, judge.configs[:1])[0]
+
+    @cached_property
+    def in_double(self) -> Run | None:
+        """The un-optimised program in float64 on the same backend, where that has a meaning."""
+        if self.expectation.outcome is not Outcome.MISMATCH or self.judge.configs[0].backend:
+            return None
+        program = program_in_double(self.model)
+        if program is None:
+            return None
+        inputs = inputs_in_double(self.case.inputs)
+        wide = replace(self.case, program=program.SerializeToString(deterministic=True), inputs=inputs)
+        (run,) = self.judge.runs(wide, self.judge.configs[:1])
+        return run if run.is_ok else None
 
     @cached_property
     def variations(self) -> tuple[Variation, ...]:

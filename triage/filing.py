@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from corpus.formats.onnx import measure
+from corpus.values import Value
+from oracles.compare import compare_outputs
 from oracles.run import Run
 from oracles.verdict import Outcome
 from triage import issue
@@ -42,7 +46,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         operators=list(dict.fromkeys(measure(draft.model).ops)),
         listing=list_model(draft.model),
         inputs="\n".join(inputs) or "(none)",
-        levels=issue.level_rows(draft.runs, expectation, judge.tolerance),
+        levels=[*issue.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
         rows=rows,
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
@@ -80,6 +84,30 @@ def origin_text(draft: Draft) -> str:
         f"`model.onnx` is {cut} a model that the reporter brought, without its documentation and metadata; "
         "what is left of it stays under that model's licence."
     )
+
+
+def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
+    """With which of the two results float64 agrees; values are compared, not their types."""
+    found, passing = draft.in_double, draft.expectation.passing
+    if found is None or passing is None or draft.expectation.is_unstable:
+        return
+    told = {in_short(run.config): _near(run, found, draft) for run in (passing, draft.expectation.failing)}
+    words = [f"{'agrees with' if near else '**differs** from'} `{name}`" for name, near in told.items()]
+    yield f"{in_short(passing.config)}, in float64", ", ".join(words)
+
+
+def _near(run: Run, wide: Run, draft: Draft) -> bool:
+    """Whether a result is what float64 gives, to the tolerance."""
+    narrow = {name: _like(wide.outputs[name], value) for name, value in run.outputs.items()}
+    return compare_outputs(narrow, run.outputs, draft.judge.tolerance) is None
+
+
+def _like(wide: Value, narrow: Value) -> Value:
+    """A value of float64 in the type of another one."""
+    if isinstance(wide, np.ndarray) and isinstance(narrow, np.ndarray):
+        converted: Value = wide.astype(narrow.dtype)
+        return converted
+    return wide
 
 
 def _needs(draft: Draft) -> str:

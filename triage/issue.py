@@ -198,7 +198,7 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 def without_worker(trace: str) -> str:
     """The trace without the Python frames of the process in which crux ran it."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
-    trace = re.sub(r"(?m)^at \S+\+\S+ \S*\n?", "", trace)  # the frames follow with their places
+    trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
     return re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
 

@@ -28,7 +28,9 @@ SAVE = "--save"
 """The option of the scripts that build a model of ONNX."""
 GRACE_SECONDS = 30.0
 ENDING_SECONDS = 1.0
-QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
+QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"} | {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # which takes longer than the few kernels of a script
+}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,10 @@ def literal(tensor: Any, indent: int) -> str:
         return f"torch.full({sizes}, {number(flat[0])}, dtype={dtype})"
     if tensor.numel() > MOST_VALUES:
         return of_bytes(bits.numpy().tobytes(), dtype, sizes, indent)
-    return f"torch.tensor({nested(tensor)}, dtype={dtype})"
+    inner = " " * (indent + 4)
+    lines = textwrap.wrap(nested(tensor), WIDTH - indent, break_long_words=False, break_on_hyphens=False)
+    text = lines[0] if len(lines) == 1 else f"\n{inner}".join(["", *lines]) + f"\n{' ' * indent}"
+    return f"torch.tensor({text}, dtype={dtype})"
 
 
 def of_bytes(content: bytes, dtype: str, sizes: list[int], indent: int) -> str:

@@ -95,3 +95,17 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
     wrong = replace(baseline, outputs={"y": run.outputs["y"] + 1})  # type: ignore[operator]
     claim = replace(claim, expectation=replace(claim.expectation, passing=wrong))
     assert run_script(write_script(case, claim, source=source), tmp_path).returncode == 1
+
+
+@needs("torch")
+def test_long_values_of_a_torch_script_are_wrapped(tmp_path):
+    made = model([("Neg", ["x"], ["y"])], {"x": (1, [9, 20])}, {"y": (1, [9, 20])})
+    value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
+    case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
+    with Judge(Target("torch")) as judge:
+        source = torch_source(case, judge)
+    assert source is not None
+    assert max(map(len, source.inputs.splitlines())) < 110
+    names = {}
+    exec(f"import torch\nfound = [{source.inputs}\n][0]", names)
+    assert np.array_equal(names["found"].numpy(), value)

@@ -87,5 +87,5 @@ RUNNERS = {
     "tvm": Runner(("apache-tvm", "onnx"), "tvm", "runner_tvm.py.j2", (elements, onnx_words), _tvm, slow=20.0),
     "relax": Runner(("apache-tvm",), "tvm", "runner_relax.py.j2", (elements,), _relax, slow=20.0),
     "torch": Runner(("torch",), "torch", "runner_torch.py.j2", (elements,), _torch, slow=20.0),
-    "inductor": Runner(("torch",), "torch", "runner_torch.py.j2", (elements,), _torch, slow=90.0),
+    "inductor": Runner(("torch",), "torch", "runner_torch.py.j2", (elements,), _torch, slow=210.0),
 }
