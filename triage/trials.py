@@ -10,8 +10,9 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.graph_program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.backends import backends
+from oracles.backends import RunsGraphs, backends
 from oracles.judge import Judge
 from oracles.sandbox import Sandbox, SandboxError
 from triage.doctor import Finding
@@ -31,11 +32,15 @@ def try_targets() -> Iterator[Finding]:
 
 
 def _try_target(target: Target) -> tuple[str, str]:
-    """What a target does with a tiny model, and why it does not run it or gives a wrong result."""
+    """What a target does with tiny programs, and why it does not run them or gives a wrong result."""
+    formats: tuple[str, ...] = ()
     try:
         with Judge(target) as judge:
             own = tuple(config for config in judge.configs if not config.backend)
             runs = judge.runs(_tiny_case(target), own)
+            if isinstance(judge.backend, RunsGraphs):
+                formats = judge.backend.FORMATS
+                runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own))
     except (UserError, SandboxError) as error:
         return "", " ".join(str(error).split())[:160]
     failed = next((run for run in runs if not run.is_ok), None)
@@ -43,7 +48,7 @@ def _try_target(target: Target) -> tuple[str, str]:
         return "", " ".join(f"{failed.config.label}: {failed.status.value}: {failed.message}".split())[:160]
     right = all(np.array_equal(np.asarray(run.outputs["y"]), [0.0, 2.0]) for run in runs if run.outputs)
     done = (
-        "runs a model"
+        " and ".join(["runs a model", *(f"a {name} program" for name in formats)])
         if all(run.outputs for run in runs)
         else "compiles a model; there is no device to run it"
     )
@@ -56,6 +61,16 @@ def _tiny_case(target: Target) -> Case:
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "tiny", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
+
+
+RELU = {"torch": "torch.relu", "relax": "relax.nn.relu"}
+
+
+def _tiny_graph(format: str) -> Case:
+    """The same in another format."""
+    main = Graph((Input("x", "float32", (2,)),), (Binding("y", RELU[format], ({REF: "x"},)),), ("y",))
+    program = GraphProgram(format, main, facts={"main": "main"})
+    return Case(format, program.to_bytes(), {"x": np.array([-1, 2], np.float32)})
 
 
 def try_sandbox() -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from corpus.graph_format import evaluate, symbols
 from corpus.graph_names import plain_names, renamed
 from corpus.graph_program import Binding, GraphProgram, Json, tag_of
 from corpus.values import Tensor
@@ -75,12 +76,41 @@ def static_dims(subject: Subject, hints: Hints) -> Search:
 def _with_static_dims(subject: Subject) -> Subject | None:
     assert isinstance(subject, GraphSubject)
     main = subject.program.main
+    sizes = _sizes(subject)
+    if not sizes:
+        return None
     arrays = {item.name: subject.array(item.name) for item in main.inputs}
     inputs = tuple(
         replace(item, shape=array.shape if (array := arrays[item.name]) is not None else item.shape)
         for item in main.inputs
     )
-    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
+    bindings = tuple(binding.mapped(partial(_with_sizes, sizes)) for binding in main.bindings)
+    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs, bindings=bindings)))
+
+
+def _sizes(subject: GraphSubject) -> dict[str, int]:
+    """What the symbols that are dims of inputs stand for."""
+    found: dict[str, int] = {}
+    for item in subject.program.main.inputs:
+        array = subject.array(item.name)
+        for dim, size_here in zip(item.shape, array.shape if array is not None else (), strict=False):
+            if isinstance(dim, str):
+                found.setdefault(dim, size_here)
+    return found
+
+
+def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
+    """A list of dims in a shape or a type, computed."""
+    if tag_of(item) not in ("shape", "tensor", "shape_type"):
+        return item
+    return {tag_of(item): _computed(sizes, item[tag_of(item)])}
+
+
+def _computed(sizes: dict[str, int], item: Json) -> Json:
+    if isinstance(item, list):
+        return [_computed(sizes, each) for each in item]
+    is_dim = isinstance(item, str) and symbols([(item,)]) and set(symbols([(item,)])) <= sizes.keys()
+    return evaluate(item, sizes) if is_dim else item
 
 
 def drop_arguments(subject: Subject, hints: Hints) -> Search:

@@ -10,7 +10,7 @@ from onnx import AttributeProto
 
 from corpus.onnx_graph import body_weights
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search
+from reducer.move import EITHER, Hints, Move, Search
 from reducer.passes.dims import is_shape
 from reducer.retype import change_tensors
 from reducer.subject import Subject
@@ -82,4 +82,4 @@ def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
                 attribute.ints[:] = [place - (place > axis) for place in attribute.ints]
 
 
-MOVES = (Move("drop axes", 552, drop_axes, reshapes=True),)
+MOVES = (Move("drop axes", 552, drop_axes, reshapes=True, subjects=EITHER),)

@@ -1,0 +1,215 @@
+"""Graphs of other formats: any set of bindings is a program, and real bugs of torch and TVM reduce to one."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.graph_program import REF, Binding, Graph, GraphProgram, Input, check_names
+from corpus.load import open_case
+from corpus.target import Target
+from corpus.values import Value
+from oracles.importing import importer_of
+from oracles.run import Limits
+from reducer.api import Options, reduce_case
+from reducer.graph_edits import change_flow, keep_bindings, resize
+from reducer.graph_subject import GraphSubject
+from reducer.move import Hints, all_moves
+from reducer.nodesets import keep_nodes
+from reducer.order import size
+from reducer.passes.graph_forms import plain_graph_names, static_dims
+from reducer.subject import Facts
+
+SEEDS = range(20)
+
+
+def ref(name: str) -> dict[str, str]:
+    return {REF: name}
+
+
+BINDINGS = (
+    Binding("a", "relax.reshape", (ref("x"), {"shape": ["n * 2", 2]})),
+    Binding("b", "relax.add", (ref("a"), ref("w"))),
+    Binding("c", "relax.nn.relu", (ref("b"),)),
+    Binding("pair", "relax.split", (ref("c"),), {"attrs": {"sections": 2}}),
+    Binding("d", "getitem", (ref("pair"), 0)),
+    Binding("k", "relax.exp", (ref("w"),)),
+    Binding("e", "call", ({"function": "f"}, ref("d"))),
+    Binding("g", "relax.multiply", (ref("c"), ref("k"))),
+)
+MAIN = Graph((Input("x", "float32", ("n", 4)),), BINDINGS, ("e", "g"))
+HELPER = Graph((Input("p", "float32", (4, 1)),), (Binding("q", "relax.nn.relu", (ref("p"),)),), ("q",))
+PROGRAM = GraphProgram("relax", MAIN, {"w": np.full(2, 3.0, np.float32)}, {"f": HELPER}, {}, {"main": "main"})
+VALUES = {name: np.ones((4, 2), np.float32) for name in "abcg"}
+VALUES |= {"d": np.ones((4, 1), np.float32), "e": np.ones((4, 1), np.float32), "k": np.ones(2, np.float32)}
+SHAPES: dict[str, tuple[int | str, ...]] = dict.fromkeys("abcg", ("n * 2", 2))
+
+
+def complain_of_unknown_symbols(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
+    """As TVM does: a symbol must be a dim of its own somewhere."""
+    text = program.decode()
+    return {"error": "n is not known"} if '["n * 2"' in text and '"n"' not in text else {}
+
+
+def subject() -> GraphSubject:
+    case = Case("relax", PROGRAM.to_bytes(), {"x": np.ones((2, 4), np.float32)}, Target("tvm"))
+    made = GraphSubject.of(case, PROGRAM, complain_of_unknown_symbols)
+    return replace(made, facts=Facts(values=VALUES), shapes=SHAPES)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("link", [False, True])
+def test_every_set_of_bindings_is_a_program_with_its_inputs(seed: int, link: bool) -> None:
+    draw = random.Random(seed)
+    keep = frozenset(index for index in range(len(BINDINGS)) if draw.random() < 0.5)
+    found = keep_bindings(subject(), keep, link)
+    if found is None:
+        assert not keep or keep <= {3}
+        return
+    check_names(found.program)
+    assert [item.name for item in found.program.main.inputs] == list(found.inputs)
+    assert {binding.name for binding in found.program.main.bindings} <= {BINDINGS[at].name for at in keep}
+    assert size(found) < size(subject()) or len(keep) == len(BINDINGS)
+    assert ("f" in found.program.functions) == any(b.calls for b in found.program.main.bindings)
+
+
+def test_a_cut_becomes_an_input_only_where_an_input_had_a_part_in_it() -> None:
+    found = keep_bindings(subject(), frozenset([7]), False)
+    assert found is not None
+    assert [item.name for item in found.program.main.inputs] == ["c"]
+    assert list(found.program.constants) == ["k"]
+
+
+def test_a_binding_that_reads_a_tuple_goes_with_what_made_it() -> None:
+    found = keep_bindings(subject(), frozenset([4, 6]), False)
+    assert found is not None
+    assert [binding.name for binding in found.program.main.bindings] == ["e"]
+    assert list(found.inputs) == ["d"]
+
+
+def test_a_link_takes_an_operand_of_the_same_type() -> None:
+    found = keep_bindings(subject(), frozenset([0, 7]), True)
+    assert found is not None
+    assert found.program.main.bindings[1].reads == ("a", "k")
+    same = keep_nodes(subject(), frozenset([0, 7]), link=True)
+    assert isinstance(same, GraphSubject)
+    assert same.document == found.document
+
+
+def test_symbolic_dims_stay_at_a_cut_where_the_symbol_is_still_known() -> None:
+    both = keep_bindings(subject(), frozenset([0, 2]), False)
+    alone = keep_bindings(subject(), frozenset([2]), False)
+    assert both is not None
+    assert alone is not None
+    assert both.program.main.inputs[1].shape == ("n * 2", 2)
+    assert alone.program.main.inputs[0].shape == (4, 2)
+
+
+def test_resized_tensors_carry_the_integers_of_arguments_along() -> None:
+    bindings = (Binding("v", "Tensor.view", (ref("x"), 3, {"tuple": [5, 3]})),)
+    program = GraphProgram("torch", Graph((Input("x", "float32", (5, 3)),), bindings, ("v",)))
+    case = Case("torch", program.to_bytes(), {"x": np.ones((5, 3), np.float32)})
+    found = resize(
+        GraphSubject.of(case, program, lambda program, inputs: {}),
+        {"x": np.ones((2, 3), np.float32)},
+        lambda dim: 2 if dim == 5 else dim,
+    )
+    assert found is not None
+    assert found.program.main.bindings[0].args == ({REF: "x"}, 3, {"tuple": [2, 3]})
+    assert found.program.main.inputs[0].shape == (2, 3)
+
+
+def test_what_the_framework_finds_ill_formed_is_no_candidate() -> None:
+    grown = {"w": np.ones(3, np.float32)}
+    refusing = replace(subject(), describe=lambda program, inputs: {"error": "no"})
+    assert change_flow(refusing, grown) is None
+    assert change_flow(subject(), grown) is not None
+
+
+def test_plain_names_and_static_dims_are_smaller() -> None:
+    for move in (plain_graph_names, static_dims):
+        search = move(subject(), Hints())
+        proposal = next(search)
+        candidate = proposal()
+        assert candidate is not None
+        assert size(candidate) < size(subject())
+        with pytest.raises(StopIteration) as end:
+            search.send(True)
+        assert size(end.value.value) == size(candidate)
+
+
+def test_only_moves_for_graphs_are_made_on_graphs() -> None:
+    names = [move.name for move in all_moves(GraphSubject)]
+    assert {"bisect nodes by cut", "drop outputs", "shrink dims", "simplify values", "plain names"} <= set(
+        names
+    )
+    assert not {"canonical names", "inline functions"} & set(names)
+    assert "plain names" not in [move.name for move in all_moves()]
+
+
+def reduced(tmp_path: Path, script: str, target: Target) -> tuple[Case, int]:
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    limits = Limits(100.0, 300.0, 8 << 30)
+    case = open_case(path, trust=True, importer=importer_of(target, limits), target=target)
+    done = reduce_case(case, tmp_path / "out", Options(target=target, limits=limits))
+    return done.case, done.checks
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+
+
+FLOOR_DIVISION = """
+import torch
+def model(x, a, b):
+    y = torch.softmax(x, -1)
+    q = a // b
+    z = torch.nn.functional.layer_norm(y + q[:, :4], (4,))
+    return torch.cat([z, y], 1), q
+inputs = (torch.randn(4, 4), torch.tensor([[1.0, 0.5, 6.0, 1.0]]).repeat(4, 1), torch.full((4, 4), 0.1))
+"""
+
+BOOLEAN_EQUAL = """
+import numpy as np
+from tvm.script import ir as I, relax as R, tirx as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, 4), "float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.matmul(x, w)
+            b = R.nn.softmax(a, axis=-1)
+            p = R.greater(b, R.const(0.1, "float32"))
+            q = R.less(b, R.const(0.5, "float32"))
+            e = R.equal(p, q)
+            f = R.astype(e, "float32")
+            h = R.multiply(b, f)
+            R.output(h)
+        return h
+inputs = [np.ones((2, 4), "float32"), np.ones((4, 4), "float32")]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "target", "op"),
+    [
+        pytest.param(FLOOR_DIVISION, "inductor", "operator.floordiv", marks=needs("torch")),
+        pytest.param(BOOLEAN_EQUAL, "tvm", "relax.equal", marks=needs("tvm")),
+    ],
+)
+def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, tmp_path: Path) -> None:
+    case, checks = reduced(tmp_path, script, Target(target))
+    assert case.measure.ops == (op,)
+    assert checks <= 25
+    assert all(np.size(value) == 1 for value in case.inputs.values())
