@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -124,11 +124,20 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     if draft.passes is not None and draft.passes.minimal:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
         yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
+    if tried := tried_releases(draft.history.bisection):
+        yield ("release", *_both(tried))
     types = [(f"`{each.name}`", each.shows) for each in draft.variations if each.shows is not None]
     if len(types) > 1:
         yield ("element type", *_both(types))
     device = draft.judge.target.device
     yield "device", PROVIDERS.get(device, device), "(no other was tried)"
+
+
+def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """The releases that bisection has looked at, and whether what came with the first bad one shows on each."""
+    tried = bisection.get("tried") or []
+    wanted = next((each["shows"] for each in tried if each["release"] == bisection.get("first_bad")), None)
+    return [(str(each["release"]), each["shows"] == wanted) for each in tried] if wanted else []
 
 
 def _both(found: Sequence[tuple[str, bool | None]]) -> tuple[str, str]:

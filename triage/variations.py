@@ -77,7 +77,7 @@ def retyped(model: onnx.ModelProto, code: int, other: int) -> onnx.ModelProto:
     for message in list(messages(made)):
         if isinstance(message, onnx.TensorProto) and message.data_type == code:
             array = onnx.numpy_helper.to_array(message)
-            message.CopyFrom(onnx.numpy_helper.from_array(_as(array, other), message.name))
+            message.CopyFrom(onnx.numpy_helper.from_array(in_type(array, other), message.name))
         elif isinstance(message, onnx.TypeProto.Tensor) and message.elem_type == code:
             message.elem_type = other
         elif isinstance(message, onnx.AttributeProto) and (message.name, message.i) in named:
@@ -88,10 +88,10 @@ def retyped(model: onnx.ModelProto, code: int, other: int) -> onnx.ModelProto:
 def _converted(value: Value, code: int, other: int) -> Value:
     if not isinstance(value, np.ndarray) or element_type(value.dtype) != code:
         return value
-    return _as(value, other)
+    return in_type(value, other)
 
 
-def _as(array: np.ndarray, other: int) -> np.ndarray:
+def in_type(array: np.ndarray, other: int) -> np.ndarray:
     """In another type; the least and the greatest integer stay so, since they may be what fails."""
     dtype = DTYPES[other]
     with np.errstate(all="ignore"):

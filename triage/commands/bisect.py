@@ -72,8 +72,20 @@ def bisect(
         document = bisect_case(found, options, settings, shown)
     if document["first_bad"] is None:
         say(f"crux: {case}: it fails on none of the releases that were tried")
+    _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
     return 0
+
+
+def _keep(options: CaseOptions, word: str, document: Document) -> None:
+    """The answer goes to what the database calls by that name, for its report."""
+    from triage.history import note_bisection
+    from triage.names import CLUSTER, FAILURE
+    from triage.store import open_existing
+
+    if (CLUSTER.fullmatch(word) or FAILURE.fullmatch(word)) and not Path(word).exists():
+        with open_existing(options.database) as store:
+            note_bisection(store, word.upper(), document)
 
 
 def _show(documents: list[Document]) -> Table:

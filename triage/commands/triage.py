@@ -29,6 +29,9 @@ Title = Annotated[str, typer.Argument(metavar="TITLE", help="The title from now 
 Search = Annotated[
     str, typer.Option("--search", metavar="WORDS", help="Only those of which a failure has all these words.")
 ]
+Known = Annotated[
+    Path | None, typer.Option("--known", metavar="FILE", help="Known issues of your own, a .toml file.")
+]
 First = Annotated[str, typer.Argument(metavar="A", help="A failure or a cluster.")]
 Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
@@ -48,7 +51,9 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="triage")
 
 
-def list_clusters(options: StoreOptions, context: typer.Context, search: Search = "") -> int:
+def list_clusters(
+    options: StoreOptions, context: typer.Context, search: Search = "", known: Known = None
+) -> int:
     """List the clusters of the database: one for each bug, the most different ones first.
 
     Example: crux triage --search "Clip float64"
@@ -63,7 +68,7 @@ def list_clusters(options: StoreOptions, context: typer.Context, search: Search 
 
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None
-        issues = load_known(options.database)
+        issues = load_known(options.database, known)
         note_known(store, issues)
         documents = overview(store, issues, only)
         emit(documents, as_json=options.json, show=_show)

@@ -1,0 +1,123 @@
+"""Whose form a report fills, what it calls a configuration, and what it varies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from corpus.errors import UserError
+from corpus.formats.onnx import checker_complaint
+from oracles.judge import Judge
+from oracles.run import Config
+from oracles.signature import Signature
+from tests.triage.failing import ORT, division_crash, model
+from triage.filing import tried_releases
+from triage.forms import FORMS, OF_BACKENDS, find_form
+from triage.history import History, bisection_of, note_bisection
+from triage.known import KnownIssue
+from triage.library import Library
+from triage.store import Store
+from triage.variations import in_type, retyped, vary_dtypes
+from triage.ways import in_short, in_words, only_with
+
+BASELINE = Config("ort none", (("level", "none"),), backend="ort")
+ALL = Config("all", (("level", "all"),))
+TVM = Config("default -O3 bytecode", (("pipeline", "default"), ("opt-level", 3), ("executor", "bytecode")))
+INDUCTOR = Config("inductor", (("backend", "inductor"),))
+EAGER = Config("eager", (("backend", "eager"),))
+
+
+@pytest.mark.parametrize("backend", sorted(OF_BACKENDS))
+def test_a_backend_has_the_form_of_its_project(backend):
+    form = find_form("", backend)
+    assert form.name == OF_BACKENDS[backend]
+    assert find_form("general", backend).name == "general"
+
+
+def test_a_form_that_nobody_has_is_the_users_mistake():
+    with pytest.raises(UserError, match="known are onnxruntime, tvm, pytorch, general"):
+        find_form("jax", "ort")
+    assert all(form.issues for name, form in FORMS.items() if name != "general")
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "short"),
+    [
+        (ALL, "at optimisation level `all`", "all"),
+        (BASELINE, "with un-optimised onnxruntime", "onnxruntime"),
+        (TVM, "with the `default` pipeline, LLVM `-O3`, VM", "default -O3 bytecode"),
+        (INDUCTOR, 'with `torch.compile(backend="inductor")`', "inductor"),
+        (EAGER, "in eager mode", "eager"),
+    ],
+)
+def test_a_configuration_is_called_what_its_maintainers_call_it(config, words, short):
+    assert (in_words(config), in_short(config)) == (words, short)
+
+
+def test_a_title_says_what_it_takes_where_another_way_of_the_same_package_works():
+    assert only_with(ALL, Config("none", (("level", "none"),))) == " (optimisation level all, not none)"
+    assert only_with(INDUCTOR, EAGER) == " (inductor, not eager)"
+    assert only_with(TVM, BASELINE) == ""
+
+
+def test_a_model_in_another_type_is_a_valid_one():
+    typed = (TensorProto.FLOAT, [2])
+    nodes = [("Add", ["x", "w"], ["t"]), ("Cast", ["t"], ["y"], {"to": TensorProto.FLOAT})]
+    made = retyped(model(nodes, {"x": typed}, {"y": typed}, {"w": np.float32([1, 2])}), 1, 11)
+    assert checker_complaint(made) is None
+    assert made.graph.initializer[0].data_type == made.graph.output[0].type.tensor_type.elem_type == 11
+
+
+def test_the_least_integer_stays_the_least_in_other_types():
+    low = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, -1, 7])
+    assert in_type(low, TensorProto.INT8).tolist() == [-128, 127, -1, 7]
+    assert in_type(np.float32([0.5]), TensorProto.DOUBLE).tolist() == [0.5]
+
+
+def test_a_failure_is_looked_for_in_the_types_of_its_family():
+    case = division_crash()
+    with Judge(ORT) as judge:
+        verdict = judge.verdict(case)
+        if not verdict.is_bug:
+            pytest.skip("the installed onnxruntime does not show the bug")
+        found = {each.name: each.shows for each in vary_dtypes(case, verdict, judge)}
+    assert sorted(found) == ["int32", "int64", "int8", "uint8"]
+    assert found["int64"] is True
+    assert found["uint8"] is not True
+
+
+def test_what_bisection_said_is_found_again_by_any_of_the_names(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        assert bisection_of(store, ("C0001", "F00001")) == {}
+        note_bisection(store, "F00001", {"first_bad": "1.20.0"})
+        note_bisection(store, "C0001", {"first_bad": "1.21.0"})
+        assert bisection_of(store, ("C0001", "F00001"))["first_bad"] == "1.21.0"
+        assert bisection_of(store, ("F00001",))["first_bad"] == "1.20.0"
+
+
+def test_the_releases_of_a_bisection_are_told_apart():
+    tried = [{"release": "1.19", "shows": "passes"}, {"release": "1.20", "shows": "A"}]
+    assert tried_releases({"first_bad": "1.20", "tried": tried}) == [("1.19", False), ("1.20", True)]
+    assert tried_releases({}) == []
+
+
+def test_only_what_crux_made_is_called_generated():
+    assert History(origins=("seed:7", "seed:9")).is_generated
+    assert not History(origins=("seed:7", "/models/mine.onnx")).is_generated
+    assert not History().is_generated
+    assert "found by" in History(origins=("seed:7",)).sentences()
+    assert "the reporter's" in History().sentences()
+
+
+def test_a_library_names_the_near_clusters_and_not_its_own():
+    head = (("backend", "ort"), ("outcome", "exception"))
+    one = Signature.of(*head, ("message", "Pads exceed the kernel of the pool"))
+    near = Signature.of(*head, ("message", "Pads exceed the kernel of a pool"))
+    far = Signature.of(*head, ("message", "there is no such operator set"))
+    library = Library((), {"C0001": (near,), "C0002": (far,)})
+    assert list(library.similar(one)) == ["C0001"]
+    assert library.similar(one, own="C0001") == {}
+    issue = KnownIssue("mine", "t", "onnxruntime", {}, fixed="2.0")
+    assert Library((issue,)).known(one, "1.0") == issue
+    assert Library((issue,)).known(one, "2.0") is None
