@@ -14,7 +14,7 @@ from pathlib import Path
 
 from corpus.case import Case
 from generators.budget import UNLIMITED
-from generators.disrupt import disrupt
+from generators.disrupt import disrupt, leave_shapes_open
 from generators.draws import Draws
 from generators.grow import Program
 from generators.hazards import endanger
@@ -88,8 +88,10 @@ def _case(mode: Mode, seed: int, program: Program, strategy: str) -> Case:
         return _demanding(replace(program, model=model), seed, REFUSAL, note, f"violation: {violation}")
     if mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
         return _demanding(endangered[0], seed, SURVIVAL, note, f"hazard: {endangered[1]}")
-    case = replace(as_case(program, seed), notes=(note,))
-    return replace(case, settings=(AGREEMENT,)) if strategy == "mutate" else case
+    if strategy != "mutate":
+        return replace(as_case(program, seed), notes=(note,))
+    leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
+    return _demanding(program, seed, AGREEMENT, note)
 
 
 def _demanding(program: Program, seed: int, demand: tuple[str, str], *notes: str) -> Case:
