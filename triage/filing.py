@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -136,7 +137,8 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
 def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """The releases that bisection has looked at, and whether what came with the first bad one shows on each."""
     tried = bisection.get("tried") or []
-    wanted = next((each["shows"] for each in tried if each["release"] == bisection.get("first_bad")), None)
+    first = bisection.get("first_bad")
+    wanted = next((each["shows"] for each in tried if each["release"] == first), None)
     return [(str(each["release"]), each["shows"] == wanted) for each in tried] if wanted else []
 
 
