@@ -41,10 +41,9 @@ def main(folder: Path, nodes: int, models: int, seconds: float) -> None:
     kind.add_seed_setter()
     operators = auto_opset(kind, None, vulops=False)
     activate_ext(opset=operators, factory=None)
-    made, seed, start = 0, 0, time.process_time()
-    kept = []
-    while made < models and time.process_time() - start < seconds:
-        seed += 1
+    made, seed, spent = 0, 0, 0.0
+    while made < models and spent < seconds:
+        seed, start = seed + 1, time.process_time()
         try:
             graph = model_gen(
                 opset=operators, method="symbolic-cinit", seed=seed, max_nodes=nodes, timeout_ms=10000
@@ -53,17 +52,16 @@ def main(folder: Path, nodes: int, models: int, seconds: float) -> None:
             model.refine_weights()
             found = model.sat_inputs
             values = model.torch_model.get_random_inps() if found is None else found
-            kept.append(
-                (model.native_model, {name: value.cpu().detach().numpy() for name, value in values.items()})
-            )
+            inputs = {name: value.cpu().detach().numpy() for name, value in values.items()}
+            native = model.native_model
         except Exception as error:  # what the released package cannot do today is not counted for it
             print(f"seed {seed}: {type(error).__name__}", file=sys.stderr)
             continue
+        finally:
+            spent += time.process_time() - start
+        onnx.save(native, folder / f"{made}.onnx")
+        np.savez(folder / f"{made}.npz", **inputs)
         made += 1
-    spent = time.process_time() - start
-    for index, (model, inputs) in enumerate(kept):
-        onnx.save(model, folder / f"{index}.onnx")
-        np.savez(folder / f"{index}.npz", **inputs)
     print(json.dumps({"models": made, "seconds": spent}))
 
 
