@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpus.case import Case
+from corpus.formats import find_format
 from oracles.compare import compare_outputs
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.run import Config
@@ -72,7 +73,7 @@ def _witness(verdict: Verdict, judge: Judge) -> Witness:
 
 @dataclass(frozen=True)
 class Command:
-    """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's model.onnx.
+    """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's program.
 
     It runs in the caller's environment and folder, in a process group of its own that is killed after
     `timeout` seconds, or sooner where the others took far less; that counts as not interesting, as does
@@ -89,7 +90,7 @@ class Command:
             folder = Path(scratch) / "case"
             case.save(folder)
             with (self.patience or Patience(self.timeout)).timed() as limit:
-                code = _exit_code(self._line(folder / "model.onnx"), limit)
+                code = _exit_code(self._line(folder / find_format(case.format).PROGRAM_FILE), limit)
         if code is None:
             return Answer(False, "timeout")
         return Answer(code == self.wanted and code != SKIP, f"exit {code}")

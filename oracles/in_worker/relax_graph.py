@@ -235,6 +235,8 @@ class Builder:
         facts = graph.get("facts", {})
         attrs = tvm.ir.load_json(json.dumps(facts["attrs"])) if "attrs" in facts else None
         function = relax.Function(params, body, is_pure=facts.get("pure", True), attrs=attrs)
+        if name == self.document["facts"].get("main", "main"):
+            function = function.with_attr("global_symbol", name)
         self.globals[name] = self.build.add_func(function, name)
 
     def sequence(self, graph: dict[str, Any]) -> Any:
