@@ -12,6 +12,7 @@ half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -41,6 +42,12 @@ _EXACT = """
 EXACT = frozenset(_EXACT.split())
 """Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
+UNRANDOM_OPSET = 22
+"""From here on onnxruntime lacks the operator that draws random numbers."""
+
+MOST_DRAWN = 1 << 20
+"""Elements of a constant of noise."""
+
 _PREFIX = "crux_noise_"
 QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
 _RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
@@ -60,12 +67,15 @@ class Perturbation:
     replaced: Collection[str] = ()
     steps: bool = True
     _count: int = field(default=0, init=False)
+    _opset: int = field(default=0, init=False)
+    _raw: dict[str, str] = field(default_factory=dict, init=False)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A noisy copy; the model itself stays as it is."""
         noisy = onnx.ModelProto()
         noisy.CopyFrom(model)
         self._count = 0
+        self._opset = next((each.version for each in model.opset_import if not each.domain), 0)
         self._perturb_graph(noisy.graph)
         return noisy
 
@@ -134,11 +144,13 @@ class Perturbation:
         if name in self.replaced:
             raw = node.output[index] = self._name()
             finite = self._name() if rounds else name
+            self._raw |= {raw: name, finite: name}
             yield from self._make_finite(raw, finite, self.types[name].elem_type)
             if rounds:
                 yield from self._shake(node, finite, name)
         elif rounds:
             raw = node.output[index] = self._name()
+            self._raw[raw] = name
             yield from self._shake(node, raw, name)
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
@@ -216,7 +228,15 @@ class Perturbation:
         wide = element in (TensorProto.FLOAT, TensorProto.DOUBLE)
         drawn = target if wide else self._name()
         made_as = element if wide else TensorProto.FLOAT
-        yield helper.make_node(
+        if self._opset >= UNRANDOM_OPSET:
+            yield from self._drawn_here(like, drawn, high, seed, made_as)
+        else:
+            yield self._drawn_there(like, drawn, high, seed, made_as)
+        if not wide:
+            yield helper.make_node("Cast", [drawn], [target], to=element)
+
+    def _drawn_there(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> NodeProto:
+        return helper.make_node(
             "RandomUniformLike",
             [like],
             [drawn],
@@ -225,8 +245,20 @@ class Perturbation:
             high=high,
             seed=float(seed * 10007 + self._count),
         )
-        if not wide:
-            yield helper.make_node("Cast", [drawn], [target], to=element)
+
+    def _drawn_here(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> Iterator[NodeProto]:
+        """A constant; all the same noise where the shape is not known or large."""
+        rng = np.random.default_rng((seed, self._count))
+        declared = self.types.get(self._raw.get(like, like))
+        dims = static_dims(declared) if declared is not None else None
+        dtype = np.float64 if made_as == TensorProto.DOUBLE else np.float32
+        if dims is not None and math.prod(dims) <= MOST_DRAWN:
+            yield constant(drawn, rng.uniform(-high, high, dims).astype(dtype))
+            return
+        shape = self._name()
+        value = onnx.numpy_helper.from_array(np.array([high * rng.choice([-1, 1])], dtype))
+        yield helper.make_node("Shape", [like], [shape])
+        yield helper.make_node("ConstantOfShape", [shape], [drawn], value=value)
 
     def _make_finite(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
         """Infinities become huge, NaNs one finite value; both differ from seed to seed."""

@@ -219,6 +219,22 @@ def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
     assert moved == {"y", "d", "h"}
 
 
+@pytest.mark.parametrize("opset", [17, 21, 22, 23])
+@pytest.mark.parametrize("dims", ["2,3", "N,3"])
+def test_noise_comes_at_every_opset(judge: Judge, opset: int, dims: str) -> None:
+    """onnxruntime has no RandomUniformLike from opset 22 on."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}]>'
+        f" g (float[{dims}] x) => (float[{dims}] y) {{ y = Exp(x) }}"
+    )
+    x = {"x": np.full((2, 3), 0.3, F)}
+    expected = judge.rerun(Job(model.SerializeToString(), x, ()))[0].outputs["y"]
+    noisy = Perturbation(tensor_types(model), 1).apply(model)
+    run = judge.rerun(Job(noisy.SerializeToString(), x, ()))[0]
+    assert run.is_ok, run.message
+    assert (np.asarray(run.outputs["y"]) != np.asarray(expected)).all()
+
+
 def test_a_perturbation_is_decided_by_its_seed() -> None:
     model = model_of(CANCEL)
     types = tensor_types(model)
