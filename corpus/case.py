@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ __all__ = ["CASE_FILE", "INPUTS_FILE", "Case", "ExternalFile"]
 CASE_FILE = "case.json"
 INPUTS_FILE = "inputs.npz"
 DEFAULT_MEMORY = 8 << 30
+PASSES = "passes"
+"""The setting that holds a case's sequence of passes, separated by commas."""
+
 _VERSION = 1
 _MAX_JSON = 16 << 20
 
@@ -72,6 +75,20 @@ class Case:
         _update(digest, json.dumps(sorted(self.settings)).encode())
         _update_values(digest, inputs)
         return digest.hexdigest()
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """Its own sequence of the backend's passes, run before the program is built."""
+        return tuple(name for name in dict(self.settings).get(PASSES, "").split(",") if name)
+
+    def with_passes(self, names: Sequence[str]) -> Case:
+        """The case with this sequence of passes."""
+        if tuple(names) == self.passes:
+            return self
+        settings = {key: value for key, value in self.settings if key != PASSES}
+        if names:
+            settings[PASSES] = ",".join(names)
+        return replace(self, settings=tuple(sorted(settings.items())))
 
     @cached_property
     def measure(self) -> Measure:

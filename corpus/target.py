@@ -39,6 +39,9 @@ class Target:
     def with_setting(self, key: str, value: str) -> Target:
         return replace(self, settings=tuple(sorted({**dict(self.settings), key: value}.items())))
 
+    def without_setting(self, key: str) -> Target:
+        return replace(self, settings=tuple(pair for pair in self.settings if pair[0] != key))
+
     def __str__(self) -> str:
         device = "" if self.device == "cpu" else f":{self.device}"
         return self.backend + device + "".join(f"@{key}={value}" for key, value in self.settings)

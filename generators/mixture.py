@@ -19,6 +19,7 @@ from generators.draws import Draws
 from generators.grow import Program
 from generators.hazards import endanger
 from generators.library import as_case
+from generators.sequences import sequences
 from generators.strategies import find_strategy
 from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 
@@ -40,13 +41,18 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes."""
+    """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes.
+
+    With `sequences` half of the cases have one of the passes of the backend that `passes_of` names.
+    """
 
     strategy: str = MIXED
     mode: Mode = Mode.MIXED
     nodes: int | None = None
     source: Path | None = None
     trust: bool = False
+    sequences: bool = True
+    passes_of: str = ""
 
 
 PLAN = Plan()
@@ -56,9 +62,10 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
     """The case of each seed, in order."""
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
+        passes = sequences(block, plan.passes_of if plan.sequences else "")
         for seed, program, strategy in _programs(plan, block):
             if seed >= seeds.start:
-                yield _case(plan.mode, seed, program, strategy)
+                yield _case(plan.mode, seed, program, strategy).with_passes(passes[seed - first])
 
 
 def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:

@@ -19,7 +19,7 @@ from corpus.formats.onnx import parse, repair
 from corpus.target import Target
 from corpus.values import Value
 from oracles.asked import SETTING, Asked, Asking, Way, find_asked, own_judge
-from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Tagging, find_backend
+from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Sequenced, Tagging, find_backend
 from oracles.compare import Tolerance, compare_outputs
 from oracles.context import Context
 from oracles.declarations import outputs_contradict
@@ -69,6 +69,8 @@ class Judge:
         self.lower_levels = lower_levels
         self.backend = find_backend(target.backend)
         self.configs = self._configs()
+        if isinstance(self.backend, Sequenced):
+            self.configs = (unsequenced(self.configs[0], self.configs[0].label), *self.configs[1:])
         self._asked = find_asked(target.get(SETTING))
         self._forks = isinstance(self.backend, Forking)
         self._sandbox = Sandbox(
@@ -127,7 +129,15 @@ class Judge:
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """What the case does under each configuration, unjudged and as it is."""
         return self._run(
-            Job(case.program, case.inputs, configs, case.external, format=case.format, **job_options)
+            Job(
+                case.program,
+                case.inputs,
+                configs,
+                case.external,
+                format=case.format,
+                passes=case.passes,
+                **job_options,
+            )
         )
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
@@ -184,7 +194,7 @@ class Judge:
         """
         if only is not None and only.asked_by:
             return self._verdict_of_way(case, only, fresh)
-        rounds = self._rounds(only)
+        rounds = self._rounds(case, only)
         baseline: Run | None = None
         context: Context | None = None
         notes: tuple[str, ...] = ()
@@ -205,7 +215,7 @@ class Judge:
                 runs, notes = verdict.runs, (*notes, *verdict.notes)
                 if only is None and baseline is None:
                     # a difference that rounding explains at one level may be plain at a simpler one
-                    rounds = [self.configs[2:]]
+                    rounds = [self._simpler(case)]
             baseline = runs[0]
         for oracle in self._asked if only is None else ():
             found = self._ask(oracle, case, runs[0], fresh)
@@ -252,7 +262,7 @@ class Judge:
     def _run_way(self, way: Way, case: Case, *, fresh: bool = False) -> Run:
         program = case.program if way.program is None else way.program
         inputs = case.inputs if way.inputs is None else way.inputs
-        job = Job(program, inputs, (way.config,), case.external, format=case.format)
+        job = Job(program, inputs, (way.config,), case.external, format=case.format, passes=case.passes)
         return self._run(job, fresh=fresh)[0]
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
@@ -265,14 +275,21 @@ class Judge:
             return verdict
         return replace(verdict, wrong=replace(wrong, first=found.name, operator=found.node.op_type))
 
-    def _rounds(self, only: Config | None) -> list[tuple[Config, ...]]:
+    def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
         """What to compare the baseline with: all optimisations; where that passes, the lower levels."""
         if only is not None:
             return [(only,)]
         rounds = [self.configs[1:2]]
-        if self.lower_levels and self.configs[2:]:
-            rounds.append(self.configs[2:])
+        if self.lower_levels and (simpler := self._simpler(case)):
+            rounds.append(simpler)
         return rounds
+
+    def _simpler(self, case: Case) -> tuple[Config, ...]:
+        """The lower levels, and of a case with a sequence of passes the first way without that."""
+        first, *lower = self.configs[1:]
+        if case.passes and isinstance(self.backend, Sequenced):
+            lower.append(unsequenced(first, f"{first.label} without its passes"))
+        return tuple(lower)
 
     def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
         if baseline is None:
@@ -303,7 +320,7 @@ class Judge:
         double = Config("float64", self.backend.DOUBLE) if self.backend.DOUBLE else None
         return GraphContext(
             find_format(case.format).parse(case.program),
-            Job(case.program, case.inputs, self.configs[:1], format=case.format),
+            Job(case.program, case.inputs, self.configs[:1], format=case.format, passes=case.passes),
             describe=self.describe,
             double=double,
             classify=self._classify,
@@ -320,7 +337,7 @@ class Judge:
         program = case.program if model is original else model.SerializeToString()
         context = Context(
             model,
-            Job(program, case.inputs, self.configs[:1], case.external),
+            Job(program, case.inputs, self.configs[:1], case.external, passes=case.passes),
             classify=self._classify,
             tolerance=self.tolerance,
             accept_invalid=self.accept_invalid,
@@ -373,6 +390,11 @@ class Judge:
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
         return self._referee.run(replace(job, configs=configs))[0]
+
+
+def unsequenced(config: Config, label: str) -> Config:
+    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
+    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 
 def _set_aside(runs: tuple[Run, ...]) -> Verdict:

@@ -34,7 +34,7 @@ class Job:
     """One program to run under several configs, all on the same inputs.
 
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
-    backend's log comes back too.
+    backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such.
     """
 
     program: bytes
@@ -44,6 +44,7 @@ class Job:
     outputs: tuple[str, ...] | None = None
     collect_log: bool = False
     format: str = "onnx"
+    passes: tuple[str, ...] = ()
 
 
 class DiedBefore(Exception):
@@ -179,8 +180,9 @@ class Sandbox:
             buffers.append(job.program)
             header["size"] = len(job.program)
         header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
+        shared = {"log": job.collect_log, "format": job.format}
         header["configs"] = [
-            [start + index, {**dict(config.settings), "log": job.collect_log, "format": job.format}]
+            [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])
         ]
         target.channel.settimeout(self.limits.wall_seconds)

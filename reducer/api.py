@@ -18,6 +18,7 @@ from corpus.target import Target
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.record import record
 from oracles.run import Config, Limits
+from oracles.sequence import misplaced
 from oracles.signature import signature
 from oracles.verdict import Outcome, Verdict
 from reducer.divergence import Divergence, find_divergence
@@ -263,12 +264,15 @@ class _Session:
         return Gate(
             predicate,
             self.case,
-            is_valid,
+            self._is_valid,
             journal,
             Budget(deadline, most),
             options.jobs,
             on_check=self._on_check,
         )
+
+    def _is_valid(self, subject: Subject) -> bool:
+        return is_valid(subject) and not misplaced(subject.passes, self.options.target)
 
     def _engine(self, gate: Gate, subject: Subject, verdict: Verdict | None) -> Engine:
         self.subject, culprit = self._learn(subject)

@@ -37,7 +37,7 @@ class GraphSubject(Subject):
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
-        return cls(onnx.ModelProto(), case.inputs, program=program, describe=describe)
+        return cls(onnx.ModelProto(), case.inputs, passes=case.passes, program=program, describe=describe)
 
     @cached_property
     def bindings(self) -> Mapping[str, Binding]:
@@ -75,7 +75,7 @@ class GraphSubject(Subject):
         return type_of(known if known is not None else self.facts.values.get(name))
 
     def case(self, like: Case) -> Case:
-        return replace(like, program=self.document, inputs=self.inputs)
+        return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property
     def document(self) -> bytes:

@@ -24,16 +24,17 @@ def size(subject: Subject) -> Size:
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one with fewer bodies, weights in bodies and functions to look into; then the one with
     plainer operators. Then what the nodes still carry: elements that flow in, tensors in and out, axes,
-    element types other than the plain ones, attributes, how plain the values are, names that are not ours,
-    and at last bytes. A tie is not smaller.
+    element types other than the plain ones, attributes, how plain the values are, the case's own passes,
+    names that are not ours, and at last bytes. A tie is not smaller.
     """
     arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
     axes = sum(array.ndim for array in arrays)
     strange = sum(str(array.dtype) not in PLAIN for array in arrays)
     complexity = sum(map(_complexity, arrays))
+    passes = len(subject.passes)
     if isinstance(subject, GraphSubject):
         found = counts(subject)
-        return (*found.of_nodes, axes, strange, found.literals, complexity, found.names, found.bytes)
+        return (*found.of_nodes, axes, strange, found.literals, complexity, passes, found.names, found.bytes)
     model = subject.model
     graph = model.graph
     nodes = sum(1 for _ in walk_nodes(graph))
@@ -56,6 +57,7 @@ def size(subject: Subject) -> Size:
         strange,
         attributes,
         complexity,
+        passes,
         names,
         int(model.ByteSize()),
     )

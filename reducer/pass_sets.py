@@ -76,7 +76,7 @@ def find_pass_set(
         return None
     config = failing_config(verdict, judge)
     baseline = judge.configs[0]
-    if config is None or config == baseline or not _is_of_optimising(verdict.symptom):
+    if config is None or config == baseline or not _is_of_optimising(verdict.symptom, baseline):
         return PassSet((), baseline.label, 0)
     run = judge.runs(case, (config,), collect_log=True)[0]
     return _Search(judge, case, verdict, run, ask, repeats).find()
@@ -91,9 +91,12 @@ def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
     return others[0].config if others else None
 
 
-def _is_of_optimising(symptom: Symptom) -> bool:
-    """Whether it takes an optimised run for the failure to show, be it by comparison."""
-    return symptom.outcome is Outcome.MISMATCH or symptom.side == "optimised"
+def _is_of_optimising(symptom: Symptom, baseline: Config) -> bool:
+    """Whether it takes an optimised run for the failure to show, be it by comparison.
+
+    It does where the baseline is another backend's.
+    """
+    return bool(baseline.backend) or symptom.outcome is Outcome.MISMATCH or symptom.side == "optimised"
 
 
 @dataclass

@@ -96,6 +96,7 @@ class Reduction:
             "moves": list(self.moves),
             "ops": list(self.after.ops),
             "passes": list(self.passes.minimal) if self.passes else [],
+            "sequence": list(self.case.passes),
             "passes_unique": self.passes.unique if self.passes else None,
             "passes_cures": list(self.passes.cures) if self.passes else [],
             "pass_checks": self.passes.checks if self.passes else 0,

@@ -37,6 +37,7 @@ class Subject:
 
     `is_sound` says that the checker accepts it, and so must accept every candidate made of it. `origins` are
     the names that its tensors had in the original, by those they have now; None while all have kept theirs.
+    `passes` are the case's own sequence.
     """
 
     model: onnx.ModelProto
@@ -45,6 +46,7 @@ class Subject:
     external: tuple[ExternalFile, ...] = ()
     is_sound: bool = True
     origins: Mapping[str, str] | None = None
+    passes: tuple[str, ...] = ()
 
     def origin(self, name: str) -> str:
         """The name that a tensor had in the original; empty for one that came later."""
@@ -127,7 +129,11 @@ class Subject:
         program = self.model.SerializeToString(deterministic=True)
         used = {external_entry(tensor, "location") for tensor in tensors(self.model) if is_external(tensor)}
         external = tuple(file for file in self.external if str(file.location) in used)
-        return replace(like, program=program, inputs=self.inputs, external=external)
+        return self.sequenced(replace(like, program=program, inputs=self.inputs, external=external))
+
+    def sequenced(self, case: Case) -> Case:
+        """A case with the sequence of passes that is left."""
+        return case.with_passes(self.passes)
 
     def embedded(self) -> Subject:
         """The subject with the weights that it still needs inside the model, where they are not too large."""

@@ -38,7 +38,7 @@ def open_subject(case: Case, pool: JudgePool) -> Subject:
         return GraphSubject.of(case, find_format(case.format).parse(case.program), _describer(pool))
     model, _ = repair(parse(case.program))
     is_sound = checker_complaint(model) is None
-    return Subject(model, case.inputs, external=case.external, is_sound=is_sound)
+    return Subject(model, case.inputs, external=case.external, is_sound=is_sound, passes=case.passes)
 
 
 def _describer(pool: JudgePool) -> Describe:

@@ -45,6 +45,8 @@ class Fuzzer:
         avoided: tuple[KnownIssue, ...] = (),
     ) -> None:
         self.store, self.options, self.target, self.plan = store, options, target, plan
+        if plan.sequences:
+            self.plan = replace(plan, passes_of=target.backend)
         self._avoided = avoided
         self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
         self.tally = Tally()

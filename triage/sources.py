@@ -14,6 +14,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import open_case
 from oracles.importing import importer_of
+from oracles.sequence import with_sequence
 from triage.names import find_case, is_name
 from triage.options import CaseOptions
 from triage.store import open_existing
@@ -46,7 +47,7 @@ def open_one(word: str, options: CaseOptions) -> Case:
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
     usual = find_format(case.format).TARGET
-    return replace(case, target=options.target_of(case.target, usual))
+    return with_sequence(replace(case, target=options.target_of(case.target, usual)))
 
 
 def _lines() -> Iterator[str]:

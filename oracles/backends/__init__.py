@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from corpus.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Iterable, Sequence, Set
 
     from corpus.target import Target
     from oracles.run import Config, Run
@@ -51,6 +51,19 @@ class Optimising(Protocol):
 
     def without(self, config: Config, disabled: Iterable[str]) -> Config:
         """The configuration with these passes disabled as well."""
+
+
+@runtime_checkable
+class Sequenced(Protocol):
+    """A backend that runs a case's own sequence of passes, by their names, before it builds the program."""
+
+    SEQUENCEABLE: tuple[str, ...]
+
+    def misplaced(self, names: Sequence[str]) -> str:
+        """Why these passes cannot stand in this order; empty where they can."""
+
+    def repaired(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The passes with what each of them needs put in before it: a valid sequence."""
 
 
 @runtime_checkable

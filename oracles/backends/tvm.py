@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+
+from oracles.in_worker import tvm_passes
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -14,6 +16,8 @@ PACKAGE = "apache-tvm"
 BASELINE = "ort"
 """What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""
 FORK_PER_TEST = True
+LLVM = "llvm"
+"""LLVM's own optimisations, as if they were one pass."""
 WRITTEN_AS = ("script", "json")
 
 # In the worker
@@ -24,7 +28,8 @@ def load() -> str:
     import numpy as np
     import tvm
 
-    import oracles.in_worker.relax_graph  # noqa: F401 (here, so that no worker has to)
+    import oracles.in_worker.relax_graph
+    import oracles.in_worker.tvm_watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)
@@ -44,14 +49,25 @@ def run(
 ) -> dict[str, Any]:
     """Import, optimise, build and run one model (bytes or a path); `enter` is told of each phase.
 
-    Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`. With
-    `run` off, and for a device that is not there, it ends with the code: no VM is made.
+    Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`;
+    `passes` that run before the pipeline, `disabled_passes` that run nowhere. With `run` off, and for a
+    device that is not there, it ends with the code: no VM is made.
     """
+    from oracles.in_worker.tvm_watch import watched
+
+    with watched(settings):
+        return _run(program, inputs, settings, outputs, enter)
+
+
+def _run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
     import tvm
     import tvm_ffi
     from tvm import relax
 
     from oracles.in_worker.onnx_program import to_array
+    from oracles.in_worker.tvm_watch import apply_passes
 
     if settings.get("show") == "source":
         from oracles.in_worker.relax_source import source
@@ -61,6 +77,7 @@ def run(
     enter("optimise")
     target = _target(settings)
     with target:
+        module = apply_passes(module, settings)
         module = _optimised(module, settings.get("pipeline", "default"), target)
     enter("codegen")
     executable = relax.build(
@@ -126,7 +143,8 @@ def _written_and_read(module: Any, form: str) -> Any:
 def _target(settings: dict[str, Any]) -> Any:
     import tvm
 
-    host = {"kind": "llvm", "opt-level": int(settings.get("opt-level", 3))}
+    level = 0 if LLVM in (settings.get("disabled_passes") or ()) else int(settings.get("opt-level", 3))
+    host = {"kind": "llvm", "opt-level": level}
     if settings.get("device") == "cuda":
         return tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
     return tvm.target.Target(host)
@@ -275,3 +293,51 @@ def tags(run: Run) -> tuple[str, ...]:
 
     is_limit = run.status is Status.EXCEPTION and run.phase is Phase.IMPORT and LIMIT.search(run.message)
     return ("importer-limit",) if is_limit else ()
+
+
+# Passes
+
+SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
+misplaced = tvm_passes.misplaced
+repaired = tvm_passes.repaired
+
+BEGINS, CHANGED = "crux: pass begins ", "crux: pass changed "
+UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget")
+"""What runs other passes, or tells functions apart."""
+
+
+def fired(run: Run) -> tuple[str, ...]:
+    """The passes that changed the module, those of the code generator included, and where the run died."""
+    begun = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
+    changed = [line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED)]
+    died_in = begun[-1:] if run.phase in ("optimise", "codegen") and not run.is_ok else []
+    return tuple(dict.fromkeys(name for name in [*changed, *died_in] if not UNNAMED.fullmatch(name)))
+
+
+def suspects(run: Run) -> tuple[str, ...]:
+    """Those of them that a build does without, and LLVM's."""
+    known = frozenset(optimizers(run))
+    return tuple(name for name in (*fired(run), LLVM) if name in known)
+
+
+def optimizers(run: Run) -> tuple[str, ...]:
+    """What ran of the passes that can be left out, and LLVM's optimisations where they are on."""
+    ran = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
+    names = [name for name in ran if name in tvm_passes.OPTIONAL or name in tvm_passes.AT_WILL]
+    level = [LLVM] if run.config.get("opt-level") else []
+    return tuple(dict.fromkeys([*names, *level]))
+
+
+def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
+    """All of them: no pass starts at one operator."""
+    return tuple(names)
+
+
+def without(config: Config, disabled: Iterable[str]) -> Config:
+    """The configuration with these passes disabled, in the case's own sequence and in every pipeline."""
+    from dataclasses import replace
+
+    before = config.get("disabled_passes")
+    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
+    settings = {**dict(config.settings), "disabled_passes": tuple(names)}
+    return replace(config, settings=tuple(settings.items()))

@@ -1,0 +1,82 @@
+"""Sequences of passes: drawn, and mutated as Tzer mutates them; always such as the backend can run.
+
+Tzer (section 3.3) mutates a sequence by points, by subsequences and by crossing two. What a pass needs before
+it is put in afterwards, from the backend's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from generators.draws import Draws
+from oracles.backends import Sequenced, find_backend
+
+Passes: TypeAlias = tuple[str, ...]
+
+FEWEST, MOST = 1, 8
+LONGEST = 16
+"""Passes of a sequence at most, those left out that were put in for others."""
+
+FRESH = 0.3
+"""How often a sequence is drawn anew where there are some to mutate."""
+
+
+def draw_sequence(draws: Draws, backend: Sequenced) -> Passes:
+    """A random sequence of the backend's passes."""
+    count = draws.between(FEWEST, MOST)
+    return backend.repaired(tuple(draws.pick(backend.SEQUENCEABLE) for _ in range(count)))
+
+
+def next_sequence(draws: Draws, backend: Sequenced, pool: Sequence[Passes]) -> Passes:
+    """A new sequence, or a mutant of one in the pool."""
+    if not pool or draws.random() < FRESH:
+        return draw_sequence(draws, backend)
+    mutate = draws.pick(MUTATIONS)
+    return backend.repaired(mutate(draws, backend, draws.pick(pool), draws.pick(pool))[:LONGEST])
+
+
+def change_point(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+    """One pass replaced, put in or left out."""
+    place = draws.between(0, len(one) - 1)
+    new = draws.pick(
+        ((draws.pick(backend.SEQUENCEABLE),), (one[place], draws.pick(backend.SEQUENCEABLE)), ())
+    )
+    return (*one[:place], *new, *one[place + 1 :]) or one
+
+
+def take_subsequence(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+    """A stretch of it, once or twice."""
+    start = draws.between(0, len(one) - 1)
+    stretch = one[start : draws.between(start + 1, len(one))]
+    return stretch * draws.pick((1, 2))
+
+
+def cross(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+    """The beginning of one and the end of another."""
+    return one[: draws.between(1, len(one))] + other[draws.between(0, len(other) - 1) :]
+
+
+Mutation: TypeAlias = Callable[[Draws, Sequenced, Passes, Passes], Passes]
+MUTATIONS: tuple[Mutation, ...] = (change_point, take_subsequence, cross)
+
+
+SHARE = 0.5
+"""How many of a campaign's cases have a sequence."""
+
+
+def sequences(seeds: Sequence[int], name: str) -> list[Passes]:
+    """One sequence a seed, each of which may come of those before it; none for half of the seeds.
+
+    None at all for a backend of that name that runs no passes by name, or no name.
+    """
+    backend = find_backend(name or "ort")
+    if not isinstance(backend, Sequenced):
+        return [()] * len(seeds)
+    pool: list[Passes] = []
+    found: list[Passes] = []
+    for seed in seeds:
+        draws = Draws(f"passes/{seed}")
+        found.append(next_sequence(draws, backend, pool) if draws.random() < SHARE else ())
+        pool += found[-1:] if found[-1] else []
+    return found

@@ -1,0 +1,207 @@
+"""TVM's passes by name: where each comes from, what it needs of the module, what it leaves behind.
+
+A *fact* is something that holds of the module. At first, as the importer leaves it, there are `operators`
+(Relax operators that no PrimFunc implements yet), dataflow blocks, and a check that functions are pure.
+Passes that ask for nothing run on any module; that is what was seen of each, not what its documentation
+says. Passes are left out that change a function's signature (parameters lifted out, bundled, fetched
+lazily), that give other results by design (mixed precision, fast mathematics, training), or that the
+pipelines do not accept before them (those that leave the block form of a PrimFunc, or rewrite its storage
+before its blocks are lowered).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
+
+START = frozenset(("operators",))
+"""The facts of a module as it is imported."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A pass: `needs` must hold before it, nothing of `bars` may; then `gives` holds, and `takes` no more.
+
+    The name is that of a function in `tvm.relax.transform`, or begins with `tirx.`, `s_tir.` or `backend.`;
+    `arguments` are what it is called with.
+    """
+
+    name: str
+    needs: frozenset[str] = frozenset()
+    bars: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    arguments: tuple[Any, ...] = ()
+
+    def build(self) -> Any:
+        """The pass itself; in the worker, within the scope of a target."""
+        import tvm
+
+        family, _, name = self.name.rpartition(".")
+        places = {
+            "": tvm.relax.transform,
+            "tirx": tvm.tirx.transform,
+            "s_tir": tvm.s_tir.transform,
+            "backend": tvm.relax.backend,
+        }
+        return getattr(places[family], name)(*self.arguments)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _pass(
+    name: str, *, needs: str = "", bars: str = "", gives: str = "", takes: str = "", arguments: Any = ()
+) -> Pass:
+    return Pass(name, _words(needs), _words(bars), _words(gives), _words(takes), tuple(arguments))
+
+
+ANYWHERE = """
+    AdjustMatmulOrder AllocateWorkspace AttachGlobalSymbol CanonicalizeBindings CombineParallelMatmul
+    ComputePrimValue DataflowUseInplaceCalls DeadCodeElimination DecomposeOpsForInference
+    EliminateCommonSubexpr ExpandMatmulOfSum ExpandTupleArguments FoldBatchnormToConv2D FoldConstant
+    FuseTransposeMatmul InlinePrivateFunctions LambdaLift LowerGPUIPCAllocStorage Normalize
+    NormalizeGlobalVar OptimizeLayoutTransform RealizeVDevice RemoveRedundantReshape
+    RemoveUnusedOutputs RemoveUnusedParameters ReorderPermuteDimsAfterConcat ReorderTakeAfterMatmul
+    RewriteCUDAGraph RewriteDataflowReshape SpecializePrimFuncBasedOnCallSite SplitLayoutRewritePreproc
+    TopologicalSort backend.DispatchSampling backend.DispatchSortScan
+"""
+"""Relax passes that any module can be given."""
+
+ON_PRIMFUNCS = """
+    tirx.AnnotateEntryFunc tirx.BF16ComputeLegalize tirx.ConvertSSA tirx.FP8ComputeLegalize
+    tirx.ForceNarrowIndexToInt32 tirx.InlinePrivateFunctions tirx.LowerTVMBuiltin
+    tirx.RemoveAssume tirx.RemoveNoOp tirx.SkipAssert tirx.StmtSimplify tirx.UnrollLoop tirx.VectorizeLoop
+    tirx.VerifyMemory
+    s_tir.AnnotateIrregularLoop s_tir.CanonicalizeLoop s_tir.HoistExpression s_tir.HoistIfThenElse
+    s_tir.InjectDoubleBuffer s_tir.InjectPermutedLayout s_tir.InjectSoftwarePipeline s_tir.InjectVirtualThread
+    s_tir.InstrumentBoundCheckers s_tir.LiftThreadBinding s_tir.LoopPartition s_tir.LowerAutoCopy
+    s_tir.LowerCrossThreadReduction s_tir.LowerMatchBuffer s_tir.LowerVtcmAlloc
+    s_tir.ManifestSharedMemoryLocalStage s_tir.MergeSharedMemoryAllocations
+    s_tir.RemoveStoreUndef s_tir.RemoveWeightLayoutRewriteBlock s_tir.RenormalizeSplitPattern
+    s_tir.RewriteUnsafeSelect s_tir.StmtSimplify s_tir.TransformMmaBufferLayout s_tir.UnifyThreadBinding
+    s_tir.UseAssumeToReduceBranches s_tir.VerifyVTCMLimit
+"""
+"""Passes over PrimFuncs in the form of blocks, as legalising the operators makes them."""
+
+CONDITIONAL = (
+    _pass("LegalizeOps", gives="primfuncs", takes="operators"),
+    _pass("AnnotateTIROpPattern", needs="primfuncs", gives="patterns"),
+    _pass("FuseOps", needs="patterns", gives="groups"),
+    _pass("FuseTIR", needs="groups", takes="groups"),
+    _pass("MergeCompositeFunctions", bars="allocations"),
+    _pass("RemovePurityChecking", gives="unchecked"),
+    _pass("ToNonDataflow", gives="plain"),
+    _pass("ConvertToDataflow", takes="plain"),
+    _pass("CallTIRRewrite", needs="primfuncs unchecked plain", gives="allocations"),
+    _pass("VMShapeLower", needs="unchecked"),
+    _pass("KillAfterLastUse", needs="unchecked plain"),
+    _pass("AttachAttrLayoutFreeBuffers", needs="primfuncs"),
+    _pass("ConvertLayout", needs="operators", arguments=({"relax.nn.conv2d": ["NHWC", "OHWI"]},)),
+    _pass("StaticPlanBlockMemory", needs="allocations"),
+    _pass("LowerAllocTensor", needs="allocations", takes="allocations"),
+    _pass("LowerRuntimeBuiltin", bars="allocations"),
+    _pass("s_tir.LowerInitBlock", needs="primfuncs", gives="initialised"),
+    _pass("s_tir.PlanAndUpdateBufferAllocationLocation", needs="initialised"),
+    _pass("s_tir.ConvertBlocksToOpaque", needs="initialised", gives="opaque"),
+    _pass("s_tir.CompactBufferAllocation", needs="opaque"),
+)
+"""Passes with conditions of their own."""
+
+PASSES = {
+    each.name: each
+    for each in (
+        *map(_pass, ANYWHERE.split()),
+        *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
+        *CONDITIONAL,
+    )
+}
+"""Every pass that may stand in a sequence."""
+
+OPTIONAL = _names(
+    """
+    AnnotateTIROpPattern FoldConstant FuseOps FuseTIR DeadCodeElimination NormalizeGlobalVar
+    RewriteDataflowReshape StaticPlanBlockMemory RewriteCUDAGraph KillAfterLastUse
+    s_tir.CanonicalizeLoop s_tir.CompactBufferAllocation s_tir.StmtSimplify s_tir.AnnotateIrregularLoop
+    s_tir.InjectSoftwarePipeline s_tir.LoopPartition s_tir.InjectDoubleBuffer s_tir.InsertHoistIfThenElse
+    s_tir.HoistIfThenElse s_tir.RenormalizeSplitPattern s_tir.RewriteUnsafeSelect tirx.NarrowDataType
+    tirx.StorageRewrite tirx.UnrollLoop tirx.StmtSimplify tirx.RemoveNoOp tirx.CommonSubexprElim
+    tirx.VerifyMemory
+    """
+)
+"""The passes of TVM's own pipelines that a build does without; it needs all others."""
+
+
+REQUIRED = _words(
+    """
+    LegalizeOps CallTIRRewrite LowerAllocTensor LowerRuntimeBuiltin AttachGlobalSymbol VMShapeLower
+    ToNonDataflow RemovePurityChecking ComputePrimValue backend.DispatchSampling backend.DispatchSortScan
+    s_tir.LowerInitBlock s_tir.PlanAndUpdateBufferAllocationLocation s_tir.ConvertBlocksToOpaque
+    s_tir.LiftThreadBinding s_tir.ManifestSharedMemoryLocalStage s_tir.LowerAutoCopy s_tir.UnifyThreadBinding
+    s_tir.LowerMatchBuffer s_tir.LowerCrossThreadReduction s_tir.InjectPermutedLayout
+    s_tir.TransformMmaBufferLayout s_tir.InjectVirtualThread s_tir.VerifyVTCMLimit s_tir.LowerVtcmAlloc
+    s_tir.MergeSharedMemoryAllocations tirx.BF16ComputeLegalize tirx.FP8ComputeLegalize tirx.VectorizeLoop
+    tirx.AnnotateEntryFunc tirx.ConvertSSA tirx.LowerTVMBuiltin
+    """
+)
+"""The passes of sequences that a build may need as well."""
+
+AT_WILL = frozenset(PASSES) - REQUIRED
+"""The passes of sequences that can be disabled by name: no build needs one."""
+
+
+UNDRAWN = _words("KillAfterLastUse s_tir.HoistExpression tirx.ForceNarrowIndexToInt32")
+"""Passes that refuse or spoil some modules as early as this; only a user asks for them."""
+
+
+def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
+    """What holds of a module after these passes."""
+    for name in names:
+        facts = facts - PASSES[name].takes | PASSES[name].gives
+    return facts
+
+
+def misplaced(names: Iterable[str]) -> str:
+    """Why these passes cannot stand in this order; empty where they can."""
+    facts = START
+    for name in names:
+        if name not in PASSES:
+            return f"there is no pass {name}"
+        missing, barred = PASSES[name].needs - facts, PASSES[name].bars & facts
+        if missing:
+            return f"{name} needs {' and '.join(sorted(missing))}: {_makers(missing)} before it"
+        if barred:
+            return f"{name} cannot follow a pass that leaves {' and '.join(sorted(barred))}"
+        facts = facts_after((name,), facts)
+    return ""
+
+
+def repaired(names: Iterable[str]) -> tuple[str, ...]:
+    """The sequence with what each pass needs before it put in, the first that gives it; it is valid then."""
+    found: list[str] = []
+    for name in names:
+        _place(name, found)
+    return tuple(found)
+
+
+def _place(name: str, found: list[str]) -> bool:
+    """Put a pass at the end, after what it needs; False where that cannot be had any more."""
+    wanted = PASSES[name]
+    for fact in sorted(wanted.bars & facts_after(found)):
+        _place(next(each.name for each in PASSES.values() if fact in each.takes), found)
+    for fact in sorted(wanted.needs - facts_after(found)):
+        maker = next((each.name for each in PASSES.values() if fact in each.gives), "")
+        if not maker or not _place(maker, found):
+            return False
+    found.append(name)
+    return True
+
+
+def _makers(facts: frozenset[str]) -> str:
+    found = (each.name for each in PASSES.values() if facts & each.gives)
+    return " or ".join(found) or "no pass that takes it away"

@@ -1,0 +1,35 @@
+"""A case's own sequence of passes: where it comes from, and whether its backend can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from corpus.case import PASSES, Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import Sequenced, find_backend
+
+
+def with_sequence(case: Case) -> Case:
+    """The case with the sequence that its target asks for (`@passes=A,B`), which is then the case's own.
+
+    Raises `UserError` for passes that the target does not have, or not in this order.
+    """
+    target = case.target
+    if target is None:
+        return case
+    if asked := target.get(PASSES):
+        names = [name for name in asked.split(",") if name]
+        case = replace(case.with_passes(names), target=target.without_setting(PASSES))
+    if asked and not isinstance(find_backend(target.backend), Sequenced):
+        raise UserError(f"target {target}: runs no passes by name")
+    if complaint := misplaced(case.passes, target):
+        raise UserError(f"target {target}: @passes={','.join(case.passes)}: {complaint}")
+    return case
+
+
+def misplaced(passes: Sequence[str], target: Target) -> str:
+    """Why the target cannot run these passes in this order; empty where it can, or runs none by name."""
+    backend = find_backend(target.backend)
+    return backend.misplaced(passes) if passes and isinstance(backend, Sequenced) else ""

@@ -1,0 +1,58 @@
+"""Sequences of passes: valid, the same from the same seed, and mutated from those before."""
+
+from __future__ import annotations
+
+from corpus.case import Case
+from generators.draws import Draws
+from generators.mixture import Plan, make_cases
+from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
+from oracles.backends import Sequenced, find_backend
+
+BACKEND = find_backend("tvm")
+SEEDS = range(0, 1600)
+
+
+def drawn() -> list[tuple[str, ...]]:
+    return [each for first in range(0, 1600, 16) for each in sequences(SEEDS[first : first + 16], "tvm")]
+
+
+def test_every_sequence_is_one_that_the_backend_can_run() -> None:
+    assert isinstance(BACKEND, Sequenced)
+    found = [each for each in drawn() if each]
+    assert 600 < len(found) < 1000
+    assert not [each for each in found if BACKEND.misplaced(each)]
+    assert max(map(len, found)) <= 3 * LONGEST
+
+
+def test_the_same_seeds_give_the_same_sequences() -> None:
+    assert drawn() == drawn()
+
+
+def test_every_pass_is_drawn() -> None:
+    assert isinstance(BACKEND, Sequenced)
+    assert {name for each in drawn() for name in each} == set(BACKEND.SEQUENCEABLE)
+
+
+def test_each_mutation_makes_something_else() -> None:
+    assert isinstance(BACKEND, Sequenced)
+    for mutate in MUTATIONS:
+        draws = Draws(mutate.__name__)
+        pairs = [(draw_sequence(draws, BACKEND), draw_sequence(draws, BACKEND)) for _ in range(20)]
+        mutants = [mutate(draws, BACKEND, one, other) for one, other in pairs]
+        assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10
+
+
+def cases(plan: Plan, seeds: range) -> list[Case]:
+    return list(make_cases(plan, seeds))
+
+
+def test_a_campaign_gives_half_of_its_cases_a_sequence_wherever_it_begins() -> None:
+    plan = Plan(strategy="random", nodes=3, passes_of="tvm")
+    found = cases(plan, range(0, 32))
+    assert 8 < sum(bool(case.passes) for case in found) < 24
+    assert [case.case_id for case in cases(plan, range(5, 32))] == [case.case_id for case in found[5:]]
+
+
+def test_a_backend_without_named_passes_gets_none() -> None:
+    for plan in (Plan("random", passes_of="ort"), Plan("random", passes_of="tvm", sequences=False)):
+        assert not any(case.passes for case in cases(plan, range(0, 8)))

@@ -1,0 +1,147 @@
+"""TVM's passes by name: the table and the installed TVM, sequences in cases, the log of what changed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import find_backend
+from oracles.in_worker.tvm_passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, misplaced, repaired
+from oracles.judge import Judge
+from oracles.sequence import with_sequence
+from oracles.verdict import Outcome
+
+ROOT = Path(__file__).parents[2]
+tvm = find_backend("tvm")
+
+MODEL = """g (float[2, 4] x) => (float[2, 4] y) <float[4, 1] w = {1, 2, 3, 4}> {
+    a = MatMul(x, w) b = Softmax(x) c = Add(b, a) y = Relu(c) }"""
+
+EACH_PASS = """
+import json, sys
+import onnx, tvm
+from tvm.relax.frontend.onnx import from_onnx
+from oracles.in_worker.tvm_passes import PASSES, repaired
+from oracles.in_worker.tvm_watch import apply_passes
+model = onnx.load_model_from_string(sys.stdin.buffer.read())
+broken = {}
+with tvm.target.Target("llvm"):
+    for name in PASSES:
+        try:
+            module = apply_passes(from_onnx(model, keep_params_in_input=False), {"passes": repaired([name])})
+            tvm.relax.analysis.well_formed(module)
+        except Exception as error:
+            broken[name] = str(error)
+print(json.dumps(broken))
+"""
+
+
+def case_of(*passes: str) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {MODEL}')
+    inputs = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)}
+    return Case("onnx", model.SerializeToString(), inputs, Target("tvm")).with_passes(passes)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    with Judge(Target("tvm"), lower_levels=False) as found:
+        yield found
+
+
+def test_the_table_is_as_large_as_it_should_be() -> None:
+    lowered = [name for name in PASSES if name.startswith(("tirx.", "s_tir."))]
+    assert len(PASSES) - len(lowered) >= 40
+    assert len(lowered) >= 25
+    assert set(PASSES) >= REQUIRED
+
+
+def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_PASS],
+        input=case_of().program,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        check=True,
+    )
+    assert json.loads(done.stdout) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["NoSuchPass"], "there is no pass NoSuchPass"),
+        (["tirx.UnrollLoop"], "needs primfuncs: LegalizeOps before it"),
+        (["LegalizeOps", "FuseOps"], "needs patterns: AnnotateTIROpPattern"),
+        (["LegalizeOps", "ConvertLayout"], "needs operators"),
+        (
+            ["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "CallTIRRewrite", "LowerRuntimeBuiltin"],
+            "cannot follow",
+        ),
+    ],
+)
+def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
+    assert words in misplaced(names)
+    with pytest.raises(UserError, match="@passes="):
+        with_sequence(Case("onnx", b"", {}, Target.parse(f"tvm@passes={','.join(names)}")))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_repaired_sequence_is_valid_and_keeps_the_pass(name: str) -> None:
+    found = repaired([name])
+    assert not misplaced(found)
+    assert found[-1] == name
+    assert repaired(found) == found
+
+
+def test_a_target_hands_its_passes_to_the_case() -> None:
+    found = with_sequence(
+        Case("onnx", b"", {}, Target.parse("tvm@opt-level=0@passes=LegalizeOps,FoldConstant"))
+    )
+    assert found.passes == ("LegalizeOps", "FoldConstant")
+    assert str(found.target) == "tvm@opt-level=0"
+
+
+def test_what_runs_no_passes_by_name_says_so() -> None:
+    with pytest.raises(UserError, match="runs no passes by name"):
+        with_sequence(Case("onnx", b"", {}, Target.parse("ort@passes=LegalizeOps")))
+
+
+def test_a_sequence_changes_the_case_and_not_its_results(judge: Judge) -> None:
+    passes = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR", "s_tir.HoistIfThenElse")
+    case = case_of(*passes)
+    assert case.case_id != case_of().case_id
+    verdict = judge.verdict(case)
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
+    assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm.fired(run))
+    (plain,) = judge.runs(case_of(), judge.configs[1:2], collect_log=True)
+    assert "FuseOps" not in tvm.fired(plain)
+
+
+def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge: Judge) -> None:
+    case = case_of("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR")
+    disabled = ("FuseOps", "FuseTIR", "tirx.CommonSubexprElim", "llvm")
+    config = tvm.without(judge.configs[1], disabled)
+    (run,) = judge.runs(case, (config,), collect_log=True)
+    assert run.is_ok, run.message
+    assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm.optimizers(run))
+
+
+def test_a_build_does_without_all_passes_that_are_called_optional(judge: Judge) -> None:
+    case = case_of(*repaired(["FuseTIR"]))
+    config = tvm.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
+    (run,) = judge.runs(case, (config,))
+    assert run.is_ok, run.message
