@@ -135,15 +135,21 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
 
 
 def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    """The releases that bisection has looked at, and whether what came with the first bad one shows on each."""
+    """The releases that bisection looked at, and whether what the first bad one shows is there."""
     tried = bisection.get("tried") or []
     first = bisection.get("first_bad")
     wanted = next((each["shows"] for each in tried if each["release"] == first), None)
-    return [(str(each["release"]), each["shows"] == wanted) for each in tried] if wanted else []
+    if not wanted:
+        return []
+    return [(str(each["release"]), each["shows"] == wanted) for each in tried]
 
 
 def _both(found: Sequence[tuple[str, bool | None]]) -> tuple[str, str]:
-    return tuple(", ".join(name for name, shows in found if shows is each) or "-" for each in (True, False))  # type: ignore[return-value]
+    return _named(found, True), _named(found, False)
+
+
+def _named(found: Sequence[tuple[str, bool | None]], wanted: bool) -> str:
+    return ", ".join(name for name, shows in found if shows is wanted) or "-"
 
 
 def _shows_in(draft: Draft) -> Iterator[tuple[str, bool]]:
