@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from corpus.graph_program import REF, Binding, GraphProgram, Input, Json, tag_of
+from corpus.graph_program import (
+    GRAPH,
+    REF,
+    Binding,
+    GraphProgram,
+    Input,
+    Json,
+    graph_of_json,
+    graph_to_json,
+    tag_of,
+)
 from corpus.values import Shape, Tensor, Value
 from reducer.graph_subject import GraphSubject
 
@@ -152,12 +163,21 @@ def _is_kept(subject: GraphSubject, name: str, keep: frozenset[int]) -> bool:
 
 
 def redirect(binding: Binding, instead: Mapping[str, str]) -> Binding:
-    """The binding with what it reads taken from elsewhere."""
+    """The binding with what it reads taken from elsewhere, in its bodies too."""
     if not instead.keys() & set(binding.reads):
         return binding
-    return binding.mapped(
-        lambda item: {REF: instead.get(item[REF], item[REF])} if tag_of(item) == REF else item
-    )
+    return binding.mapped(partial(_redirected, instead))
+
+
+def _redirected(instead: Mapping[str, str], item: Json) -> Json:
+    if tag_of(item) == REF:
+        return {REF: instead.get(item[REF], item[REF])}
+    if tag_of(item) != GRAPH:
+        return item
+    graph = graph_of_json(item[GRAPH])
+    bindings = tuple(redirect(inner, instead) for inner in graph.bindings)
+    outputs = tuple(instead.get(name, name) for name in graph.outputs)
+    return {GRAPH: graph_to_json(replace(graph, bindings=bindings, outputs=outputs))}
 
 
 def change_flow(

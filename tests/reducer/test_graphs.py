@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.graph_program import REF, Binding, Graph, GraphProgram, Input, check_names
+from corpus.graph_program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
 from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
@@ -22,10 +22,11 @@ from oracles.run import Limits
 from reducer.api import Options, reduce_case
 from reducer.graph_edits import change_flow, keep_bindings, resize
 from reducer.graph_subject import GraphSubject
-from reducer.move import Hints, all_moves
+from reducer.move import Hints, Search, all_moves
 from reducer.nodesets import keep_nodes
 from reducer.order import size
 from reducer.passes.graph_forms import plain_graph_names, static_dims
+from reducer.passes.graph_scopes import unfold
 from reducer.subject import Facts
 
 SEEDS = range(20)
@@ -213,3 +214,34 @@ def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, t
     assert case.measure.ops == (op,)
     assert checks <= 25
     assert all(np.size(value) == 1 for value in case.inputs.values())
+
+
+def accepting_all(search: Search) -> GraphSubject:
+    """What a search ends with where every candidate still fails."""
+    try:
+        proposal = next(search)
+        while True:
+            proposal = search.send(proposal() is not None)
+    except StopIteration as end:
+        found: GraphSubject = end.value
+        return found
+
+
+def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call() -> None:
+    branch = Graph((), (Binding("t", "relax.exp", (ref("e"),)),), ("t",))
+    other = Graph((), (), ("e",))
+    choice = Binding("r", "if", (ref("x"), {GRAPH: graph_to_json(branch)}, {GRAPH: graph_to_json(other)}))
+    main = replace(MAIN, bindings=(*BINDINGS, choice), outputs=("r",))
+    start = replace(subject(), program=replace(PROGRAM, main=main))
+    found = accepting_all(unfold(start, Hints()))
+    check_names(found.program)
+    assert found.program.functions == {}
+    assert [binding.op for binding in found.program.main.bindings][-3:] == [
+        "relax.nn.relu",
+        "relax.multiply",
+        "relax.exp",
+    ]
+    assert found.program.main.outputs == ("t",)
+    assert found.bindings["t"].reads == ("q",)
+    assert found.bindings["q"].reads == ("d",)
+    assert size(found) < size(start)
