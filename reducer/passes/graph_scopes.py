@@ -51,7 +51,7 @@ def _callee(program: GraphProgram, binding: Binding) -> Graph | None:
     graphs = (program.main, *program.functions.values())
     called = [name for graph in graphs for each in graph.walk() for name in each.calls]
     first = binding.args[0] if binding.op == "call" and binding.args else None
-    name = first[CALL] if tag_of(first) == CALL else ""
+    name = str(dict(first)[CALL]) if first is not None and tag_of(first) == CALL else ""
     return program.functions.get(name) if called.count(name) == 1 else None
 
 
