@@ -11,7 +11,7 @@ from corpus.formats.onnx import measure
 from corpus.values import Value
 from oracles.compare import compare_outputs
 from oracles.run import Run
-from oracles.verdict import Outcome
+from oracles.verdict import Outcome, WrongResult
 from triage import issue
 from triage.checklist import Check
 from triage.draft import Draft
@@ -19,7 +19,7 @@ from triage.environment import package_line
 from triage.listing import describe_value, list_model, mermaid
 from triage.pass_sets import advice
 from triage.privacy import scrub
-from triage.rendering import render
+from triage.rendering import as_code, render
 from triage.ways import in_short, in_words
 
 MOST_INLINE_SCRIPT = 20_000
@@ -67,10 +67,19 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         failing_backend=expectation.failing.config.get("backend") or "eager",
         environment=dict(_environment_rows(draft)),
         phase=expectation.failing.phase.value,
+        parting=_parting(draft.verdict.wrong),
         extra=extra,
         found=draft.history.sentences(),
         origin=origin_text(draft),
     )
+
+
+def _parting(wrong: WrongResult | None) -> str:
+    """Where in the graph the two results part."""
+    if wrong is None or not wrong.first:
+        return ""
+    maker = f", made by `{wrong.operator}`" if wrong.operator else ""
+    return f"The first tensor that differs, in the order of the graph, is {as_code(wrong.first)}{maker}."
 
 
 def origin_text(draft: Draft) -> str:

@@ -93,7 +93,8 @@ def _draft(case: Case, judge: Judge, history: History, library: Library, form: s
         )
     source = torch_source(case, judge)
     script, proof = _proven_script(case, verdict, judge, source)
-    return Draft(case, verdict, judge, history, library, chosen, script, proof, source)
+    explained = judge.explain(case, verdict)
+    return Draft(case, explained, judge, history, library, chosen, script, proof, source)
 
 
 def _proven_script(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -275,6 +276,17 @@ def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(j
     text = (report.folder / "issue.md").read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
+
+
+def test_a_wrong_result_is_shown_where_it_begins(judge, tmp_path):
+    nodes = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "x"], ["m"]), ("Neg", ["m"], ["y"])]
+    typed = (TensorProto.INT32, [2])
+    made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
+    case = Case("onnx", made.SerializeToString(), {"x": np.array([2, 3], np.int32)}, ORT)
+    if not judge.verdict(case).is_bug:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    text = (write_report(case, judge, tmp_path / "report", History()).folder / "issue.md").read_text()
+    assert "The first tensor that differs, in the order of the graph, is `m`, made by `Mul`." in text
 
 
 def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
