@@ -286,10 +286,11 @@ class Judge:
 
     def _simpler(self, case: Case) -> tuple[Config, ...]:
         """The lower levels, and of a case with a sequence of passes the first way without that."""
-        first, *lower = self.configs[1:]
-        if case.passes and isinstance(self.backend, Sequenced):
-            lower.append(unsequenced(first, f"{first.label} without its passes"))
-        return tuple(lower)
+        lower = self.configs[2:]
+        if not case.passes or not isinstance(self.backend, Sequenced):
+            return lower
+        first = self.configs[1]
+        return (*lower, unsequenced(first, f"{first.label} without its passes"))
 
     def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
         if baseline is None:
