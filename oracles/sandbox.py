@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -165,7 +165,8 @@ class Sandbox:
         except worker.Garbled as error:
             garbled = str(error)
         if start + len(runs) < len(job.configs):
-            runs.append(self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled))
+            dead = self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled)
+            runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
         else:
             self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
         return runs

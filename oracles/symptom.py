@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable, Sequence
 
@@ -9,6 +10,9 @@ from oracles.failure_text import native_site
 from oracles.normalise import parse_message, template
 from oracles.run import Frame, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom
+
+GENERATED = re.compile(r"^c[a-z2-7]{51}$")
+"""A library of compiled kernels: inductor names it after a hash of its source."""
 
 
 def signal_name(number: int) -> str:
@@ -22,7 +26,7 @@ def crash_site(frames: Sequence[Frame]) -> str:
     """The innermost frame (glue is not among them): its library without the build's tags, its function."""
     if not frames:
         return ""
-    library = frames[0].library.split(".", 1)[0]
+    library = GENERATED.sub("generated", frames[0].library.split(".", 1)[0])
     return f"{library} {frames[0].function}".strip()
 
 

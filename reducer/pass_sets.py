@@ -14,7 +14,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.formats.onnx import measure, parse
-from oracles.backends import Optimising
+from oracles.backends import Optimising, Staged
 from oracles.compare import compare_outputs
 from oracles.judge import Judge
 from oracles.run import Config, Run
@@ -78,8 +78,22 @@ def find_pass_set(
     baseline = judge.configs[0]
     if config is None or config == baseline or not _is_of_optimising(verdict.symptom, baseline):
         return PassSet((), baseline.label, 0)
+    config, checks = _earliest(judge, case, verdict, config, ask)
     run = judge.runs(case, (config,), collect_log=True)[0]
-    return _Search(judge, case, verdict, run, ask, repeats).find()
+    return counted(_Search(judge, case, verdict, run, ask, repeats).find(), checks)
+
+
+def _earliest(judge: Judge, case: Case, verdict: Verdict, config: Config, ask: Asking) -> tuple[Config, int]:
+    """The configuration that does the least and fails, of those that do a part of what this one does."""
+    earlier = judge.backend.stages(config) if isinstance(judge.backend, Staged) else ()
+    for count, stage in enumerate(earlier, 1):
+
+        def shows(stage: Config = stage) -> bool:
+            return judge.verdict(case, only=stage).symptom == verdict.symptom
+
+        if ask(f"{case.case_id} {stage.label}", shows):
+            return stage, count
+    return config, len(earlier)
 
 
 def failing_config(verdict: Verdict, judge: Judge) -> Config | None:

@@ -54,6 +54,14 @@ class Optimising(Protocol):
 
 
 @runtime_checkable
+class Staged(Protocol):
+    """A backend with configurations that do only a part of what another one does."""
+
+    def stages(self, config: Config) -> tuple[Config, ...]:
+        """Those that do less than this one, the least first."""
+
+
+@runtime_checkable
 class Sequenced(Protocol):
     """A backend that runs a case's own sequence of passes, by their names, before it builds the program."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -26,6 +26,7 @@ def load() -> str:
     import torch._inductor.config
 
     import oracles.in_worker.torch_graph
+    import oracles.in_worker.torch_passes
     import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
 
     torch.set_num_threads(1)
@@ -43,8 +44,17 @@ def run(
 ) -> dict[str, Any]:
     """Lower one model (bytes or a path), compile and run it; setting: `backend` of `torch.compile`.
 
-    `show=source` gives the module's text instead.
+    `disabled_passes` are left out. `show=source` gives the module's text instead.
     """
+    from oracles.in_worker.torch_passes import watched
+
+    with watched(settings):
+        return _run(program, inputs, settings, outputs, enter)
+
+
+def _run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
     import torch
 
     from oracles.in_worker.onnx_program import read_model
@@ -89,11 +99,11 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 FORMATS = ("torch",)
 DOUBLE = (("backend", "eager"), ("double", 1))
 
-WAYS = ("inductor", "aot_eager")
+WAYS = ("inductor", "aot_eager_decomp_partition", "aot_eager")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Eager, then compiled by inductor (or `@backend=aot_eager`), then only traced and decomposed."""
+    """Eager, then compiled by inductor (or `@backend=`), then without code generation, then only traced."""
     from corpus.errors import UserError
     from oracles.run import Config
 
@@ -117,3 +127,62 @@ def classify(run: Run) -> str:
     if run.error == "Unsupported" or UNSUPPORTED.search(run.message):
         return "unsupported"
     return "invalid-input" if REFUSED.search(run.message) else ""
+
+
+# Passes
+
+APPLIES = "crux: applies "
+SETTINGS = tuple(
+    f"config.{name}"
+    for name in (
+        "emulate_precision_casts",
+        "layout_optimization",
+        "comprehensive_padding",
+        "max_fusion_size",
+    )
+)
+"""Parts of inductor that settings switch off; each is called after its setting."""
+
+NEEDED = re.compile(r"decomposition\.|pre_grad_graph\.")
+"""What inductor cannot do without: it has lowerings for what is left after decomposition only."""
+
+
+def stages(config: Config) -> tuple[Config, ...]:
+    """The backends of `torch.compile` that do a part of what this one does, the least first."""
+    from dataclasses import replace
+
+    way = str(config.get("backend"))
+    earlier = WAYS[WAYS.index(way) + 1 :][::-1] if way in WAYS else ()
+    return tuple(replace(config, label=name, settings=(("backend", name),)) for name in earlier)
+
+
+def fired(run: Run) -> tuple[str, ...]:
+    """What was applied: passes by subsystem and name, lowerings by node, in order."""
+    return tuple(line.removeprefix(APPLIES) for line in run.log if line.startswith(APPLIES))
+
+
+def suspects(run: Run) -> tuple[str, ...]:
+    """All of it that can be left out, and the settings: no log tells what changed the graph."""
+    return optimizers(run)
+
+
+def optimizers(run: Run) -> tuple[str, ...]:
+    """What can be left out: decompositions where nothing is lowered after them, else all but these."""
+    if run.config.get("backend") != "inductor":
+        return fired(run)
+    return (*(name for name in fired(run) if not NEEDED.match(name)), *SETTINGS)
+
+
+def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
+    """The lowerings, the settings: most failures are theirs."""
+    return tuple(name for name in names if name.startswith(("lowerings.", "config.")))
+
+
+def without(config: Config, disabled: Iterable[str]) -> Config:
+    """The configuration with these left out as well."""
+    from dataclasses import replace
+
+    before = config.get("disabled_passes")
+    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
+    settings = {**dict(config.settings), "disabled_passes": tuple(names)}
+    return replace(config, settings=tuple(settings.items()))
