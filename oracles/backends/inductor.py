@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
@@ -19,7 +20,13 @@ FORK_PER_TEST = True
 
 
 def load() -> str:
-    """Import the framework (in the zygote) and compile one program: headers once, for all workers."""
+    """Import the framework (in the zygote) and compile one program: headers once, for all workers.
+
+    What is compiled lies where no worker's crash takes it away; inductor asks for a place as it is imported.
+    """
+    kept = os.path.join(os.getcwd(), "kept")
+    os.makedirs(kept, exist_ok=True)
+    tempfile.tempdir = kept
     import torch
     import torch._dynamo
     import torch._inductor.compile_fx
@@ -29,8 +36,9 @@ def load() -> str:
     import oracles.in_worker.torch_passes
     import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
 
+    tempfile.tempdir = None
     torch.set_num_threads(1)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(os.getcwd(), "kept")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = kept
     torch._inductor.config.fallback_random = True
     torch._inductor.config.fx_graph_cache = False
     with torch.no_grad():

@@ -117,6 +117,8 @@ def test_compiled_code_that_divides_by_zero_is_a_crash(compiled: Judge) -> None:
     assert verdict.outcome is Outcome.CRASH, verdict.title
     assert verdict.symptom is not None
     assert (verdict.symptom.kind, verdict.runs[-1].config.label) == ("SIGFPE", "inductor")
+    after = compiled.verdict(case_of("(float[2] x) => (float[2] y) { y = Tanh(x) }", {"x": some(2)}))
+    assert after.outcome is Outcome.PASS, after.title
 
 
 @pytest.mark.parametrize(
