@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
 from oracles.signature import Signature, signature
 from oracles.verdict import Outcome, Verdict
 from triage.similarity import MERGE, compare
@@ -47,7 +46,7 @@ class Sighting:
 def sighting(release: str, case: Case, verdict: Verdict, python: str, numpy: str) -> Sighting:
     found = None
     if verdict.is_bug:
-        found = signature(verdict, measure(parse(case.program)), case)
+        found = signature(verdict, case.measure, case)
     return Sighting(
         release,
         verdict.outcome.value,
