@@ -82,6 +82,13 @@ class Compared(Protocol):
 
 
 @runtime_checkable
+class Lowered(Protocol):
+    """A backend that reads no ONNX: which models are accepted is our own lowering's doing."""
+
+    LOWERED: bool
+
+
+@runtime_checkable
 class Forking(Protocol):
     """A backend whose tests each run in a process of their own: that costs little beside a compilation."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "inductor"
 PACKAGE = "torch"
+LOWERED = True
 WRITTEN_AS = ("export",)
 FORK_PER_TEST = True
 

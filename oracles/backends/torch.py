@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 NAME = "torch"
 PACKAGE = "torch"
+LOWERED = True
 WRITTEN_AS = ("export",)
 BASELINE = "ort"
 

@@ -536,8 +536,9 @@ def gemm(op: Op) -> Function:
 
 
 def einsum(op: Op) -> Function:
+    """torch sums integers in 64 bits, ONNX in the type of the operands."""
     equation = op.get("equation").decode()
-    return lambda *terms: torch.einsum(equation, *terms)
+    return lambda *terms: torch.einsum(equation, *terms).to(terms[0].dtype)
 
 
 def window(op: Op, kernel: Any) -> tuple[list[int], list[int], list[int]]:
@@ -609,8 +610,12 @@ def layer_norm(op: Op) -> Function:
 
 
 def instance_norm(op: Op) -> Function:
-    eps = op.get("epsilon", 1e-5)
-    return lambda x, w, b: F.instance_norm(x, None, None, w, b, True, 0.0, eps)
+    """torch refuses to normalise one element a channel, which is 0 after its mean is taken away."""
+    shape = op.values[0].shape
+    eps, one = op.get("epsilon", 1e-5), [shape[1], *[1] * (len(shape) - 2)]
+    if math.prod(shape[2:]) > 1:
+        return lambda x, w, b: F.instance_norm(x, None, None, w, b, True, 0.0, eps)
+    return lambda x, w, b: (x - x) * w.view(one) + b.view(one)
 
 
 def dropout(op: Op) -> Function:

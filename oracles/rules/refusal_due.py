@@ -8,6 +8,7 @@ only a death counts, which the rules before this one report.
 from __future__ import annotations
 
 from corpus.case import Case
+from oracles.backends import Lowered, find_backend
 from oracles.context import Context
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
 from oracles.normalise import template
@@ -34,7 +35,8 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     """Acceptance; whatever else was suspect at first sight is for the other rules."""
     if not demands_refusal(case) or not all(run.is_ok for run in runs):
         return None
-    if context.complaint is None or context.referee.status is not Status.EXCEPTION:
+    reads_no_onnx = case.target is not None and isinstance(find_backend(case.target.backend), Lowered)
+    if reads_no_onnx or context.complaint is None or context.referee.status is not Status.EXCEPTION:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     complaint = context.complaint.split("\n")[0][:160]
     site = template(complaint, context.names)

@@ -43,7 +43,7 @@ def some(*shape: int) -> np.ndarray:
     return (np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 5) / 3
 
 
-NAMES = "reduce slice conv average max pad gather integers argmax depth split gemm clip cumsum"
+NAMES = "reduce slice conv average max pad gather integers argmax depth split gemm clip cumsum sum instance"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,10 @@ NAMES = "reduce slice conv average max pad gather integers argmax depth split ge
          {"x": some(3), "low": np.array(-1, np.float32)}),
         ("(float[4] x) => (float[4] y) { y = CumSum<exclusive = 1, reverse = 1>(x, a) }"
          .replace("{ y", "<int64 a = {0}> { y"), {"x": some(4)}),
+        ("(int32[2,2] x) => (int32[2] y) { y = Einsum<equation = \"ij->i\">(x) }",
+         {"x": np.array([[1, 2], [3, 4]], np.int32)}),
+        ("(float[2,3,1,1] x, float[3] w, float[3] b) => (float[2,3,1,1] y)"
+         " { y = InstanceNormalization(x, w, b) }", {"x": some(2, 3, 1, 1), "w": some(3), "b": some(3)}),
     ],
     ids=NAMES.split(),
 )  # fmt: skip
