@@ -34,6 +34,7 @@ from reducer.pass_sets import PassSet, failing_config, find_pass_set
 from reducer.patience import Patience
 from reducer.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.result import Reduction, finished
+from reducer.steadiness import Refusals
 from reducer.subject import Subject
 from reducer.subjects import is_valid, kept_of, kind_of, learn_facts, named_by_values, open_subject
 from reducer.trace import Point
@@ -44,8 +45,11 @@ __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduc
 FLAKY_RUNS = 10
 """How often a failure that does not show every time is run to learn its rate."""
 
-CONFIRMATIONS = 5
-"""How often the result of a command must fail again; a failure that shows in 60 % of runs seldom does."""
+CONFIRMATIONS = 3
+"""How often the result of a command must fail again."""
+
+MORE_CONFIRMATIONS = 5
+"""The same where answers contradict each other; a failure that shows in 60 % of runs seldom does."""
 
 
 class DoesNotFail(Exception):
@@ -159,6 +163,8 @@ class _Session:
     passes: PassSet | None = None
     has_ended: bool = False
     words_left: tuple[str, ...] | None = None
+    confirmations: int = 0
+    refusals: Refusals = field(default_factory=Refusals)
 
     def run(self, journal: Journal, on_other: Callable[[Case, Verdict], None]) -> Reduction:
         started = time.monotonic()
@@ -207,8 +213,9 @@ class _Session:
         """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
         self._run_engine(engine)
         self.best = self.best.embedded()
-        times = CONFIRMATIONS if self.options.check is not None or gate.is_suspect else 1
+        times, before = self._confirmations(gate), gate.checks
         again = gate.measure(self.best, times) if gate.steadiness.is_steady else 1.0
+        self.confirmations = gate.checks - before
         if again < 1:
             self.best = self.subject
             self._measure_rate(gate, self.subject)
@@ -217,6 +224,13 @@ class _Session:
             engine.steps.clear()
             self.curve.clear()
             self._run_engine(engine)
+
+    def _confirmations(self, gate: Gate) -> int:
+        """How often the result is to be shown again: the target says itself when a failure is not steady."""
+        if self.options.check is None and not gate.is_suspect:
+            return 1
+        is_doubtful = gate.is_suspect or self.refusals.contradict(self.best)
+        return MORE_CONFIRMATIONS if is_doubtful else CONFIRMATIONS
 
     def _hide(self, gate: Gate, engine: Engine) -> None:
         """Whatever the budget; before this has ended nothing may be written but the journal."""
@@ -306,6 +320,8 @@ class _Session:
         if answer.interesting and hasattr(self, "best") and size(subject) < size(self.best):
             self.best = subject
             self.curve.append(Point(gate.checks, size(subject)[0], size(subject)[-1]))
+        if not answer.interesting:
+            self.refusals.add(subject)
         move = self.engine.move or "show the failure"
         nodes, *_, program_bytes = size(subject)
         self.on_progress(Progress(move, gate.checks, nodes, program_bytes, answer.interesting))
@@ -326,7 +342,8 @@ class _Session:
             before=found.measure(found.parse(self.case.program)),
             after=after,
             checks=gate.checks,
-            sweep_checks=gate.checks - gate.last_accepted,
+            sweep_checks=gate.checks - max((step.check for step in engine.steps), default=1),
+            confirmations=self.confirmations,
             cached=gate.cached,
             seconds=seconds,
             rate=self.rate,

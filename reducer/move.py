@@ -69,10 +69,10 @@ def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subj
     try:
         keep = next(search)
         while True:
-            proposal = partial(build, keep)
+            proposal = cache(partial(build, keep))
             answer = yield proposal
             if answer:
-                best = build(keep) or best
+                best = proposal() or best
             keep = search.send(answer)
     except StopIteration:
         return best
@@ -82,9 +82,10 @@ def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject
     """Try each change on the best so far; keep those that stay interesting."""
     best = subject
     for change in proposals:
-        answer = yield partial(change, best)
+        proposal = cache(partial(change, best))
+        answer = yield proposal
         if answer:
-            best = change(best) or best
+            best = proposal() or best
     return best
 
 

@@ -210,12 +210,12 @@ def _links(subject: Subject, keep: Items) -> dict[str, str]:
             continue
         targets = [(operand, instead.get(operand, operand)) for operand in subject.reads[index]]
         linked = [pair for pair in targets if subject.producer.get(pair[1], -1) in keep]
-        if not linked:
-            continue
         linked.sort(key=lambda pair: subject.producer[pair[1]], reverse=True)
         for output in (name for name in node.output if name):
             wanted = subject.kind(output)
             best = next((to for operand, to in linked if wanted and subject.kind(operand) == wanted), None)
+            if wanted is None and output not in subject.facts.values and not best:
+                best = next((to for _, to in (*linked, *targets)), None)  # there is no type to cut it by
             if best:
                 instead[output] = best
     return instead

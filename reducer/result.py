@@ -29,7 +29,8 @@ class Reduction:
     """The smallest case, what it shows, and what it took.
 
     `checks` counts every evaluation of the predicate on any candidate, the first included and cache hits
-    not; `sweep_checks` those after the last accepted change. `is_minimal` is only set when a full round of
+    not; `sweep_checks` those after the last accepted change, with the `confirmations` by which the result was
+    shown again to see whether the failure is steady. `is_minimal` is only set when a full round of
     all `moves` changed nothing. `rate` is the share of runs in which the failure shows; below 1 each decision
     took up to `runs_per_decision` runs. `passes` is None where the target's passes cannot be told apart, or a
     command decided; its checks are not among `checks`. `curve` has a point for every check that left less
@@ -46,6 +47,7 @@ class Reduction:
     after: Measure
     checks: int
     sweep_checks: int
+    confirmations: int
     cached: int
     seconds: float
     rate: float
@@ -88,6 +90,7 @@ class Reduction:
             "bytes_after": self.after.bytes,
             "checks": self.checks,
             "sweep_checks": self.sweep_checks,
+            "confirmations": self.confirmations,
             "symptom": str(self.verdict.symptom) if self.verdict else "",
             "signature": self.signature.digest if self.signature else "",
             "minimal": self.is_minimal,

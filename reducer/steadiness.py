@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from reducer.subject import Subject
 
 MISSED = 0.005
 """How often a candidate that still fails may be dropped because none of its evaluations showed it."""
@@ -38,3 +40,25 @@ class Steadiness:
     def after(self, shown: int, runs: int) -> Steadiness:
         """With more evaluations of what is known to fail."""
         return Steadiness(self.shown + shown, self.runs + runs)
+
+
+@dataclass
+class Refusals:
+    """What did not fail, by the nodes of the original that it held.
+
+    A candidate that held all nodes of the result and more, and did not fail, may be one that failed unseen.
+    """
+
+    _held: list[frozenset[str]] = field(default_factory=list)
+
+    def add(self, subject: Subject) -> None:
+        self._held.append(_origins(subject))
+
+    def contradict(self, result: Subject) -> bool:
+        needed = _origins(result)
+        return any(needed < held for held in self._held)
+
+
+def _origins(subject: Subject) -> frozenset[str]:
+    """The original's names of what the nodes of the main graph compute."""
+    return frozenset(subject.origin(name) for node in subject.nodes for name in node.output)

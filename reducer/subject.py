@@ -121,6 +121,11 @@ class Subject:
         return recorded or self.facts.types.get(name)
 
     @cached_property
+    def measures(self) -> dict[str, tuple[int, ...]]:
+        """What was measured of the subject, by what asked: it never changes, and large weights take long."""
+        return {}
+
+    @cached_property
     def _kinds(self) -> dict[str, tuple[object, ...] | None]:
         return {}
 

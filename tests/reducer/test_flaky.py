@@ -10,7 +10,8 @@ import pytest
 
 from corpus.case import Case
 from reducer.api import Options, Reduction, reduce_case
-from reducer.steadiness import MOST_RUNS, Steadiness
+from reducer.steadiness import MOST_RUNS, Refusals, Steadiness
+from reducer.subject import Subject
 from tests.reducer.driving import case_of, model_of
 
 CHECK = """
@@ -59,6 +60,21 @@ def test_a_steady_failure_takes_one_run_a_decision(tmp_path: Path) -> None:
     reduction = reduce(tmp_path / "run", 1, 100)
     assert is_right(reduction)
     assert (reduction.rate, reduction.runs_per_decision) == (1, 1)
+    assert reduction.sweep_checks == reduction.checks - reduction.steps[-1].check
+    assert 1 <= reduction.confirmations < reduction.sweep_checks
+
+
+def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it() -> None:
+    more, result, other = (
+        Subject(model_of(f"g (float x) => (float {made[-1]}) {{ {nodes} }}"), {})
+        for nodes, made in (("a = Abs (x) b = Erf (a)", "ab"), ("b = Erf (x)", "b"), ("c = Neg (x)", "c"))
+    )
+    refusals = Refusals()
+    for subject in (other, result):
+        refusals.add(subject)
+    assert not refusals.contradict(result)
+    refusals.add(more)
+    assert refusals.contradict(result)
 
 
 @pytest.mark.slow

@@ -1,0 +1,38 @@
+"""Reduces one model of the benchmark, each check an onnxruntime session in this process; prints the result.
+
+Arguments: the benchmark's folder, its case, the model, and the folder for the result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+import reducer.api
+from corpus.case import Case
+from corpus.formats.onnx import make_inputs, parse
+from corpus.target import Target
+from reducer.journal import Answer
+
+
+def main(bench: str, name: str, model: Path, out: Path) -> None:
+    sys.path.insert(0, bench)
+    oracle: Any = __import__("oracle").Oracle(name, "ort")
+
+    def answering(*settings: object) -> Any:
+        """In the place of a command."""
+        return lambda case: Answer(oracle(parse(case.program)))
+
+    reducer.api.Command = answering  # type: ignore[assignment, misc]
+    whole = onnx.load(model)
+    case = Case("onnx", model.read_bytes(), make_inputs(whole, 0), Target("ort"))
+    done = reducer.api.reduce_case(case, out, reducer.api.Options(check="in this process"))
+    print(json.dumps({"nodes": done.after.nodes, "checks": done.checks, "calls": oracle.calls}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))
