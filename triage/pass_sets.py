@@ -25,16 +25,19 @@ def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     return {"case": word, **counted(found, 1).to_json(), "symptom": str(verdict.symptom)}
 
 
-def advice(found: PassSet | None) -> str:
-    """One sentence for an issue: what to disable for the failure to go away, or that nothing helps."""
+def advice(found: PassSet | None, disabled_by: str) -> str:
+    """One sentence for an issue: what to disable for the failure to go away, or that nothing helps.
+
+    `disabled_by` is how users of the backend disable the pass `{}`.
+    """
     if found is None or not (found.minimal or found.beyond_passes):
         return ""
     if found.beyond_passes:
-        return "Disabling every optimiser that can be disabled by name does not make it go away."
+        return "Disabling every pass that can be disabled by name does not make it go away."
     if not found.cures:
-        return f"It takes {_list(found.minimal)}, and no single optimiser's being disabled makes it go away."
-    settings = " or ".join(f'`disabled_optimizers=["{name}"]`' for name in found.cures)
-    text = f"Disabling only {_list(found.cures, 'or')} makes it go away: {settings} of `InferenceSession`."
+        return f"It takes {_list(found.minimal)}, and no single pass's being disabled makes it go away."
+    settings = " or ".join(disabled_by.format(name) for name in found.cures)
+    text = f"Disabling only {_list(found.cures, 'or')} makes it go away: {settings}."
     others = [name for name in found.minimal if name not in found.cures]
     return f"{text} It takes {_list(others)}, or what does the same, as well." if others else text
 

@@ -34,8 +34,10 @@ class Backend(Protocol):
 class Optimising(Protocol):
     """What a backend's file has besides where the passes of its optimiser can be told apart and disabled.
 
-    The runs are such as were made with their log.
+    The runs are such as were made with their log. `DISABLED_BY` is how its users disable the pass `{}`.
     """
+
+    DISABLED_BY: str
 
     def fired(self, run: Run) -> tuple[str, ...]:
         """The passes that changed the program, in order, and that in which the run died."""

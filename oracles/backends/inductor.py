@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "inductor"
 PACKAGE = "torch"
+DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 LOWERED = True
 WRITTEN_AS = ("export",)
 FORK_PER_TEST = True

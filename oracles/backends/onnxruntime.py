@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "ort"
 PACKAGE = "onnxruntime"
+DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
 # In the worker
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
+DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
 BASELINE = "ort"
 """What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""
 FORK_PER_TEST = True

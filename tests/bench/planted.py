@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "planted"
 PACKAGE = "onnx"
+DISABLED_BY = "`{}`"
 APPLIED = "planted: applied "
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from oracles.backends.onnxruntime import DISABLED_BY
 from reducer.pass_sets import PassSet
 from tests.triage.failing import clip_exception, division_crash, healthy
 from tests.triage.test_cli import crux
@@ -71,7 +72,8 @@ ADVICE = {
     "either of two": (
         PassSet(("A", "B"), "all", 2, cures=("A", "B")),
         "Disabling only `A` or `B` makes it go away: "
-        '`disabled_optimizers=["A"]` or `disabled_optimizers=["B"]` of `InferenceSession`.',
+        '`disabled_optimizers=["A"]` of `InferenceSession` or '
+        '`disabled_optimizers=["B"]` of `InferenceSession`.',
     ),
     "one with another that others can stand in for": (
         PassSet(("A", "B"), "all", 2, cures=("B",)),
@@ -80,11 +82,11 @@ ADVICE = {
     ),
     "none alone": (
         PassSet(("A", "B"), "all", 2),
-        "It takes `A` and `B`, and no single optimiser's being disabled makes it go away.",
+        "It takes `A` and `B`, and no single pass's being disabled makes it go away.",
     ),
     "nothing that can be disabled": (
         PassSet((), "all", 2, beyond_passes=True),
-        "Disabling every optimiser that can be disabled by name does not make it go away.",
+        "Disabling every pass that can be disabled by name does not make it go away.",
     ),
 }
 
@@ -92,4 +94,4 @@ ADVICE = {
 @pytest.mark.parametrize("name", ADVICE)
 def test_advice_claims_no_more_than_was_seen(name: str) -> None:
     found, text = ADVICE[name]
-    assert advice(found) == text
+    assert advice(found, DISABLED_BY) == text
