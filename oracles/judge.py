@@ -377,6 +377,7 @@ class Judge:
         return self.backend.tags(run)
 
     def _judge(self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...]) -> Verdict:
+        case = replace(case, target=self.target)
         for rule in rules:
             verdict = rule(case, runs, context)
             if verdict is not None:

@@ -67,6 +67,13 @@ def test_silent_acceptance_of_what_all_others_refuse_is_a_bug() -> None:
         assert judge.verdict(case_of(PLAIN, settings=(REFUSAL,))).outcome is Outcome.PASS
 
 
+def test_a_backend_that_reads_no_onnx_accepts_nothing() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    case = replace(case_of(TRANSPOSED, settings=(REFUSAL,)), target=None)
+    with Accepting(Target("torch")) as judge:
+        assert judge.verdict(case).outcome is Outcome.PASS
+
+
 def test_a_dangerous_value_may_be_refused_but_not_kill(judge: Judge) -> None:
     far = helper.make_tensor("far", TensorProto.INT64, [1], [1000])
     gather = helper.make_node("Gather", ["x", "far"], ["y"])
