@@ -14,6 +14,8 @@ from corpus.target import Target
 from corpus.values import InputType, Value, fit_value, read_inputs_noting
 
 TEST_DATA = "test_data_set_0"
+CHANGED = "inputs from the seed, changed so that"
+"""How a case's note begins whose inputs are not as the seed has them; then what they are for."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,11 @@ def _inputs_beside(path: Path) -> Path | None:
     if not path.is_dir():
         return None
     return next((path / name for name in (INPUTS_FILE, TEST_DATA) if (path / name).exists()), None)
+
+
+def has_inputs(path: Path) -> bool:
+    """Whether inputs are kept beside the program, so that none are made from a seed."""
+    return _inputs_beside(path) is not None
 
 
 def _read(

@@ -46,6 +46,15 @@ def record(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recor
     return record_model(model, job, judge.rerun, byte_budget=byte_budget)
 
 
+def record_whole(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Mapping[str, Value] | None:
+    """The values of one un-optimised run by name; None where it does not end well."""
+    model = _ordered(repair(parse(case.program))[0])
+    job = Job(case.program, case.inputs, judge.configs[:1], case.external)
+    wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
+    run = _Prefix(model, job, judge.rerun, wanted).run(len(model.graph.node))
+    return {**_initializers(model), **case.inputs, **run.outputs} if run.is_ok else None
+
+
 def record_model(
     model: onnx.ModelProto, job: Job, rerun: Rerun, *, byte_budget: int = BYTE_BUDGET
 ) -> Recording:

@@ -8,12 +8,12 @@ from corpus.errors import UserError
 from oracles.backends import Optimising
 from reducer.pass_sets import PassSet, counted, find_pass_set
 from triage.options import CaseOptions
-from triage.sources import open_one
+from triage.sources import open_to_run
 
 
 def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     """The JSON document of `crux passes`; None when the case shows no failure."""
-    case = open_one(word, options)
+    case = open_to_run(word, options)
     assert case.target is not None
     with options.judge(case.target) as judge:
         if not isinstance(judge.backend, Optimising):

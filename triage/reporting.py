@@ -24,7 +24,7 @@ def report_word(
     word: str, options: CaseOptions, judges: Judges, out: Path, form: str = "", known: Path | None = None
 ) -> dict[str, Any]:
     """Report one id or case folder into `out`, under its own name; `known` is a file of known issues."""
-    case = open_one(word, options)
+    case = open_one(word, options, judges)
     assert case.target is not None
     judge = judges.of(case.target)
     if Path(word).exists() or not is_name(word):

@@ -32,7 +32,10 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Lower one model (bytes or a path) and run it; `show=source` gives its text instead."""
+    """Lower one model (bytes or a path) and run it; `show=source` gives its text instead.
+
+    With `via=gradients` the outputs are inputs under which more of it is finite (`torch_finite`).
+    """
     import torch
 
     from oracles.in_worker.onnx_program import read_model
@@ -49,6 +52,10 @@ def run(
 
         return source(model, inputs)
     enter("execute")
+    if settings.get("via") == "gradients":
+        from oracles.in_worker.torch_finite import search
+
+        return search(model, inputs, settings)
     with torch.no_grad():
         module, feeds = build(model, inputs)
         if settings.get("via") == "export":

@@ -53,9 +53,9 @@ def bisect(
     from triage.environment_cache import cache_folder
     from triage.progress import progress
     from triage.releases import Range
-    from triage.sources import open_one
+    from triage.sources import open_to_run
 
-    found = open_one(case, options)
+    found = open_to_run(case, options)
     assert found.target is not None
     package = package or find_backend(found.target.backend).PACKAGE
     found = replace(found, target=target_for(package, found.target))

@@ -34,15 +34,17 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
 
 
 def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
+    from corpus.load import CHANGED
     from triage.judging import Judges
     from triage.sources import open_cases
     from triage.verdicts import judge_often, keep, note
 
     with Judges(options) as judges:
-        for word, case in open_cases(words, options):
+        for word, case in open_cases(words, options, judges):
             assert case.target is not None
             judge = judges.of(case.target, case.format)
             verdict, document = judge_often(judge, case, repeat)
+            document["notes"] += [each for each in case.notes if each.startswith(CHANGED)]
             if options.db:
                 note(options.db, case, verdict, judge.release)
             if verdict.is_bug and options.db:

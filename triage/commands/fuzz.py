@@ -85,12 +85,17 @@ def _failures(
     from triage.fuzzing import Fuzzer
     from triage.known import load_known
     from triage.progress import tally_text
+    from triage.sources import finite_source
     from triage.store import Store
 
     target = options.target_of(None)
     avoided = load_known(options.database) if avoid_known else ()
     start, clusters = time.monotonic(), set()
-    with Store(options.database) as store, Fuzzer(store, options, target, "fuzz", plan, avoided) as fuzzer:
+    with (
+        finite_source(plan, options) as settled,
+        Store(options.database) as store,
+        Fuzzer(store, options, target, "fuzz", settled, avoided) as fuzzer,
+    ):
         for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
             if step.failure:

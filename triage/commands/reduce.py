@@ -89,9 +89,9 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
     from triage.reducing import reduce_into, reducer_options
     from triage.reduction_page import NAME as PAGE
     from triage.reduction_page import write_page
-    from triage.sources import open_one
+    from triage.sources import open_to_run
 
-    case = open_one(word, options)
+    case = open_to_run(word, options)
     assert case.target is not None
     try:
         with progress() as shown:
