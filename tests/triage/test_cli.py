@@ -247,7 +247,11 @@ def test_fuzz_counts_its_tests_and_goes_on_with_new_seeds(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_fuzzer_exits_with_130_and_keeps_its_tests(tmp_path, number):
     process = subprocess.Popen(
-        command("fuzz", "--minutes", "5"), cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE
+        command("fuzz", "--minutes", "5"),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stderr=subprocess.PIPE,
+        preexec_fn=hear_interrupts,
     )
     database = tmp_path / "crux.db"
     deadline = time.monotonic() + 60
@@ -260,6 +264,11 @@ def test_an_interrupted_fuzzer_exits_with_130_and_keeps_its_tests(tmp_path, numb
         (row,) = store.rows("SELECT status, tests FROM runs")
     assert row["status"] == "interrupted"
     assert row["tests"] >= 1
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _tests_noted(database: Path) -> bool:
