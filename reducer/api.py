@@ -331,8 +331,7 @@ class _Session:
         found = find_format(case.format)
         after = found.measure(found.parse(case.program))
         if verdict is not None:
-            with self.pool.one() as judge:
-                verdict = judge.verdict(case)
+            verdict = self._last_verdict(case, verdict)
         minimal = self.passes.minimal if self.passes else ()
         return Reduction(
             case=case,
@@ -356,6 +355,12 @@ class _Session:
             words_left=self.words_left,
             timeouts=gate.timeouts,
         )
+
+    def _last_verdict(self, case: Case, first: Verdict) -> Verdict:
+        """What the result shows; where it does not show even in several runs, what the original did."""
+        with self.pool.one() as judge:
+            verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
+            return next((verdict for verdict in verdicts if verdict.symptom is not None), first)
 
     def _passes(self, gate: Gate, verdict: Verdict | None) -> PassSet | None:
         """The minimal pass set of the result; none of what a command decides."""

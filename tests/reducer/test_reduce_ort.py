@@ -15,7 +15,8 @@ from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.values import Tensor
 from oracles.judge import Judge
-from oracles.verdict import Outcome
+from oracles.run import Phase
+from oracles.verdict import Outcome, Verdict
 from reducer.api import Options, reduce_case
 from tests.reducer.driving import ORT
 
@@ -138,3 +139,24 @@ def test_a_known_bug_is_reduced_to_its_least_nodes(make: Callable[[], Bug], tmp_
     assert reduction.is_minimal
     assert reduction.checks <= MOST_CHECKS
     print(f"{reduction.checks} checks, {reduction.after.bytes} bytes, {reduction.seconds:.1f} s")
+
+
+def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a failure that shows in some runs only: the target does not say so at the first look."""
+    true_verdict, calls = Judge.verdict, list[str]()
+
+    def verdict(judge: Judge, case: Case, **options: object) -> Verdict:
+        given = true_verdict(judge, case, **options)
+        if options.get("only") is not None or measure(parse(case.program)).nodes > 2:
+            return given
+        calls.append("passed")
+        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=given.runs)
+
+    monkeypatch.setattr(Judge, "verdict", verdict)
+    reduction = reduce_case(network(relu_clip()), tmp_path / "out", Options(target=ORT))
+    assert calls
+    assert reduction.after.nodes == 2
+    assert reduction.verdict is not None
+    assert reduction.verdict.outcome is Outcome.EXCEPTION
