@@ -151,9 +151,9 @@ def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
     if expected.dtype.kind in "USOT":
         return np.asarray(expected != actual).astype(np.float64)
     left, right = widen(expected), widen(actual)
-    if left.dtype.kind != "c":
-        left, right = left.astype(np.float64), right.astype(np.float64)
     with np.errstate(all="ignore"):
+        if left.dtype.kind != "c":
+            left, right = left.astype(np.float64), right.astype(np.float64)
         apart = np.abs(left - right)
     same = (left == right) | (np.isnan(left) & np.isnan(right))
     return np.asarray(np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart)))
