@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 
 from corpus.case import Case
-from corpus.target import Target
 from oracles.signature import Signature
 from reducer.api import DoesNotFail, reduce_case
 from triage.options import CaseOptions
@@ -24,7 +23,7 @@ CHECKS = 10
 def sketch(case: Case, options: CaseOptions) -> Signature | None:
     """The provisional signature of a failing case; None when it does not fail again."""
     assert case.target is not None
-    settings = reducer_options(options, Target.parse(str(case.target)), Budget(max_checks=CHECKS))
+    settings = reducer_options(options, case.target, Budget(max_checks=CHECKS))
     with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name:
         try:
             done = reduce_case(case, Path(name) / "sketch", settings)

@@ -45,9 +45,7 @@ def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> st
     """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
     assert options.db is not None
     with Store(options.db) as store:
-        known = find_failure(store, case)
-    sketched = None if known else sketch(case, options)
-    with Store(options.db) as store:
+        sketched = None if find_failure(store, case) else sketch(case, options)
         return record_failure(store, case, verdict, release=release, sketched=sketched).name
 
 

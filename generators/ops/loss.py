@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import hull, symmetric
+from generators.intervals import symmetric
 from generators.inverses.shared import another_dim, is_filled, recogniser, split_off
 from generators.scope import Scope
 from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
@@ -140,10 +140,6 @@ def _solve_grams(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     dtype = scope.draws.pick(operator.dtypes)
     return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 3))),))
-
-
-def _hot(call: Call) -> tuple[Range, ...]:
-    return (hull((Range(1, 1),)),)
 
 
 def _loss_operator(name: str) -> Operator:

@@ -11,7 +11,6 @@ from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, O
 from generators.types import ANYTHING, BOOL, I64, TEXT, TRUTH, DType, Range, Shape, TensorType, broadcast
 
 _PATTERNS = ("a.*", "[a-z]+", ".*", "", "[0-9.-]+", "(ab|z)", "\\w+", "A b")
-_PIECES = ("a", "b", "ab", "zz", "12", "z")
 _DELIMITERS = (",", "-", "::", "ab")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from triage.making import Source
 from triage.options import CaseOptions, as_command
 from triage.output import Document, emit, table
 
@@ -31,10 +32,6 @@ Strategy = Annotated[
         help="How graphs grow: random, coverage, backward, functions, mutate, smt or uniform; "
         "or PATH.py:NAME, a function of yours (with --trust).",
     ),
-]
-Source = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="FILE", help="A saved coverage.json, or the model that is to be mutated."),
 ]
 MaxFlops = Annotated[
     int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
