@@ -2,20 +2,26 @@
 
 One rewrite that is wrong shows with an operator more or less around it, in float32 and float64, as another
 value or as zero. It is another bug where an operator stands in for another, NaN for a value, and integers for
-floats unless the same passes rewrote the same operators.
+floats unless one rewrite of these operators must be wrong for any type: its passes are known, it takes several
+operators, or nothing is computed (the shape is wrong, or the operator only moves elements).
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Mapping
 
+import onnx
 from rapidfuzz.distance import Indel
 
 WEIGHTS = {"ops": 0.4, "kind": 0.27, "dtypes": 0.27, "passes": 0.06}
 PLAIN_KINDS = frozenset({"value", "zeros", "sign", "off by one", "ulp", "saturation"})
 """Kinds of values that one bug gives on one input or another."""
+_PLACES = frozenset({"tensor(int32)", "tensor(int64)", "tensor(bool)"})
+_DTYPE = re.compile(r"(?:bfloat|float|u?int|bool|complex)\d*(?:_?e\dm\d\w*)?")
+"""Graphs of other formats than ONNX say the types of what flows in as words of their own."""
 SLIGHTLY = 0.3
 FAIRLY = 0.6
 
@@ -44,14 +50,17 @@ def distance(name: str, one: Facts, two: Facts) -> float:
 
 
 def names(facts: Facts) -> list[str]:
-    """The operators of a pattern such as `Pad:float32 MaxPool:float32`."""
-    return [word.partition(":")[0] for word in facts.get("ops", "").split()]
+    """The operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`."""
+    named = (word.partition(":")[0] for word in facts.get("ops", "").split())
+    return [name for name in named if not _DTYPE.fullmatch(name)]
 
 
 def dtypes(facts: Facts) -> frozenset[str]:
     """The dtypes of a pattern."""
-    found = (word.partition(":")[2] for word in facts.get("ops", "").split())
-    return frozenset(dtype for dtype in found if dtype)
+    words = facts.get("ops", "").split()
+    return frozenset(
+        filter(None, (word if _DTYPE.fullmatch(word) else word.partition(":")[2] for word in words))
+    )
 
 
 def _between_operators(one: list[str], two: list[str]) -> float:
@@ -62,8 +71,29 @@ def _between_operators(one: list[str], two: list[str]) -> float:
 
 
 def _is_one_rewrite(one: Facts, two: Facts) -> bool:
-    """Whether known passes rewrote the same operators: one rewrite, then, whatever the types."""
-    return bool(one.get("passes")) and one["passes"] == two.get("passes") and names(one) == names(two)
+    """Whether equal operators were rewritten in a way that has nothing to do with the types of elements.
+
+    An operator that fails alone, by passes that nobody knows, may well be a kernel of one type.
+    """
+    if names(one) != names(two) or one.get("passes") != two.get("passes"):
+        return False
+    computes_nothing = one.get("kind") == two.get("kind") == "shape" or all(map(_only_moves, names(one)))
+    return bool(one.get("passes")) or len(names(one)) > 1 or computes_nothing
+
+
+@functools.cache
+def _only_moves(operator: str) -> bool:
+    """Whether by the standard it gives back any type that it takes, text too, and takes only places beside.
+
+    Such an operator cannot compute with its elements.
+    """
+    if not onnx.defs.has(operator):
+        return False
+    schema = onnx.defs.get_schema(operator)
+    made = schema.outputs[0]
+    taken = [each for each in schema.inputs if each.type_str != made.type_str]
+    is_any = "tensor(string)" in made.types and len(taken) < len(schema.inputs)
+    return is_any and all(set(each.types) <= _PLACES for each in taken)
 
 
 def _between_dtypes(one: frozenset[str], two: frozenset[str], is_one_rewrite: bool) -> float:

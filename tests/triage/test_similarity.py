@@ -66,6 +66,19 @@ ONE_BUG |= {
         wrong("TransposeFusion", "Transpose:float32 MatMul:float32"),
         wrong("TransposeFusion", "Transpose:float64 MatMul:float64"),
     ),
+    "a pair of operators in integers and floats, by passes that nobody knows": (
+        wrong("", "Not:bool Where:int32", "off by one"),
+        wrong("", "Not:bool Where:float32", "zeros"),
+    ),
+    "a wrong shape in integers and floats": (
+        wrong("", "ReduceSum:int32", "shape"),
+        wrong("", "ReduceSum:float32", "shape"),
+    ),
+    "an operator that only moves elements": (wrong("", "Gather:int32"), wrong("", "Gather:float32")),
+    "a graph of another format in another precision": (
+        wrong("", "float32 relu add"),
+        wrong("", "float64 relu add"),
+    ),
     "a wrong rewrite that gives zero on this input": (
         wrong("Pad_Fusion", "Pad:float32 MaxPool:float32"),
         wrong("Pad_Fusion", "Pad:float32 MaxPool:float32", "zeros"),
@@ -90,8 +103,8 @@ TWO_BUGS = {
     ),
     "one pattern, two passes": (wrong("A", "Mul:float32 Add:float32"), wrong("B", "Mul:float32 Add:float32")),
     "integers and floats, no rewrite": (
-        wrong("", "Div:int32 Mul:int32"),
-        wrong("", "Div:float32 Mul:float32"),
+        wrong("", "Mod:int32"),
+        wrong("", "Mod:float32"),
     ),
     "integers and floats, more operators": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32")),
     "a value and NaN": (wrong("A", "Pow:float32"), wrong("A", "Pow:float32", "nan")),
