@@ -14,8 +14,9 @@ from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import Options, reduce_case
+from tests.bench import planted_cases, planted_fresh_cases
 from tests.bench.bench_triage import b_cubed, pairwise
-from tests.bench.planted_cases import FRAGMENTS, planted_case
+from tests.bench.planted_cases import planted_case
 from triage.failures import record_failure, record_reduction
 from triage.reducing import name_reduced
 from triage.store import Store
@@ -32,12 +33,15 @@ def planted(monkeypatch):
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("knows_passes", [True, False], ids=["passes known", "passes unknown"])
-def test_clusters_of_planted_faults(capsys, tmp_path, knows_passes):
+@pytest.mark.parametrize(
+    "fragments", [planted_cases.FRAGMENTS, planted_fresh_cases.FRAGMENTS], ids=["first set", "fresh set"]
+)
+def test_clusters_of_planted_faults(capsys, tmp_path, fragments, knows_passes):
     labels, found, names = {}, {}, {}
     with Judge(TARGET) as judge, Store(tmp_path / "crux.db") as store:
-        for fault in FRAGMENTS:
+        for fault, fragment in fragments.items():
             for seed in range(SEEDS):
-                case = planted_case(fault, seed)
+                case = planted_case(fault, fragment, seed)
                 verdict = judge.verdict(case)
                 if not verdict.is_bug:
                     continue

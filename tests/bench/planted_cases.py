@@ -51,6 +51,10 @@ class Program:
         self.nodes.append(helper.make_node(operator, list(operands), [name], **attributes))
         return name
 
+    def add_many(self, operator: str, operands: list[str], names: list[str], **attributes: Any) -> None:
+        """A node with several results."""
+        self.nodes.append(helper.make_node(operator, operands, names, **attributes))
+
     def fed(self, dtype: str, shape: tuple[int, ...]) -> str:
         """An operand: an input, of which some operators may have changed the values."""
         name = self.input(self.values(dtype, shape))
@@ -263,11 +267,11 @@ FRAGMENTS: dict[str, Fragment] = {
 }
 
 
-def planted_case(fault: str, seed: int) -> Case:
-    """A program that meets the fault, among up to eight other operators."""
+def planted_case(fault: str, fragment: Fragment, seed: int) -> Case:
+    """A program that meets the fault by its fragment, among up to eight other operators."""
     program = Program(random.Random(f"{fault}/{seed}"))
     aside, _ = around(program, program.fed("float32", program.shape(2)), "float32")
-    made, dtype = FRAGMENTS[fault](program)
+    made, dtype = fragment(program)
     result, _ = around(program, made, dtype)
     return finish(program, [result, aside])
 
