@@ -2,8 +2,8 @@
 
 One rewrite that is wrong shows with an operator more or less around it, in float32 and float64, as another
 value or as zero. It is another bug where an operator stands in for another, NaN for a value, and integers for
-floats unless one rewrite of these operators is wrong whatever the type: its passes are known, several operators
-are needed, or nothing is computed (the shape is wrong, or the operator only moves elements).
+floats. Those are one only where a rewrite of the same operators is wrong whatever the type: its passes are
+known, several operators are needed, or nothing is computed (a wrong shape, an operator that moves elements).
 """
 
 from __future__ import annotations
