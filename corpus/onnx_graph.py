@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
@@ -45,10 +45,21 @@ def walk_model(model: onnx.ModelProto) -> Iterator[NodeProto]:
     """Every node of the main graph, of the functions' bodies, and of the bodies in them."""
     yield from walk_nodes(model.graph)
     for function in model.functions:
-        for node in function.node:
-            yield node
-            for body in subgraphs(node):
-                yield from walk_nodes(body)
+        yield from walk_function(function)
+
+
+def walk_function(function: FunctionProto) -> Iterator[NodeProto]:
+    """Every node of a function's body and of the bodies in it."""
+    for node in function.node:
+        yield node
+        for body in subgraphs(node):
+            yield from walk_nodes(body)
+
+
+def function_key(item: FunctionProto | NodeProto) -> tuple[str, str, str]:
+    """What a function is called by, and what a node calls: domain, name, overload."""
+    name = item.name if isinstance(item, FunctionProto) else item.op_type
+    return item.domain, name, item.overload
 
 
 def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:

@@ -1,4 +1,4 @@
-"""The names that a reduced model's tensors get: by what they are, in reading order."""
+"""The names that a reduced model's tensors, dims and graphs get: by what they are, in reading order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import onnx
 
-from corpus.onnx_graph import subgraphs, walk_graphs, walk_nodes
+from corpus.onnx_graph import subgraphs, walk_all_graphs, walk_graphs, walk_nodes
+from reducer.function_names import count_strange_functions, numbered
+from reducer.remarks import messages
 
 
 def new_names(graph: onnx.GraphProto) -> dict[str, str]:
@@ -34,6 +36,37 @@ def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
         yield from ((info.name, "t") for info in (*inner.output, *inner.value_info))
 
 
-def count_strange(graph: onnx.GraphProto) -> int:
-    """How many tensors do not have the name that they would get."""
-    return sum(old != new for old, new in new_names(graph).items())
+def count_strange(model: onnx.ModelProto) -> int:
+    """How many tensors, dims and parts of functions do not have the name that they would get."""
+    pairs = [*new_names(model.graph).items(), *_dim_names(model).items()]
+    return sum(old != new for old, new in pairs) + count_strange_functions(model)
+
+
+def number_graphs(model: onnx.ModelProto) -> None:
+    """Name the main graph g and the bodies g1, g2, … in place."""
+    for number, graph in enumerate(walk_all_graphs(model)):
+        graph.name = f"g{number}" if number else "g"
+
+
+def number_dims(model: onnx.ModelProto) -> None:
+    """Symbolic dims become d0, d1, … in place."""
+    names = _dim_names(model)
+    for dim in _symbols(model):
+        dim.dim_param = names[dim.dim_param]
+
+
+def _dim_names(model: onnx.ModelProto) -> dict[str, str]:
+    return numbered((dim.dim_param for dim in _symbols(model)), "d")
+
+
+def _symbols(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """Every symbolic dim that a model declares."""
+    declared = (info for graph in walk_all_graphs(model) for info in _infos(graph))
+    for holder in (*declared, *(info for each in model.functions for info in each.value_info)):
+        for message in messages(holder):
+            if isinstance(message, onnx.TensorShapeProto.Dimension) and message.dim_param:
+                yield message
+
+
+def _infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
+    yield from (*graph.input, *graph.output, *graph.value_info)

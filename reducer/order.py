@@ -12,6 +12,7 @@ from corpus.values import Tensor
 from reducer.graph_order import counts
 from reducer.graph_subject import GraphSubject
 from reducer.naming import count_strange
+from reducer.opsets import sum_of_versions
 from reducer.plain_ops import strangeness
 from reducer.subject import Subject
 
@@ -25,7 +26,7 @@ def size(subject: Subject) -> Size:
     many nodes the one with fewer bodies, weights in bodies and functions to look into; then the one with
     plainer operators. Then what the nodes still carry: elements that flow in, tensors in and out, axes,
     element types other than the plain ones, attributes, how plain the values are, the case's own passes,
-    names that are not ours, and at last bytes. A tie is not smaller.
+    names that are not ours, how new the operator sets are, and at last bytes. A tie is not smaller.
     """
     if SIZE not in subject.measures:
         subject.measures[SIZE] = _measured(subject)
@@ -55,7 +56,7 @@ def _measured(subject: Subject) -> Size:
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
     attributes = sum(len(node.attribute) for node in walk_nodes(graph))
-    names = count_strange(graph)
+    names = count_strange(model)
     return (
         nodes,
         scopes + len(inner),
@@ -68,6 +69,7 @@ def _measured(subject: Subject) -> Size:
         complexity,
         passes,
         names,
+        sum_of_versions(model),
         int(model.ByteSize()),
     )
 

@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto
 
 from corpus.onnx_graph import tensors, walk_model
 from corpus.values import Tensor, Value
-from reducer.private_names import OFFICIAL
+from reducer.function_names import OFFICIAL
 from reducer.subject import Subject
 
 ENUMERATIONS = frozenset(

@@ -13,7 +13,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx_graph import tensors, walk_model
 from corpus.values import Tensor
-from reducer.private_names import OFFICIAL
+from reducer.function_names import OFFICIAL
 from reducer.private_strings import ENUMERATIONS
 from reducer.private_values import RUN
 from reducer.tensors import read_tensor
@@ -21,7 +21,7 @@ from reducer.tensors import read_tensor
 SHORTEST_WORD = 4
 FEWEST_DISTINCT = 3
 CHUNK = 1 << 20
-PLAIN = re.compile(r"[a-z]\d+|graph\d*|(?:custom|Op|Unused)\d+|ai\.onnx.*|com\.microsoft.*")
+PLAIN = re.compile(r"[a-z]\d+|graph\d*|(?:custom|local|Op)\d+|ai\.onnx.*|com\.microsoft.*")
 """The names that the reducer gives by itself, and domains of everyone's."""
 
 

@@ -1,27 +1,44 @@
-"""Short names in reading order, no producer, one opset import: nothing that is only the author's."""
+"""Short names in reading order, no producer, the oldest operator sets: nothing that is only the author's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import onnx
 
-from corpus.onnx_graph import rename, walk_graphs, walk_model, walk_nodes
+from corpus.onnx_graph import rename, walk_model, walk_nodes
+from reducer.function_names import plain_functions
 from reducer.move import Hints, Move, Search
-from reducer.naming import new_names
+from reducer.naming import new_names, number_dims, number_graphs
+from reducer.opsets import drop_unused_sets
 from reducer.order import size
+from reducer.passes.opsets import lowered
 from reducer.subject import Subject
 
 
 def canonical_names(subject: Subject, hints: Hints) -> Search:
-    """All at once: a name that matters is rare, and then the author's names stay."""
-    shorter = renamed(subject)
-    if size(shorter) < size(subject) and (yield lambda: shorter):
-        return shorter
+    """All at once, and the operator sets with them; a name that matters is rare, and then all names stay.
+
+    Those of functions may stay alone. The operator sets have a move of their own: here they only spare it a
+    question.
+    """
+    choices: list[Callable[[], Subject]] = [partial(_with_older_sets, subject), partial(renamed, subject)]
+    if subject.model.functions:
+        choices.append(partial(renamed, subject, functions=False))
+    if size(renamed(subject)) < size(subject):
+        for proposal in choices:
+            if size(proposal()) < size(subject) and (yield proposal):
+                return proposal()
     return subject
 
 
-def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
+def _with_older_sets(subject: Subject) -> Subject:
+    return lowered(renamed(subject))
+
+
+def renamed(subject: Subject, stay: frozenset[str] = frozenset(), *, functions: bool = True) -> Subject:
     """The subject under short names, but for those that are to stay."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
@@ -35,8 +52,10 @@ def renamed(subject: Subject, stay: frozenset[str] = frozenset()) -> Subject:
         rename(node, lambda name: names[name])
     for node in walk_nodes(graph):
         node.ClearField("name")
-    for number, inner in enumerate(walk_graphs(graph)):
-        inner.name = f"g{number}" if number else "g"
+    number_graphs(model)
+    number_dims(model)
+    if functions:
+        plain_functions(model)
     _bare_header(model)
     inputs = {names[name]: value for name, value in subject.inputs.items()}
     facts = replace(
@@ -53,13 +72,11 @@ def _bare_header(model: onnx.ModelProto) -> None:
     """No producer, no opset that is not used, and no word for the default domain."""
     for field in ("producer_name", "producer_version", "domain", "model_version"):
         model.ClearField(field)
-    for item in (*model.opset_import, *walk_nodes(model.graph)):
+    sets = [item for holder in (model, *model.functions) for item in holder.opset_import]
+    for item in (*sets, *walk_model(model)):
         if not item.domain:
             item.ClearField("domain")
-    domains = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
-    for index in reversed(range(len(model.opset_import))):
-        if model.opset_import[index].domain not in domains:
-            del model.opset_import[index]
+    drop_unused_sets(model)
 
 
-MOVES = (Move("canonical names", 550, canonical_names, renames=True),)
+MOVES = (Move("canonical names", 550, canonical_names, renames=True, reshapes=True),)

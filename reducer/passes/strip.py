@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 import onnx
-from google.protobuf.message import Message
 
-from corpus.onnx_graph import walk_graphs, walk_model, walk_nodes
+from corpus.onnx_graph import walk_all_graphs, walk_nodes
 from reducer.move import Hints, Move, Search
 from reducer.nodesets import declaration
+from reducer.opsets import drop_unused_sets
 from reducer.order import size
+from reducer.remarks import clear_remarks
 from reducer.subject import Subject
 
 
@@ -42,34 +43,17 @@ def _apply(subject: Subject, changes: Iterable[Callable[[onnx.ModelProto], None]
 
 def _without_annotations(model: onnx.ModelProto) -> None:
     """Types of inner values, which may be stale and change error texts."""
-    for graph in walk_graphs(model.graph):
+    for graph in walk_all_graphs(model):
         del graph.value_info[:]
         del graph.quantization_annotation[:]
+    for function in model.functions:
+        del function.value_info[:]
 
 
 def _without_documentation(model: onnx.ModelProto) -> None:
     """Doc strings and metadata, which hold stack traces and the authors' paths; opsets that nothing uses."""
-    model.doc_string = ""
-    used = {"", "ai.onnx", *(node.domain for node in walk_model(model))}
-    for index in reversed(range(len(model.opset_import))):
-        if model.opset_import[index].domain not in used:
-            del model.opset_import[index]
-    del model.metadata_props[:]
-    del model.training_info[:]
-    for graph in walk_graphs(model.graph):
-        _clear(graph)
-        for item in (*graph.node, *graph.input, *graph.output, *graph.initializer, *graph.value_info):
-            _clear(item)
-    for function in model.functions:
-        _clear(function)
-        for node in function.node:
-            _clear(node)
-
-
-def _clear(item: Message) -> None:
-    item.ClearField("doc_string")
-    if "metadata_props" in item.DESCRIPTOR.fields_by_name:
-        item.ClearField("metadata_props")
+    clear_remarks(model)
+    drop_unused_sets(model)
 
 
 def _constants_lifted(model: onnx.ModelProto) -> None:

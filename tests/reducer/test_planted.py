@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
+from corpus.onnx_graph import rename
 from corpus.regression import Regression, load_regressions
 from corpus.values import Tensor
 from oracles.judge import Judge
@@ -59,12 +60,60 @@ def plant_dim(case: Case) -> Planted:
                 yield _case(case, model, {name: np.concatenate([value, value], axis)})
 
 
+def plant_newer_set(case: Case) -> Planted:
+    """ONNX's own operators of a newer set in which they are what they were."""
+    model = parse(case.program)
+    (item,) = (each for each in model.opset_import if not each.domain)
+    before = _schemas(model, item.version)
+    for version in range(onnx.defs.onnx_opset_version(), item.version, -1):
+        if _schemas(model, version) == before:
+            item.version = version
+            yield _case(case, model, {})
+
+
+def _schemas(model: onnx.ModelProto, version: int) -> list[int]:
+    """Since when ONNX's own operators have been as they are in a version."""
+    names = [node.op_type for node in model.graph.node if not node.domain]
+    return [onnx.defs.get_schema(name, version).since_version for name in names]
+
+
+def plant_unused_set(case: Case) -> Planted:
+    """The import of a domain that no node is of."""
+    model = parse(case.program)
+    model.opset_import.add(domain="planted.domain", version=3)
+    yield _case(case, model, {})
+
+
+def plant_function(case: Case) -> Planted:
+    """The last node as the body of a function, with an author's names in it."""
+    model = parse(case.program)
+    node = model.graph.node.pop()
+    versions = [each for each in model.opset_import if each.domain == node.domain]
+    call = helper.make_node("planted", list(filter(None, node.input)), node.output, domain="planted.domain")
+    model.graph.node.append(call)
+    names = {name: f"planted_{name}" for name in (*node.input, *node.output) if name}
+    rename(node, lambda name: names[name])
+    operands, results = list(filter(None, node.input)), node.output
+    model.functions.append(
+        helper.make_function("planted.domain", "planted", operands, results, [node], versions)
+    )
+    model.opset_import.add(domain="planted.domain", version=1)
+    yield _case(case, model, {})
+
+
 def _case(case: Case, model: onnx.ModelProto, inputs: dict[str, Tensor]) -> Case:
     program = model.SerializeToString(deterministic=True)
     return replace(case, program=program, inputs={**case.inputs, **inputs})
 
 
-PLANTS = {"node": plant_node, "attribute": plant_attribute, "dim": plant_dim}
+PLANTS = {
+    "node": plant_node,
+    "attribute": plant_attribute,
+    "dim": plant_dim,
+    "a newer operator set": plant_newer_set,
+    "an operator set that is not used": plant_unused_set,
+    "a function": plant_function,
+}
 REGRESSIONS = [
     pytest.param(
         each, id=each.name, marks=[] if each.name == "pad-into-maxpool-negative" else pytest.mark.slow
@@ -99,10 +148,11 @@ def test_what_is_planted_in_a_finished_case_is_removed_again(
     assert _carried(reduction.case) <= _carried(regression.case)
 
 
-def _carried(case: Case) -> tuple[int, int, int]:
-    """Nodes, elements that flow in, attributes."""
+def _carried(case: Case) -> tuple[int, ...]:
+    """Nodes, functions, elements that flow in, attributes, versions of operator sets."""
     model = parse(case.program)
     elements = sum(np.size(value) for value in case.inputs.values())
     elements += sum(int(np.prod(each.dims)) for each in model.graph.initializer)
     attributes = sum(len(node.attribute) for node in model.graph.node)
-    return len(model.graph.node), elements, attributes
+    versions = sum(each.version for each in model.opset_import)
+    return len(model.graph.node), len(model.functions), elements, attributes, versions
