@@ -108,7 +108,7 @@ def _leanings(
 
 def _breadth(operators: int) -> float:
     """A class of which few operators take the type comes less often, so that none is in every program."""
-    return operators / (operators + 2)
+    return operators / (operators + 8)
 
 
 @cache

@@ -49,8 +49,11 @@ def leaning_choice(draws: Draws) -> Choose:
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
-        realms = scope.temper.realms
-        return leaning.choose(scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, realms)
+        given = scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.temper.realms
+        first = leaning.choose(*given)
+        if first is None or all(node.op != first.name for node in scope.nodes):
+            return first
+        return leaning.choose(*given)  # drawn once more, so that programs hold more operators
 
     return choose
 

@@ -47,6 +47,9 @@ from generators.values import draw, fixed
 MAX_ELEMENTS = 2048
 """No tensor of a program holds more."""
 
+_JOINED = 0.6
+"""How often a reused operand is a result where there is one, so that operators meet one another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Temper:
@@ -105,7 +108,7 @@ def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
         composite=draws.pick((0.0, 0.1, 0.25, 0.5)),
         inputs=draws.pick((0.05, 0.3, 0.7)),
-        reuse=draws.pick((0.2, 0.5, 0.8)),
+        reuse=draws.pick((0.3, 0.6, 0.85)),
         realms=realms,
         named=draws.pick((0.0,) * 9 + (0.6,)),
         budget=budget,
@@ -299,6 +302,8 @@ class Scope:
             for value in self.pool
             if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
         ]
+        if found and self.draws.chance(_JOINED):
+            found = [value for value in found if value.producer is not None] or found
         return self.draws.pick(found) if found else None
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:

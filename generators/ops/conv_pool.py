@@ -152,6 +152,10 @@ def _sample_transposed(scope: Scope, focus: Operand) -> Call | None:
     if draws.chance(0.3) and min(focus.shape[2:]) > 2:
         attributes["pads"] = tuple(draws.between(0, 1) for _ in range(2 * rank))
     if draws.chance(0.2):
+        attributes["dilations"] = tuple(draws.between(1, 2) for _ in range(rank))
+    if draws.chance(0.3):
+        attributes["kernel_shape"] = kernel
+    if draws.chance(0.2):
         attributes["output_padding"] = tuple(draws.between(0, stride - 1) for stride in strides)
     channels = focus.shape[1]
     group = _divisor(scope, channels)
@@ -169,11 +173,12 @@ def _infer_transposed(call: Call) -> tuple[TensorType, ...]:
     image, weight = call.operand(0), call.operand(1)
     rank = image.rank - 2
     strides, pads = call.tuple_of("strides", (1,) * rank), call.tuple_of("pads", (0,) * (2 * rank))
-    extra = call.tuple_of("output_padding", (0,) * rank)
+    extra, steps = call.tuple_of("output_padding", (0,) * rank), call.tuple_of("dilations", (1,) * rank)
     spatial = (
         strides[axis] * (image.shape[axis + 2] - 1)
         + extra[axis]
-        + weight.shape[axis + 2]
+        + (weight.shape[axis + 2] - 1) * steps[axis]
+        + 1
         - pads[axis]
         - pads[axis + rank]
         for axis in range(rank)
@@ -198,21 +203,32 @@ def _sample_max_pool(scope: Scope, focus: Operand) -> Call | None:
     if scope.draws.chance(0.2):
         attributes["ceil_mode"] = 1
     # Indices come with floats of 32 bits only: the kernels for the other types do not all give them.
-    call = Call((focus,), attributes, 2 if focus.dtype is F32 and scope.draws.chance(0.15) else 1)
+    results = 2 if focus.dtype is F32 and scope.draws.chance(0.35) else 1
+    if results == 2 and scope.draws.chance(0.2):
+        attributes["storage_order"] = 1
+    call = Call((focus,), attributes, results)
     return call if _starts_inside(call, kernel) else None
 
 
-def _sample_pool(scope: Scope, focus: Operand, **choices: tuple[int, ...]) -> Call | None:
+def _sample_pool(scope: Scope, focus: Operand, dilated_since: int, **choices: tuple[int, ...]) -> Call | None:
     window = _window(scope, focus)
     if window is None:
         return None
     kernel, attributes = window
+    if scope.opset >= dilated_since:
+        _dilated(scope, focus, kernel, attributes)
     attributes["kernel_shape"] = kernel
     for name, values in choices.items():
         if scope.draws.chance(0.4):
             attributes[name] = scope.draws.pick(values)
     call = Call((focus,), attributes)
     return call if _starts_inside(call, kernel) else None
+
+
+def _sample_lp_pool(scope: Scope, focus: Operand) -> Call | None:
+    if scope.opset < 18:
+        return _sample_pool(scope, focus, 18, p=(1, 2, 3))
+    return _sample_pool(scope, focus, 18, p=(1, 2, 3), ceil_mode=(0, 1))
 
 
 def _infer_pool(call: Call) -> tuple[TensorType, ...]:
@@ -264,18 +280,25 @@ def _sample_pad(scope: Scope, focus: Operand) -> Call | None:
         for end in (axis, axis + focus.rank):
             pads[end] = draws.between(least if focus.shape[axis] > 2 else 0, most)
     attributes: dict[str, Attribute] = {} if mode == "constant" and draws.chance(0.5) else {"mode": mode}
-    operands: tuple[Operand, ...] = (focus, scope.fix_ints(pads))
+    filling = None
     if mode == "constant" and draws.chance(0.7):
-        filling = draws.pick((0, 0, 0, 1, -1, 2) if is_float(focus.dtype) else (0, 0, 1, 2))
-        operands += (scope.fix_scalar(filling, focus.dtype),)
-    return Call(operands, attributes)
+        value = draws.pick((0, 0, 0, 1, -1, 2) if is_float(focus.dtype) else (0, 0, 1, 2))
+        filling = scope.fix_scalar(value, focus.dtype)
+    if scope.opset >= 18 and inside and draws.chance(0.3):
+        named = tuple(axis - focus.rank if draws.chance(0.3) else axis for axis in inside)
+        given = [pads[axis] for axis in inside] + [pads[axis + focus.rank] for axis in inside]
+        return Call((focus, scope.fix_ints(given), filling, scope.fix_ints(named)), attributes)
+    steering = scope.fix_ints(pads)
+    return Call((focus, steering) if filling is None else (focus, steering, filling), attributes)
 
 
 def _infer_pad(call: Call) -> tuple[TensorType, ...]:
-    data = call.operand(0)
-    pads = call.ints(1) or ()
-    shape = tuple(dim + pads[axis] + pads[axis + data.rank] for axis, dim in enumerate(data.shape))
-    return (TensorType(data.dtype, shape),)
+    data, pads = call.operand(0), call.ints(1) or ()
+    axes = call.ints(3) or tuple(range(data.rank))
+    shape = list(data.shape)
+    for at, axis in enumerate(axes):
+        shape[axis] += pads[at] + pads[at + len(axes)]
+    return (TensorType(data.dtype, tuple(shape)),)
 
 
 def _bound_pad(call: Call) -> tuple[Range, ...]:
@@ -313,7 +336,7 @@ OPERATORS = (
         "AveragePool",
         Kind.POOL,
         (F32, F16),
-        lambda scope, focus: _sample_pool(scope, focus, ceil_mode=(0, 1), count_include_pad=(0, 1)),
+        lambda scope, focus: _sample_pool(scope, focus, 19, ceil_mode=(0, 1), count_include_pad=(0, 1)),
         _infer_pool,
         _bound_average,
         _IMAGES,
@@ -323,7 +346,7 @@ OPERATORS = (
         "LpPool",
         Kind.POOL,
         (F32, F16),
-        lambda scope, focus: _sample_pool(scope, focus, p=(1, 2, 3)),
+        _sample_lp_pool,
         _infer_pool,
         _bound_lp,
         _IMAGES,

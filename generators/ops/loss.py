@@ -7,7 +7,7 @@ import math
 from generators.intervals import symmetric
 from generators.inverses.shared import another_dim, is_filled, recogniser, split_off
 from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
 from generators.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 
@@ -24,20 +24,30 @@ def _loss(scope: Scope, focus: Operand, reduction: str) -> Call:
     operands: tuple[Operand, ...] = (focus, labels)
     if scope.draws.chance(0.4):
         operands += (scope.supply(focus.dtype, (classes,), Range(0.5, 2)),)
-    return Call(operands, {"reduction": reduction})
+    attributes: dict[str, Attribute] = {"reduction": reduction}
+    if reduction != "mean" and scope.draws.chance(0.3):  # a mean over nothing is not a number
+        attributes["ignore_index"] = scope.draws.between(-1, classes)
+    return Call(operands, attributes)
+
+
+def _sample_cross_entropy(scope: Scope, focus: Operand) -> Call | None:
+    """The logarithms of the probabilities are a second result."""
+    call = _sample_loss(scope, focus)
+    return call and call._replace(results=scope.draws.pick((1, 1, 2)))
 
 
 def _infer_loss(call: Call) -> tuple[TensorType, ...]:
     focus = call.operand(0)
     shape = (focus.shape[0], *focus.shape[2:]) if call.attributes["reduction"] == "none" else ()
-    return (TensorType(focus.dtype, shape),)
+    return (TensorType(focus.dtype, shape), focus.type)[: call.results]
 
 
 def _bound_loss(call: Call) -> tuple[Range, ...]:
     """Log-probabilities are at most twice the values in size and a logarithm more."""
     focus = call.operand(0)
     count = math.prod(focus.shape) if call.attributes["reduction"] == "sum" else 1
-    return (symmetric(2 * count * (2 * focus.range.magnitude + math.log(focus.shape[1]) + 1)),)
+    one = 2 * focus.range.magnitude + math.log(focus.shape[1]) + 1
+    return (symmetric(2 * count * one), Range(-one, 0.01))[: call.results]
 
 
 def _solve_loss(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
@@ -142,12 +152,12 @@ def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 3))),))
 
 
-def _loss_operator(name: str) -> Operator:
+def _loss_operator(name: str, sample: Sampler) -> Operator:
     return Operator(
         name,
         Kind.REDUCE,
         (F32, F64),
-        _sample_loss,
+        sample,
         _infer_loss,
         _bound_loss,
         range(2, MAX_RANK + 1),
@@ -156,8 +166,8 @@ def _loss_operator(name: str) -> Operator:
 
 
 OPERATORS = (
-    _loss_operator("NegativeLogLikelihoodLoss"),
-    _loss_operator("SoftmaxCrossEntropyLoss"),
+    _loss_operator("NegativeLogLikelihoodLoss", _sample_loss),
+    _loss_operator("SoftmaxCrossEntropyLoss", _sample_cross_entropy),
     Operator(
         "Det",
         Kind.REDUCE,

@@ -7,8 +7,18 @@ import math
 from generators.intervals import hull, symmetric
 from generators.inverses.shared import filled
 from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
-from generators.types import BF16, F16, F32, F64, FLOATS, Range
+from generators.spec import (
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Operator,
+    RangeRule,
+    Sampler,
+    averaged_range,
+)
+from generators.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)
@@ -86,10 +96,26 @@ def _sample_layer(scope: Scope, focus: Operand) -> Call | None:
     axis = scope.axis(focus.rank)
     shape = focus.shape[axis:]
     attributes = {**_epsilon(scope), "axis": axis}
-    scale = scope.supply(focus.dtype, shape)
-    return Call(
-        (focus, scale, scope.supply(focus.dtype, shape)) if draws.chance(0.7) else (focus, scale), attributes
-    )
+    operands: tuple[Operand, ...] = (focus, scope.supply(focus.dtype, shape))
+    if draws.chance(0.7):
+        operands += (scope.supply(focus.dtype, shape),)
+    # What the later results hold in other types is nowhere the same.
+    return Call(operands, attributes, draws.pick((1, 1, 1, 2, 3)) if focus.dtype is F32 else 1)
+
+
+def _infer_layer(call: Call) -> tuple[TensorType, ...]:
+    """The mean and the inverse deviation have ones for the normalised dims."""
+    focus = call.operand(0)
+    axis = call.integer("axis", -1) % focus.rank
+    of_rows = TensorType(focus.dtype, (*focus.shape[:axis], *(1 for _ in focus.shape[axis:])))
+    return (focus.type, of_rows, of_rows)[: call.results]
+
+
+def _bound_layer(call: Call) -> tuple[Range, ...]:
+    epsilon = call.attributes.get("epsilon", 1e-5)
+    assert isinstance(epsilon, float)
+    inverse = Range(0, 1.01 / math.sqrt(epsilon))
+    return (*_normal_bound(call), *averaged_range(call), inverse)[: call.results]
 
 
 def _sample_group(scope: Scope, focus: Operand) -> Call | None:
@@ -158,7 +184,8 @@ OPERATORS = (
         Kind.NORM,
         (*_FEW, BF16),
         _sample_layer,
-        bound=_normal_bound,
+        _infer_layer,
+        _bound_layer,
         ranks=_ALONG,
         since=17,
         inverse=filled(),

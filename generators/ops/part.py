@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from corpus.values import Tensor
-from generators.intervals import hull
+from generators.intervals import add, hull, mul, within_type
 from generators.inverses import part as back
 from generators.inverses.shared import filled
 from generators.scope import Scope
@@ -178,15 +178,18 @@ def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
     if 0 in focus.shape:
         return None
     draws = scope.draws
-    depth = draws.between(1, focus.rank)
-    shape = (*scope.shape(draws.below(3)), depth)
-    least = min(focus.shape[:depth])
-    return Call((focus, scope.supply(I64, shape, Range(-least if draws.chance(0.3) else 0, least - 1))))
+    batch = draws.below(focus.rank) if draws.chance(0.4) else 0
+    depth = draws.between(1, focus.rank - batch)
+    shape = (*focus.shape[:batch], *scope.shape(draws.below(3)), depth)
+    least = min(focus.shape[batch : batch + depth])
+    indices = scope.supply(I64, shape, Range(-least if draws.chance(0.3) else 0, least - 1))
+    return Call((focus, indices), {"batch_dims": batch} if batch or draws.chance(0.1) else {})
 
 
 def _infer_gather_nd(call: Call) -> tuple[TensorType, ...]:
     data, indices = call.operand(0), call.operand(1)
-    return (TensorType(data.dtype, indices.shape[:-1] + data.shape[indices.shape[-1] :]),)
+    taken = call.integer("batch_dims", 0) + indices.shape[-1]
+    return (TensorType(data.dtype, indices.shape[:-1] + data.shape[taken:]),)
 
 
 def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
@@ -200,7 +203,17 @@ def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
     column = np.array(chosen).reshape([-1 if at == axis else 1 for at in range(focus.rank)])
     indices = scope.fix(np.broadcast_to(column, shape).astype(np.int64))
     attributes: dict[str, Attribute] = {"axis": axis - focus.rank if draws.chance(0.4) else axis}
+    attributes |= _combining(scope, focus.dtype)
     return Call((focus, indices, scope.supply(focus.dtype, tuple(shape))), attributes)
+
+
+def _combining(scope: Scope, dtype: DType) -> dict[str, Attribute]:
+    """What is written may be combined with what was there: by sum and product, later by the extremes too."""
+    if scope.opset < 16 or dtype not in _COMBINED or not scope.draws.chance(0.35):
+        return {}
+    return {
+        "reduction": scope.draws.pick(("add", "mul", "max", "min") if scope.opset >= 18 else ("add", "mul"))
+    }
 
 
 def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call | None:
@@ -210,11 +223,19 @@ def _sample_scatter_nd(scope: Scope, focus: Operand) -> Call | None:
         return None
     chosen = draws.sample(range(focus.shape[0]), draws.between(1, min(focus.shape[0], 4)))
     indices = scope.fix(np.array(chosen, dtype=np.int64).reshape(-1, 1))
-    return Call((focus, indices, scope.supply(focus.dtype, (len(chosen), *focus.shape[1:]))))
+    updates = scope.supply(focus.dtype, (len(chosen), *focus.shape[1:]))
+    return Call((focus, indices, updates), _combining(scope, focus.dtype))
 
 
 def _bound_scatter(call: Call) -> tuple[Range, ...]:
-    return (hull((call.operand(0).range, call.operand(2).range)),)
+    """Every place is written at most once."""
+    data, updates = call.operand(0), call.operand(2)
+    form, found = call.attributes.get("reduction"), [data.range, updates.range]
+    if form == "add":
+        found.append(add(data.range, updates.range))
+    elif form == "mul":
+        found.append(mul(data.range, updates.range))
+    return (within_type(data.dtype, hull(found)),)
 
 
 def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
@@ -249,13 +270,19 @@ def _sample_shape(scope: Scope, focus: Operand) -> Call:
     attributes: dict[str, Attribute] = {}
     if scope.opset >= 15 and focus.rank and draws.chance(0.3):
         attributes["start"] = draws.between(-focus.rank, focus.rank - 1)
+    if scope.opset >= 15 and focus.rank and draws.chance(0.2):
+        attributes["end"] = draws.between(-focus.rank - 1, focus.rank + 1)
     return Call((focus,), attributes)
 
 
+def _shown_dims(call: Call) -> Shape:
+    """What a slice says is what the operator does: both ends may be counted from the end, or lie beyond."""
+    shape = call.operand(0).shape
+    return shape[call.integer("start", 0) : call.integer("end", len(shape))]
+
+
 def _infer_shape(call: Call) -> tuple[TensorType, ...]:
-    rank = call.operand(0).rank
-    start = call.integer("start", 0)
-    return (TensorType(I64, (rank - (start % rank if rank else 0),)),)
+    return (TensorType(I64, (len(_shown_dims(call)),)),)
 
 
 def _bound_shape(call: Call) -> tuple[Range, ...]:
@@ -264,7 +291,7 @@ def _bound_shape(call: Call) -> tuple[Range, ...]:
 
 
 def _content_shape(call: Call) -> Tensor:
-    return np.array(call.operand(0).shape[call.integer("start", 0) :], dtype=np.int64)
+    return np.array(_shown_dims(call), dtype=np.int64)
 
 
 def _content_size(call: Call) -> Tensor:
@@ -312,6 +339,7 @@ def _infer_compress(call: Call) -> tuple[TensorType, ...]:
 
 _ALONG = range(1, MAX_RANK + 1)
 _MATRIX = range(2, MAX_RANK + 1)
+_COMBINED = (F32, F64, I32, I64)
 _SPELT = (*ALL, TEXT)
 
 OPERATORS = (

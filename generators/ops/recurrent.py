@@ -8,6 +8,8 @@ from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator, S
 from generators.types import F32, DType, Range, Shape, TensorType
 
 _STATE_RANGE = Range(-1, 1)
+_GATES = ("Sigmoid", "Sigmoid", "HardSigmoid")
+_STATES = ("Tanh", "Tanh", "Sigmoid", "HardSigmoid", "Softsign")
 
 
 def _sampler(gates: int, states: int) -> Sampler:
@@ -37,7 +39,27 @@ def _layer(scope: Scope, focus: Operand, gates: int, states: int, hidden: int, w
     attributes: dict[str, Attribute] = {"hidden_size": hidden}
     if direction != "forward" or draws.chance(0.3):
         attributes["direction"] = direction
+    attributes |= _variant(scope, gates, ways)
     return Call(tuple(operands), attributes, draws.between(1, states + 1))
+
+
+def _variant(scope: Scope, gates: int, ways: int) -> dict[str, Attribute]:
+    """Other activations that keep a state within 1 in size, a clip, and what only one kind of layer has."""
+    draws = scope.draws
+    attributes: dict[str, Attribute] = {}
+    if draws.chance(0.25):
+        count = {4: 3, 3: 2, 1: 1}[gates]
+        chosen = [
+            draws.pick(_GATES if count > 1 and not at % count else _STATES) for at in range(ways * count)
+        ]
+        attributes["activations"] = tuple(chosen)
+    if draws.chance(0.15):
+        attributes["clip"] = draws.pick((0.5, 1.0, 6.0))
+    if gates == 3 and draws.chance(0.4):
+        attributes["linear_before_reset"] = draws.below(2)
+    if gates == 4 and draws.chance(0.15):
+        attributes["input_forget"] = draws.below(2)
+    return attributes
 
 
 def _inverse(gates: int, states: int) -> Inverse:

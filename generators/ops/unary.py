@@ -8,7 +8,7 @@ from collections.abc import Callable
 from generators.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
 from generators.inverses.shared import retyped
 from generators.scope import Scope
-from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule
+from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
 from generators.types import (
     BF16,
     BOOL,
@@ -42,9 +42,14 @@ def _math(name: str, dtypes: tuple[DType, ...], bound: RangeRule, domain: Range 
 
 
 def _activation(
-    name: str, dtypes: tuple[DType, ...], bound: RangeRule, since: int = 13, **choices: tuple[float, ...]
+    name: str, dtypes: tuple[DType, ...], bound: RangeRule, since: int = 13, **choices: tuple[Attribute, ...]
 ) -> Operator:
-    """An activation with float attributes: left out, or one of the choices."""
+    """An activation with attributes."""
+    return Operator(name, Kind.ACTIVATION, dtypes, _choosing(**choices), bound=bound, since=since)
+
+
+def _choosing(**choices: tuple[Attribute, ...]) -> Sampler:
+    """The sampler of one operand with attributes: each is left out, or one of its choices."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         attributes: dict[str, Attribute] = {}
@@ -53,7 +58,7 @@ def _activation(
                 attributes[attribute] = scope.draws.pick(values)
         return Call((focus,), attributes)
 
-    return Operator(name, Kind.ACTIVATION, dtypes, sample, bound=bound, since=since)
+    return sample
 
 
 def _float_attribute(call: Call, name: str, default: float) -> float:
@@ -178,6 +183,7 @@ OPERATORS = (
         "IsInf",
         Kind.COMPARE,
         FLOATS[:2],
+        _choosing(detect_negative=(0, 1), detect_positive=(0, 1)),
         infer=_to_truth,
         bound=_fixed(0, 1),
         later={20: (F16, BF16, *FLOAT8)},
@@ -209,7 +215,7 @@ OPERATORS = (
     _activation("Softplus", _SINGLE, _through(rising(_softplus))),
     _activation("Softsign", _SINGLE, _fixed(-1, 1)),
     _activation("ThresholdedRelu", _SINGLE, _leaky, alpha=(1.0, 0.5, 0.0)),
-    _activation("Gelu", _SINGLE, _leaky, 20),
+    _activation("Gelu", _SINGLE, _leaky, 20, approximate=("none", "tanh")),
     _activation("Mish", _SINGLE, _leaky, 18),
     Operator("Shrink", Kind.ACTIVATION, NUMERIC, _sample_shrink, bound=_bound_shrink),
     Operator("PRelu", Kind.ACTIVATION, _SINGLE, _sample_prelu, bound=_bound_prelu),
