@@ -217,6 +217,7 @@ def _outputs(scope: Scope) -> list[Operand]:
     for value in scope.pool:
         if value.producer is None:
             continue
-        if draws.chance(shared if value.name in used else 0.6 if value.name in later else 1.0):
+        rate = shared if value.name in used else 0.6 if value.name in later else 1.0
+        if value.name in scope.shown or draws.chance(rate):
             outputs.append(value)
     return outputs

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
 
 from generators.ops import all_operators
@@ -23,6 +24,7 @@ Step = tuple[Kind | str, ...]
 
 _MOVE: Step = (Kind.LAYOUT,)
 _MOVED: Step = (Kind.LAYOUT, "Slice", "Gather", "Split", "Concat", "Pad", "")
+_SHAPED: Step = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "")
 _LINEAR: Step = (Kind.LINEAR,)
 _MATRIX: Step = ("MatMul", "Gemm", "Einsum", "Conv")
 _SCALE: Step = ("BatchNormalization", "Add", "Mul", "Sub", "Div", "Sum")
@@ -53,6 +55,7 @@ _COUNT: Step = ("Shape", "Size", "NonZero", "ArgMax", "TopK")
 
 PATHS: tuple[tuple[Step, ...], ...] = (
     (_LINEAR, _MOVED, _SCALE, (Kind.ACTIVATION, "")),
+    (_SHAPED, _MATRIX, _SHAPED, _SCALE),
     (_LINEAR, _SCALE, _SCALE, (Kind.ACTIVATION, "")),
     (_LINEAR, (Kind.ACTIVATION,), _LINEAR),
     (("Pad",), (Kind.POOL, "Conv", "ConvTranspose", "Pad")),
@@ -76,6 +79,10 @@ PATHS: tuple[tuple[Step, ...], ...] = (
 )
 
 _TRIES = 6
+_WEIGHTS = 0.6
+"""How often the other operands of a path are weights, as in exported models: constants of their own."""
+_BRANCHES = 0.2
+"""How often an inner value of a path has another user: most rewrites hold only where there is none."""
 _SUITED = 0.4
 """How often the focus is brought to a type that an operator of the first step takes."""
 
@@ -94,9 +101,21 @@ def place_path(place: Steps, focus: Operand) -> None:
         raise DoesNotFit("no room")
     if draws.chance(_SUITED):
         focus = _suited(place, path[0], focus)
-    for step in path:
-        if "" not in step or draws.chance(0.6):
-            focus = _place_step(place, step, focus)
+    with place.scope.with_weights() if draws.chance(_WEIGHTS) else nullcontext():
+        for step in path:
+            if "" not in step or draws.chance(0.6):
+                focus = _place_step(place, step, focus)
+                _branch(place, focus)
+
+
+def _branch(place: Steps, value: Operand) -> None:
+    """Now and then another user of an inner value, beside the path."""
+    if place.room > 2 and place.scope.draws.chance(_BRANCHES):
+        mark = place.scope.mark()
+        try:
+            _place_step(place, _ANY, value)
+        except DoesNotFit:
+            place.scope.restore(mark)
 
 
 def _least(path: Sequence[Step]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -106,7 +107,7 @@ def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:
         extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
         shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
         unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
-        composite=draws.pick((0.0, 0.1, 0.25, 0.5)),
+        composite=draws.pick((0.0, 0.1, 0.3, 0.6)),
         inputs=draws.pick((0.05, 0.3, 0.7)),
         reuse=draws.pick((0.3, 0.6, 0.85)),
         realms=realms,
@@ -144,7 +145,8 @@ _DTYPE_WEIGHTS = tuple(
 class Scope:
     """The one mutable thing in growth: every sampler draws, reuses and creates through it.
 
-    Whatever a declined call had created is taken back by `restore`.
+    Whatever a declined call had created is taken back by `restore`. Results in `shown` are outputs, used
+    or not.
     """
 
     def __init__(self, draws: Draws, temper: Temper) -> None:
@@ -158,6 +160,7 @@ class Scope:
         self.initializers: list[tuple[str, Tensor]] = []
         self.constants: list[tuple[str, Tensor]] = []
         self.costs: list[tuple[int, int]] = []
+        self.shown: set[str] = set()
         self._names = 0
         self.depth = 0
 
@@ -180,6 +183,16 @@ class Scope:
     def skip_names(self, count: int) -> None:
         """Leave names to others."""
         self._names += count
+
+    @contextmanager
+    def with_weights(self) -> Iterator[None]:
+        """New operands are constants, and values that are there already are reused little."""
+        temper = self.temper
+        self.temper = replace(temper, inputs=0.0, unfixed=0.0, reuse=0.1)
+        try:
+            yield
+        finally:
+            self.temper = temper
 
     # Bodies
 

@@ -16,6 +16,8 @@ from generators.types import NUMPY, Range, is_float
 
 _SWAPPED = 0.3
 _UNUSUAL = 0.2
+_SHOWN = (0.0, 0.0, 0.15, 0.5)
+"""The rate of inner values of a recipe that are outputs too: what takes its place must still give them."""
 _COMMUTATIVE = frozenset(("Add", "Mul"))
 
 
@@ -30,6 +32,7 @@ class Steps:
     def __init__(self, scope: Scope, room: int) -> None:
         self.scope = scope
         self.room = room
+        self._shown = scope.draws.pick(_SHOWN)
 
     def __call__(self, name: str, *operands: Operand, **attributes: Attribute) -> Operand:
         """The first result of one more node; of a commutative one the operands come in either order."""
@@ -49,7 +52,10 @@ class Steps:
         if self.scope.is_limited:
             self.scope.charge(flops_of(operator.kind, call, types), types)
         self.room -= 1
-        return self.scope.emit(operator, call, types, ranges)[0]
+        results = self.scope.emit(operator, call, types, ranges)
+        if self._shown and self.scope.draws.chance(self._shown):
+            self.scope.shown.update(result.name for result in results)
+        return results[0]
 
     def sampled(self, operator: Operator, focus: Operand) -> tuple[Operand, Call]:
         """The operator on the focus with what its sampler draws; the focus must lie in its domain."""

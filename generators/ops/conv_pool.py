@@ -29,28 +29,33 @@ _IMAGES = range(3, MAX_RANK + 1)
 _AUTO = ("SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-def _window(scope: Scope, focus: Operand, most: int = 3) -> tuple[Shape, dict[str, Attribute]] | None:
-    """A window that fits the image: its size, and the strides, pads and dilations that are not left out."""
+_RATES = (0.25, 0.25, 0.8)
+"""How often each attribute of a window is given: few of them, or most, so that all meet in one call too."""
+
+
+def _window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[str, Attribute]] | None:
+    """A window that fits the image: its size, and the strides and pads that are not left out."""
     draws = scope.draws
     spatial = focus.shape[2:]
     if 0 in focus.shape[1:]:
         return None
-    kernel = tuple(draws.between(1, min(most, dim)) for dim in spatial)
+    kernel = tuple(draws.between(1, min(3, dim)) for dim in spatial)
     attributes: dict[str, Attribute] = {}
-    if draws.chance(0.4):
-        attributes["strides"] = tuple(draws.between(1, 2) for _ in spatial)
-    form = draws.random()
-    if form < 0.4:
+    if draws.chance(rate):
+        attributes["strides"] = tuple(draws.pick((1, 2, 2, 3)) for _ in spatial)
+    if draws.chance(rate):
         attributes["pads"] = tuple(draws.between(0, size - 1) for size in (*kernel, *kernel))
-    elif form < 0.55 and min(kernel) > 1:
+    elif draws.chance(0.25) and min(kernel) > 1:
         attributes["auto_pad"] = draws.pick(_AUTO)
     return kernel, attributes
 
 
-def _dilated(scope: Scope, focus: Operand, kernel: Shape, attributes: dict[str, Attribute]) -> None:
+def _dilate(
+    scope: Scope, focus: Operand, kernel: Shape, attributes: dict[str, Attribute], rate: float
+) -> None:
     """Spread the window where it still fits without any pads."""
     fits = all((size - 1) * 2 + 1 <= dim for size, dim in zip(kernel, focus.shape[2:], strict=True))
-    if fits and "auto_pad" not in attributes and scope.draws.chance(0.25):
+    if fits and "auto_pad" not in attributes and scope.draws.chance(0.6 * rate):
         attributes["dilations"] = (2,) * len(kernel)
 
 
@@ -95,11 +100,12 @@ def _divisor(scope: Scope, *counts: int) -> int:
 
 def sample_conv(scope: Scope, focus: Operand) -> Call | None:
     """A weight, and the attributes of a convolution of the focus."""
-    window = _window(scope, focus)
+    rate = scope.draws.pick(_RATES)
+    window = _window(scope, focus, rate)
     if window is None:
         return None
     kernel, attributes = window
-    _dilated(scope, focus, kernel, attributes)
+    _dilate(scope, focus, kernel, attributes, rate)
     channels = focus.shape[1]
     group = _divisor(scope, channels)
     features = group * scope.draws.pick((1, 2, 3))
@@ -194,13 +200,14 @@ def _bound_transposed(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_max_pool(scope: Scope, focus: Operand) -> Call | None:
-    window = _window(scope, focus)
+    rate = scope.draws.pick(_RATES)
+    window = _window(scope, focus, rate)
     if window is None:
         return None
     kernel, attributes = window
-    _dilated(scope, focus, kernel, attributes)
+    _dilate(scope, focus, kernel, attributes, rate)
     attributes["kernel_shape"] = kernel
-    if scope.draws.chance(0.2):
+    if scope.draws.chance(0.6 * rate):
         attributes["ceil_mode"] = 1
     # Indices come with floats of 32 bits only: the kernels for the other types do not all give them.
     results = 2 if focus.dtype is F32 and scope.draws.chance(0.35) else 1
@@ -211,15 +218,16 @@ def _sample_max_pool(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _sample_pool(scope: Scope, focus: Operand, dilated_since: int, **choices: tuple[int, ...]) -> Call | None:
-    window = _window(scope, focus)
+    rate = scope.draws.pick(_RATES)
+    window = _window(scope, focus, rate)
     if window is None:
         return None
     kernel, attributes = window
     if scope.opset >= dilated_since:
-        _dilated(scope, focus, kernel, attributes)
+        _dilate(scope, focus, kernel, attributes, rate)
     attributes["kernel_shape"] = kernel
     for name, values in choices.items():
-        if scope.draws.chance(0.4):
+        if scope.draws.chance(1.2 * rate):
             attributes[name] = scope.draws.pick(values)
     call = Call((focus,), attributes)
     return call if _starts_inside(call, kernel) else None
