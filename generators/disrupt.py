@@ -27,7 +27,7 @@ _BAD_INTS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("strides", "dilations", "kernel_shape", "hidden_size", "num_groups"), _TOO_SMALL),
     **dict.fromkeys(("pads", "output_padding", "output_height", "output_width"), (-1, -_MOST)),
     **dict.fromkeys(("axis", "axes", "perm"), _OUTSIDE),
-    **dict.fromkeys(("batch_dims", "batch_axis", "time_axis"), (-1, 9, _MOST)),
+    **dict.fromkeys(("batch_dims", "batch_axis", "time_axis"), (-1, -2, -3, 9, _MOST)),
     **dict.fromkeys(("to", "dtype"), (99, -1)),
 }
 """Values that no operator with an attribute of this name allows, for programs of a rank up to 6."""

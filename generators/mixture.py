@@ -21,13 +21,26 @@ from generators.hazards import endanger
 from generators.library import as_case
 from generators.sequences import sequences
 from generators.strategies import find_strategy
+from generators.strategies.uniform import uniform
 from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 
 BLOCK = 16
 MIXED = "mixed"
-_SHARES = {"random": 6.0, "coverage": 1.5, "functions": 0.6, "backward": 0.6, "mutate": 0.8}
+_SHARES = {
+    "random": 6.0,
+    "coverage": 1.5,
+    "functions": 0.6,
+    "backward": 0.6,
+    "mutate": 0.8,
+    "uniform": 0.5,
+}
 _SIZES = (5, 8, 10, 10, 14)
 _DISRUPTED, _ENDANGERED = 0.06, 0.06
+_SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
+"""How often a broken or endangered program of a mixture is one of few nodes, and of how many.
+
+One operator is enough for a violation (HirFuzz §5.5), and each of its operands and attributes comes up.
+"""
 
 
 class Mode(StrEnum):
@@ -65,7 +78,8 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
         passes = sequences(block, plan.passes_of if plan.sequences else "")
         for seed, program, strategy in _programs(plan, block):
             if seed >= seeds.start:
-                yield _case(plan.mode, seed, program, strategy).with_passes(passes[seed - first])
+                case = _case(plan.mode, seed, program, strategy, plan.strategy == MIXED)
+                yield case.with_passes(passes[seed - first])
 
 
 def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
@@ -80,16 +94,16 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
         yield seed, program, strategy
 
 
-def _case(mode: Mode, seed: int, program: Program, strategy: str) -> Case:
+def _case(mode: Mode, seed: int, program: Program, strategy: str, may_be_small: bool) -> Case:
     draws = Draws(f"mode/{seed}")
-    note = f"strategy: {strategy}"
     if mode is Mode.MIXED:
         form = draws.random()
         mode = Mode.STRICT
-        if form < _DISRUPTED:
-            mode = Mode.DISRUPTIVE
-        elif form < _DISRUPTED + _ENDANGERED:
-            mode = Mode.VULNERABLE
+        if form < _DISRUPTED + _ENDANGERED:
+            mode = Mode.DISRUPTIVE if form < _DISRUPTED else Mode.VULNERABLE
+    if may_be_small and mode is not Mode.STRICT and draws.chance(_SMALL):
+        program, strategy = uniform(seed, draws.pick(_FEW)), "uniform"
+    note = f"strategy: {strategy}"
     if mode is Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
         model, violation = broken
         return _demanding(replace(program, model=model), seed, REFUSAL, note, f"violation: {violation}")

@@ -1,11 +1,12 @@
-"""Forward without any weight: HirFuzz without its guide (§5.5), to compare the others with.
+"""Forward without any weight: HirFuzz's Algorithm 1 without its guide (§5.5), to compare the others with.
 
-Every operator is as likely as any other, every element type, and every value as its focus.
+Every operator is as likely as any other, and so is every element type. Its operands are values that are
+there, where some fit, and new ones otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,15 @@ from generators.budget import UNLIMITED, Budget
 from generators.draws import Draws
 from generators.grow import Program, apply, begin, finish
 from generators.ops import all_operators
-from generators.scope import Scope, draw_temper
-from generators.spec import Operator, Realm
-from generators.types import ALL
+from generators.scope import DoesNotFit, Mark, Scope, draw_temper
+from generators.spec import Operand, Operator, Realm
+from generators.types import ALL, DType
 
 _IDLE = 20_000
 """Steps without a node before a program is left as it is: the budget allows no more."""
+
+Keep = Callable[[Scope, int, Mark], bool]
+"""Whether a step is kept, given how many nodes there were before it and the mark from then."""
 
 
 def programs(
@@ -27,36 +31,70 @@ def programs(
 ) -> Iterator[Program]:
     """A program a seed."""
     for seed in seeds:
-        draws = Draws(f"uniform/{seed}/{nodes}")
-        temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=frozenset(Realm))
-        scope = Scope(draws, temper)
-        begin(scope)
-        idle = 0
-        while len(scope.nodes) < nodes and idle < _IDLE:
-            before = len(scope.nodes)
-            _step(scope)
-            idle = idle + 1 if len(scope.nodes) == before else 0
-        yield finish(scope)
+        yield uniform(seed, nodes, budget)
 
 
 @cache
-def _operators() -> tuple[Operator, ...]:
+def known_operators() -> tuple[Operator, ...]:
+    """All that take an operand."""
     return tuple(operator for operator in all_operators() if not operator.is_source)
 
 
-def _step(scope: Scope) -> None:
-    """An operator and an element type, on any value that they fit; or nothing."""
-    draws, opset = scope.draws, scope.opset
-    operator = draws.pick(_operators())
+def uniform(
+    seed: int,
+    nodes: int,
+    budget: Budget = UNLIMITED,
+    *,
+    operators: Sequence[Operator] = (),
+    creates: bool = True,
+    keep: Keep = lambda scope, nodes, mark: True,
+) -> Program:
+    """One program of some operators, all where none are named.
+
+    An operator that finds no value that fits gets a new one, as in the paper's PREINSERT; without `creates`
+    it is declined. The first value is what the first operator needs, so that a program of one node is as
+    likely to hold any operator.
+    """
+    draws = Draws(f"uniform/{seed}/{nodes}")
+    temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=frozenset(Realm))
+    scope = Scope(draws, temper)
+    if not creates:
+        begin(scope)
+    chosen = operators or known_operators()
+    idle = 0
+    while len(scope.nodes) < nodes and idle < _IDLE:
+        before, mark = len(scope.nodes), scope.mark()
+        if not _step(scope, draws.pick(chosen), creates) or not keep(scope, before, mark):
+            scope.restore(mark)
+        idle = idle + 1 if len(scope.nodes) == before else 0
+    if not scope.pool:
+        begin(scope)
+    return finish(scope)
+
+
+def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
+    """The operator with one of its element types, on any value that they fit."""
     dtypes = scope.dtypes_of(operator)
     if not dtypes:
-        return
-    dtype = draws.pick(dtypes)
-    found = [
-        value for value in scope.pool if value.dtype is dtype and operator.takes(dtype, value.rank, opset)
-    ]
-    if operator.domain is not None:
-        found = [value for value in found if value.range.is_within(operator.domain)]
-    mark = scope.mark()
-    if found and not apply(scope, operator, draws.pick(found)):
-        scope.restore(mark)
+        return False
+    dtype = scope.draws.pick(dtypes)
+    found = [value for value in scope.pool if _fits(scope, operator, dtype, value)]
+    try:
+        if not found and creates:
+            found = [_created(scope, operator, dtype)]
+    except DoesNotFit:
+        return False
+    return bool(found) and apply(scope, operator, scope.draws.pick(found))
+
+
+def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> bool:
+    if value.dtype is not dtype or not operator.takes(dtype, value.rank, scope.opset):
+        return False
+    return operator.domain is None or value.range.is_within(operator.domain)
+
+
+def _created(scope: Scope, operator: Operator, dtype: DType) -> Operand:
+    rank = scope.draws.pick(operator.ranks)
+    if not operator.takes(dtype, rank, scope.opset):
+        raise DoesNotFit(operator.name)
+    return scope.create(dtype, scope.shape(rank), operator.domain)
