@@ -22,7 +22,7 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\[[A-Z]:onnxruntime:[^\]]*\]\s*", ""),
         (r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", ""),
         (r"Exception during initialization: ", ""),
-        (r"Load model from \S+ failed:\s*", ""),
+        (r"Load model from .+? failed:\s*", ""),
         (r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ", ""),
         (r"(?m)^\s*%\S+ = .*\n?", ""),
         (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
@@ -126,6 +126,7 @@ _OPS = (
     re.compile(r"(?:an implementation|kernel) for (?:[\w.]+\.)?(\w+)\(\d+\)"),
     re.compile(r"operator \((\w+)\)"),
     re.compile(r"Error converting operator (\w+)"),
+    re.compile(r"(\w+)\(-?\d+\) is not a registered function/op"),
 )
 _SITE = re.compile(r"(?:^|(?<=[\s:]))(?:\S*/)?([\w.+-]+\.(?:cc|h|cpp|hpp|cu|cuh)):\d+ ")
 _FUNCTION_WORD = re.compile(r"(?:operator\(\)|[A-Za-z_~]\w*)(?=\s|$)")

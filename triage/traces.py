@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
+from oracles.native_text import crashed_function
 from oracles.normalise import template
 from oracles.signature import Signature, signature_of_text
 from triage.linkage import average_linkage
@@ -69,7 +70,7 @@ def trace_signature(text: str) -> Signature:
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
         return found
-    caller = ("caller", "<".join(_callers(text)))
+    caller = ("caller", "" if crashed_function(text) else "<".join(_callers(text)))
     return Signature.of(*found.components, caller, ("message", _last_words(text)))
 
 
