@@ -11,6 +11,7 @@ import onnx
 from corpus.case import Case
 from corpus.onnx_graph import free_names
 from corpus.onnx_infer import infer, inferred_types, untyped_copy
+from corpus.values import Value
 from oracles.record import Recording
 from reducer.subject import Facts, Subject
 from reducer.tensors import agrees, type_of
@@ -27,11 +28,16 @@ def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
     types = inferred_types(subject.model)
     # some kernels return other dims than their specification gives; what flowed is what counts
     sound = {name: known for name, known in types.items() if agrees(known, recording.values.get(name))}
-    # of a sequence inference seldom knows the dims, without which the checker takes no input or output
-    lists = {name: value for name, value in recording.values.items() if isinstance(value, list)}
-    sound |= {name: known for name, value in lists.items() if (known := type_of(value)) is not None}
+    # of a sequence or what reads it inference seldom knows the rank, without which nothing may flow in or out
+    loose = {name: value for name, value in recording.values.items() if not _has_rank(sound.get(name), value)}
+    sound |= {name: known for name, value in loose.items() if (known := type_of(value)) is not None}
     facts = Facts(sound, recording.values, _specified(subject, types, sound))
     return replace(subject, facts=facts), recording.crashed_at or ""
+
+
+def _has_rank(known: onnx.TypeProto | None, value: Value) -> bool:
+    """Whether a type that inference found says how many dims there are; where it found none, so be it."""
+    return not isinstance(value, list) and (known is None or known.tensor_type.HasField("shape"))
 
 
 def _specified(subject: Subject, types: Types, sound: Types) -> Types:

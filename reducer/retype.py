@@ -55,10 +55,38 @@ def change_model(
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     edit(model)
+    if not _are_gates_whole(model) and _are_gates_whole(subject.model):
+        return None
     retype_outputs(model)
     if _has_negative_dims(model) or (subject.is_sound and checker_complaint(model) is not None):
         return None
     return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
+
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _dims(info: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """The static shape of a tensor; empty where it has none."""
+    dims = info.type.tensor_type.shape.dim
+    return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else ()
+
+
+def _are_gates_whole(model: onnx.ModelProto) -> bool:
+    """Whether the weights of recurrent nodes fit their hidden size and direction, which inference ignores."""
+    shapes = {info.name: _dims(info) for info in model.graph.input}
+    shapes |= {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        attributes = {item.name: item for item in node.attribute}
+        if node.op_type in GATES and "hidden_size" in attributes:
+            hidden, rows = attributes["hidden_size"].i, GATES[node.op_type] * attributes["hidden_size"].i
+            way = attributes["direction"].s if "direction" in attributes else b""
+            ways = 2 if way == b"bidirectional" else 1
+            weights = [shapes.get(name) for name in node.input[1:4]]
+            fitting = ((ways, rows), (ways, rows, hidden), (ways, 2 * rows))
+            if any(found and found[: len(due)] != due for found, due in zip(weights, fitting, strict=False)):
+                return False
+    return True
 
 
 def _has_negative_dims(model: onnx.ModelProto) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -40,12 +41,18 @@ def _unfoldings(subject: Subject, index: int) -> Iterator[Proposal]:
     if node.op_type == "If":
         for branch in _branches(subject, node):
             if branch in graphs:
-                yield partial(_unfolded, subject, index, _Trip(node, graphs[branch]).branch)
+                yield from _ways(subject, index, _Trip(node, graphs[branch]).branch)
     elif node.op_type == "Loop" and "body" in graphs:
-        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"]).loop)
+        yield from _ways(subject, index, _Trip(node, graphs["body"]).loop)
     elif node.op_type == "Scan" and "body" in graphs:
         values = {**subject.facts.values, **subject.inputs}
-        yield partial(_unfolded, subject, index, _Trip(node, graphs["body"], values).scan)
+        yield from _ways(subject, index, _Trip(node, graphs["body"], values).scan)
+
+
+def _ways(subject: Subject, index: int, unfold_node: _Unfold) -> Iterator[Proposal]:
+    """Without the nodes of the body that nobody reads; with them, since a body runs them all the same."""
+    yield partial(_unfolded, subject, index, unfold_node)
+    yield partial(_unfolded, subject, index, unfold_node, shows_unread=True)
 
 
 def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
@@ -56,16 +63,25 @@ def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
 
 
 def _unfolded(
-    subject: Subject, index: int, unfold_node: Callable[[GraphProto], _Made | None]
+    subject: Subject, index: int, unfold_node: _Unfold, shows_unread: bool = False
 ) -> Subject | None:
-    """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped."""
+    """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped.
+
+    With `shows_unread` what nobody reads becomes an output instead; None where there is nothing of the kind.
+    """
     made = unfold_node(subject.model.graph)
     if made is None:
         return None
     nodes = [*subject.nodes[:index], *made.nodes, *subject.nodes[index + 1 :]]
-    live = _without_dead(nodes, {info.name for info in subject.model.graph.output}, len(made.nodes), index)
+    outputs = {info.name for info in subject.model.graph.output}
+    unread = _unread(nodes, made.nodes, outputs) if shows_unread else []
+    if shows_unread and not unread:
+        return None
+    live = _without_dead(nodes, outputs.union(unread), len(made.nodes), index)
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unread)
+    made.is_stacked |= shows_unread
     del model.graph.node[:]
     model.graph.node.extend(live)
     model.graph.initializer.extend(made.tensors)
@@ -75,6 +91,12 @@ def _unfolded(
     if found is None or not made.is_stacked:
         return found
     return change_model(found, lambda model: None) or found  # one trip stacks fewer slices
+
+
+def _unread(nodes: list[NodeProto], fresh: list[NodeProto], outputs: set[str]) -> list[str]:
+    """The results of the fresh nodes that nobody reads."""
+    read = outputs.union(*map(free_names, nodes))
+    return [name for node in fresh for name in node.output if name and name not in read]
 
 
 def _without_dead(nodes: list[NodeProto], outputs: set[str], count: int, start: int) -> list[NodeProto]:
@@ -162,9 +184,12 @@ class _Trip:
         """Copy the body's nodes under fresh names; `results` are the outer names of its outputs in order."""
         names = dict(wiring)
         produced = {name for node in self.body.node for name in node.output if name}
+        read = {name for node in outer.node for name in free_names(node)}
         for position, (info, result) in enumerate(zip(self.body.output, results, strict=False)):
-            if result and position not in (stacked or {}) and info.name in produced - names.keys():
-                names[info.name] = result
+            is_stacked = position in (stacked or {})
+            if result and info.name in produced - names.keys() and not (is_stacked and result in read):
+                names[info.name] = result  # what nobody reads need not be a stack of one
+                made.is_stacked |= is_stacked
         for name in sorted(defined_names(self.body)):
             names.setdefault(name, self._fresh(outer, name))
         for tensor in self.body.initializer:
@@ -210,5 +235,7 @@ class _Trip:
             fresh += "_"
         return fresh
 
+
+_Unfold: TypeAlias = Callable[[GraphProto], _Made | None]
 
 MOVES = (Move("unfold control flow", 260, unfold, reshapes=True),)

@@ -41,6 +41,9 @@ SHAPE_ATTRIBUTES = {"kernel_shape", "group", "output_shape", "shape", "split", "
 }
 """Attributes whose integers are dims or count them."""
 
+COUNT_ATTRIBUTES = SHAPE_ATTRIBUTES - {"kernel_shape", "output_shape", "shape", "split"}
+"""Those of which other dims are multiples: the gates of an LSTM, the channels of a group, a head's width."""
+
 Window: TypeAlias = tuple[int, int]
 """The first position kept, and the one after the last."""
 
@@ -63,13 +66,15 @@ class Resize:
 
 
 def shrink_dims(subject: Subject, hints: Hints) -> Search:
-    """All dims at once; then class by class, with others where one alone does not fit; then axis by axis.
+    """All dims at once; counts with their multiples; class by class, with others where need be; axis by axis.
 
     A class may only go once another has gone (height greater than width), so the quick tries go round until
     nothing changes, and only then is what is left bisected.
     """
     witness = dict(reversed(hints.witness))
     best = yield from _together(subject, witness)
+    for count in _counts(best):
+        best = yield from _first_smaller(best, _with_multiples(best, count, 1, witness))
     before: Subject | None = None
     while best is not before:
         before = best
@@ -95,8 +100,24 @@ def _together(subject: Subject, witness: Mapping[int, int]) -> Search:
     return (yield from _first_smaller(subject, [Resize(windows)]))
 
 
+def _counts(subject: Subject) -> list[int]:
+    """The dims that an attribute of a node counts, largest first."""
+    if isinstance(subject, GraphSubject):
+        return []
+    attributes = (item for node in subject.nodes for item in node.attribute)
+    counts = {item.i for item in attributes if item.name in COUNT_ATTRIBUTES}
+    return sorted(counts.intersection(_sizes(subject)), reverse=True)
+
+
+def _with_multiples(subject: Subject, dim: int, small: int, witness: Mapping[int, int]) -> list[Resize]:
+    """A dim with all of its multiples, in proportion; none where it has none."""
+    multiples = [size for size in _sizes(subject) if size % dim == 0]
+    windows = tuple(_window(size, size // dim * small, witness) for size in multiples)
+    return [Resize(windows)] if len(windows) > 1 else []
+
+
 def _one_class(subject: Subject, dim: int, witness: Mapping[int, int]) -> Search:
-    """1, 2, 3; jointly with one other class where it does not fit alone."""
+    """1, 2, 3; with its multiples, or jointly with one other class, where it does not fit alone."""
     sizes = _sizes(subject)
     if dim not in sizes:
         return subject
@@ -106,18 +127,19 @@ def _one_class(subject: Subject, dim: int, witness: Mapping[int, int]) -> Search
             others = [other for other in sizes if other not in (dim, small)]
             pairs = [Resize((one, _window(other, small, witness))) for other in others]
             alone = Resize((one,))
-            found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else pairs)
+            jointly = [*_with_multiples(subject, dim, small, witness), *pairs]
+            found = yield from _first_smaller(subject, [alone] if _fits(subject, alone) else jointly)
             if found is not subject:
                 return found
     return subject
 
 
 def _smallest_window(subject: Subject, dim: int) -> Search:
-    """The shortest prefix that suffices, then the shortest suffix of it."""
-    if dim <= 4 or dim not in _sizes(subject) or not _fits(subject, Resize(((dim, (0, dim - 1)),))):
+    """The shortest prefix that suffices, those up to 3 were tried before; then the shortest suffix of it."""
+    if dim not in _sizes(subject) or not _fits(subject, Resize(((dim, (0, dim - 1)),))):
         return subject
     low, high = 0, dim
-    bound = 3
+    bound = min(3, dim - 1)
     while high - bound > 1:
         middle = (bound + high) // 2
         if (yield partial(apply, subject, Resize(((dim, (0, middle)),)))):
@@ -276,6 +298,8 @@ def _resize_attributes(model: onnx.ModelProto, choice: Resize) -> None:
                 attribute.i = choice.size_of(attribute.i)
             elif attribute.name in SHAPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INTS:
                 attribute.ints[:] = [choice.size_of(value) for value in attribute.ints]
+            elif attribute.s == b"bidirectional" and choice.size_of(2) == 1:
+                attribute.s = b"forward"  # the first axis of a recurrent network's weights
 
 
 MOVES = (Move("shrink dims", 400, shrink_dims, reshapes=True, subjects=EITHER),)

@@ -442,6 +442,18 @@ def test_what_flows_in_at_a_cut_is_what_flowed_there(judge: Judge) -> None:
     assert list(driven.subject.inputs) == ["b"]
 
 
+def test_a_tensor_of_which_inference_knows_no_rank_can_be_cut(judge: Judge) -> None:
+    model = model_of(
+        "g (float[2,3] x, int64[k] s) => (float[m,n] y) { a = Reshape (x, s) b = Relu (a) y = Neg (b) }"
+    )
+    inputs = {"x": np.ones((2, 3), np.float32), "s": np.array([3, 2])}
+    driven = drive(
+        find_move(CUT), subject_of(judge, case_of(model, inputs)), lambda model, inputs: has("Neg")(model)
+    )
+    assert operators(driven.subject.model) == ["Neg"]
+    assert checker_complaint(driven.subject.model) is None
+
+
 IF = (
     "g (float[2] x, bool c) => (float[2] y) { a = Relu (x) y = If (c) <"
     "then_branch = t () => (float[2] p) { q = Erf (a) p = Neg (q) },"
@@ -459,10 +471,14 @@ NESTED = (
     "else_branch = el () => (float[2] r) { r = Exp (x) }> }> }"
 )
 SCAN = (
-    "g (float[2] h, float[2,3] x) => (float[2] y, float[2,3] s) { y, s = Scan <num_scan_inputs = 1,"
+    "g (float[2] h, float[2,3] x) => (float[2] y, float[2,3] t) { y, s = Scan <num_scan_inputs = 1,"
     " scan_input_axes=[1], scan_output_axes=[1], body = b (float[2] hi, float[2] xi)"
     " => (float[2] ho, float[2] so)"
-    " { ho = Add (hi, xi) so = Erf (ho) }> (h, x) }"
+    " { ho = Add (hi, xi) so = Erf (ho) }> (h, x) t = Abs (s) }"
+)
+QUIET_SCAN = (
+    "g (float[2] h, float[2,3] x) => (float[2] y) { y, s = Scan <num_scan_inputs = 1, body = b (float[2] hi,"
+    " float[3] xi) => (float[2] ho, float[3] so) { ho = Neg (hi) so = Erf (xi) }> (h, x) }"
 )
 UNFOLD, BODIES = "unfold control flow", "shrink bodies"
 
@@ -479,20 +495,26 @@ UNFOLD, BODIES = "unfold control flow", "shrink bodies"
             UNFOLD, IF, has("Exp"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Exp (a) }"
         ),
         "a bug of the If itself": Row(UNFOLD, IF, has("If"), None),
-        "Loop becomes its first trip, stacked results with one slice": Row(
+        "Loop becomes its first trip, not stacked where nobody reads the stack": Row(
             UNFOLD,
             LOOP,
             has("Erf"),
-            'g (float[2] x) => (float[2] y, float[1,2] s) <int64[1] "y/axes2" = {0}> { a = Relu (x)'
-            ' "y/e" = Erf (x) y = Add ("y/e", a) "y/so" = Neg (y) s = Unsqueeze ("y/so", "y/axes2") }',
+            "g (float[2] x) => (float[2] y, float[2] s) { a = Relu (x)"
+            ' "y/e" = Erf (x) y = Add ("y/e", a) s = Neg (y) }',
         ),
         "a bug of the Loop itself": Row(UNFOLD, LOOP, has("Loop"), None),
-        "Scan becomes its first trip on the first slice": Row(
+        "Scan becomes its first trip on the first slice, stacked results with one slice": Row(
             UNFOLD,
             SCAN,
             has("Erf"),
-            'g (float[2] h, float[2] "y/xi") => (float[2] y, float[2,1] s) <int64[1] "y/axes1" = {1}> {'
-            ' y = Add (h, "y/xi") "y/so" = Erf (y) s = Unsqueeze ("y/so", "y/axes1") }',
+            'g (float[2] h, float[2] "y/xi") => (float[2] y, float[2,1] t) <int64[1] "y/axes1" = {1}> {'
+            ' y = Add (h, "y/xi") "y/so" = Erf (y) s = Unsqueeze ("y/so", "y/axes1") t = Abs (s) }',
+        ),
+        "Scan, its body runs what nobody reads": Row(
+            UNFOLD,
+            QUIET_SCAN,
+            has("Erf"),
+            'g (float[2] h, float[3] "y/xi") => (float[2] y, float[3] s) { y = Neg (h) s = Erf ("y/xi") }',
         ),
         "a bug of the Scan itself": Row(UNFOLD, SCAN, has("Scan"), None),
         "If in Loop: both go": Row(
@@ -923,6 +945,14 @@ DIMS = "shrink dims"
             has("Conv"),
             "g (float[1,1,1,1] x, float[1,1,1,1] w) => (float[1,1,1,1] y) { y = Conv <group=1> (x, w) }",
         ),
+        "the gates of an LSTM in both directions": Row(
+            DIMS,
+            "g (float[7,3,5] x, float[2,32,5] w, float[2,32,8] r) => (float[7,2,3,8] y) {"
+            ' y = LSTM <hidden_size=8, direction="bidirectional"> (x, w, r) }',
+            has("LSTM"),
+            "g (float[1,1,1] x, float[1,4,1] w, float[1,4,1] r) => (float[1,1,1,1] y) {"
+            ' y = LSTM <hidden_size=1, direction="forward"> (x, w, r) }',
+        ),
         "a symbolic dim stays symbolic": Row(
             DIMS,
             "g (float[N,6] x) => (float[N,6] y) { y = Relu (x) }",
@@ -933,6 +963,29 @@ DIMS = "shrink dims"
 )
 def test_dims(judge: Judge, row: Row) -> None:
     check(judge, row)
+
+
+def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(judge: Judge) -> None:
+    model = model_of(
+        "g (float[7,3,5] x, float[2,32,5] w, float[2,32,8] r) => (float[7,2,3,8] y) {"
+        ' y = LSTM <hidden_size=8, direction="bidirectional"> (x, w, r) }'
+    )
+    driven = _drive(judge, Row(DIMS, "", has("LSTM"), ""), model)
+    assert np.asarray(driven.subject.inputs["w"]).shape == (1, 4, 1)
+    assert len(driven.candidates) <= 6
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 7])
+def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) -> None:
+    subject = subject_of(
+        judge,
+        case_of(
+            model_of(f"g (float[{length}] x) => (float[{length}] y) {{ y = Relu (x) }}"),
+            {"x": np.arange(1, length + 1, dtype=np.float32)},
+        ),
+    )
+    driven = drive(find_move(DIMS), subject, lambda model, inputs: length in np.asarray(inputs["x"]))
+    assert np.asarray(driven.subject.inputs["x"]).tolist() == [length]
 
 
 def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
