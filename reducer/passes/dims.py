@@ -240,7 +240,7 @@ def _cut_tensors(subject: Subject, choice: Resize) -> dict[str, Tensor]:
     changed: dict[str, Tensor] = {}
     for name in subject.sources:
         array = subject.array(name)
-        if array is None or is_shape(subject, name):
+        if array is None or not array.ndim or is_shape(subject, name):
             continue
         cut = array[_index(choice, name, array.shape)]
         if cut.shape != array.shape:
