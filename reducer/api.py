@@ -16,10 +16,10 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
 from oracles.judge import STATE_DEPENDENT, Judge
+from oracles.naming import signature
 from oracles.record import record
 from oracles.run import Config, Limits
 from oracles.sequence import misplaced
-from oracles.signature import signature
 from oracles.verdict import Outcome, Verdict
 from reducer.divergence import Divergence, find_divergence
 from reducer.engine import Engine

@@ -15,8 +15,9 @@ from oracles.backends import Optimising
 from oracles.in_double import inputs_in_double, program_in_double
 from oracles.judge import Judge
 from oracles.names import names_of
+from oracles.naming import signature
 from oracles.run import Run
-from oracles.signature import Signature, signature
+from oracles.signature import Signature
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage import issue

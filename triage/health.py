@@ -28,7 +28,7 @@ def examine(store: Store) -> dict[str, Any]:
     """Counts and problems; `sound` when there is no problem. Unused blobs are room, not damage."""
     named = named_blobs(store)
     problems = [*_sqlite_problems(store), *_count_problems(store), *_blob_problems(store, named)]
-    counts = {name: store.tables[name].count for name in COUNTED}
+    counts = {name: store.count(name) for name in COUNTED}
     unused = sum(digest not in named for digest in store.blobs.digests())
     return {
         "path": str(store.path),

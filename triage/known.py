@@ -43,9 +43,8 @@ class KnownIssue:
     avoid: tuple[str, ...] = ()
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
 
-    def holds_for(self, signature: Signature) -> bool:
-        """Whether every component that the entry names matches in whole."""
-        facts = dict(signature.components)
+    def holds_for(self, facts: Mapping[str, str]) -> bool:
+        """Whether every component of a signature that the entry names matches in whole."""
         if not self.is_of(facts.get("backend", "")):
             return False
         return all(pattern.fullmatch(facts.get(name, "")) for name, pattern in self.patterns.items())
@@ -66,8 +65,9 @@ def known_issue(
     issues: Iterable[KnownIssue], signatures: Sequence[Signature], releases: Sequence[str]
 ) -> KnownIssue | None:
     """The first entry that one of the signatures matches and that no release has outlived."""
+    every = [dict(signature.components) for signature in signatures]
     for issue in issues:
-        if all(map(issue.is_alive_on, releases)) and any(map(issue.holds_for, signatures)):
+        if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
             return issue
     return None
 

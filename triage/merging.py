@@ -98,7 +98,7 @@ class _Merge:
 
     def _counts(self) -> dict[str, int]:
         names = ("cases", "signatures", "clusters", "failures", "reductions", "check_results", "artifacts")
-        return {name: self.here.tables[name].count for name in names}
+        return {name: self.here.count(name) for name in names}
 
     def _add(self, table: str, row: Mapping[str, Any]) -> bool:
         """Add a row that is not there yet; whether it was not."""

@@ -24,7 +24,7 @@ def emit(
 ) -> list[Document]:
     """Write results and hand them back; with `single` the JSON document is the only result, not a list.
 
-    JSON lines go out one by one as the results come in.
+    JSON lines go out one by one as the results come in. A list has a line for each of its documents.
     """
     done: list[Document] = []
     lines = not as_json and not sys.stdout.isatty()
@@ -33,10 +33,15 @@ def emit(
         if lines:
             write_line(json.dumps(document, ensure_ascii=False))
     if as_json:
-        write_line(json.dumps(done[0] if single else done, ensure_ascii=False, indent=2))
+        write_line(json.dumps(done[0], ensure_ascii=False, indent=2) if single else _listed(done))
     elif not lines:
         stdout_console().print(show(done))
     return done
+
+
+def _listed(documents: list[Document]) -> str:
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in documents)
+    return f"[\n{lines}\n]" if documents else "[]"
 
 
 def write_line(text: str) -> None:

@@ -8,6 +8,7 @@ not yet known before what is, what is reduced before what is not.
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,21 +43,26 @@ def ranked(candidates: Iterable[Candidate]) -> list[int]:
 def _spread(
     by_worth: Sequence[Candidate], distance: Callable[[Signature, Signature, float], float]
 ) -> list[Candidate]:
-    """`distance` takes how near the nearest is: of what is further it need not say how far."""
+    """`distance` takes how near the nearest is: of what is further it need not say how far.
+
+    How near the nearest chosen one is can only fall, so an old answer is a bound: only a row whose bound is
+    the greatest is compared with those that were chosen since. Of equals the one that is worth more is first.
+    """
     if not by_worth:
         return []
-    first, *left = by_worth
-    chosen = [first]
-    nearest = {each.id: distance(each.signature, first.signature, 1.0) for each in left}
-    while left and len(chosen) < MOST_SPREAD:
-        # max takes the first of equals, and they stand in the order of their worth
-        best = max(left, key=lambda each: nearest[each.id])
-        left.remove(best)
-        chosen.append(best)
-        for each in left:
-            near = nearest[each.id]
-            nearest[each.id] = min(near, distance(each.signature, best.signature, near))
-    return chosen + left
+    chosen = [0]
+    bounds = [(-1.0, at, 0) for at in range(1, len(by_worth))]
+    while bounds and len(chosen) < MOST_SPREAD:
+        bound, at, compared = heapq.heappop(bounds)
+        if compared == len(chosen):
+            chosen.append(at)
+            continue
+        near = -bound
+        for other in chosen[compared:]:
+            near = min(near, distance(by_worth[at].signature, by_worth[other].signature, near))
+        heapq.heappush(bounds, (-near, at, len(chosen)))
+    left = sorted({*range(len(by_worth))} - {*chosen})
+    return [by_worth[at] for at in (*chosen, *left)]
 
 
 def _distance(one: Signature, two: Signature, cut: float) -> float:

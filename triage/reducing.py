@@ -14,8 +14,9 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.compare import Tolerance
 from oracles.names import names_of_case
+from oracles.naming import signature
 from oracles.run import Limits
-from oracles.signature import Signature, signature
+from oracles.signature import Signature
 from oracles.verdict import Verdict
 from reducer.api import DoesNotFail, Options, Progress, Reduction, finished, reduce_case
 from reducer.journal import NAME as JOURNAL

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING
 
-from sqlite_utils import Migrations
-
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    from sqlite_utils import Database, Migrations
 
-migrations = Migrations("tensorcrux")
+NAME = "tensorcrux"
 
 TABLES = """
 CREATE TABLE environments (
@@ -126,8 +125,6 @@ def create_tables(db: Database) -> None:
             db.execute(statement)
 
 
-migrations(name="create_tables")(create_tables)
-
 SIMILARITIES = """
 CREATE TABLE similarities (
     first TEXT NOT NULL REFERENCES signatures (digest),
@@ -149,8 +146,6 @@ def compare_signatures(db: Database) -> None:
         if statement.strip():
             db.execute(statement)
 
-
-migrations(name="compare_signatures")(compare_signatures)
 
 TALLIES = (
     """CREATE TABLE tallies (
@@ -304,12 +299,28 @@ def ask_at_scale(db: Database) -> None:
         db.execute(statement)
 
 
-migrations(name="ask_at_scale")(ask_at_scale)
-
-
 def find_waiting(db: Database) -> None:
     """The failures of one status in the order of their ids, without sorting all of them."""
     db.execute("CREATE INDEX failures_in_order ON failures (status)")
 
 
-migrations(name="find_waiting")(find_waiting)
+MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting)
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether every migration was applied: asked at every start, for which sqlite_utils takes too long."""
+    try:
+        rows = connection.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = ?", (NAME,))
+        return {step.__name__ for step in MIGRATIONS} <= {name for (name,) in rows}
+    except sqlite3.OperationalError:  # no such table yet
+        return False
+
+
+def migrations() -> Migrations:
+    """The steps as sqlite_utils applies and notes them."""
+    from sqlite_utils import Migrations
+
+    steps = Migrations(NAME)
+    for step in MIGRATIONS:
+        steps(name=step.__name__)(step)
+    return steps

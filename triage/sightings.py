@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from oracles.signature import Signature, signature
+from oracles.naming import signature
+from oracles.signature import Signature
 from oracles.verdict import Outcome, Verdict
 from triage.similarity import MERGE, compare
 

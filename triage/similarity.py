@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import onnx
 from rapidfuzz.distance import Indel
 
 from oracles.signature import Signature
@@ -159,6 +158,8 @@ def _operators(message: str) -> frozenset[str]:
 
 @functools.cache
 def _operator_types() -> frozenset[str]:
+    import onnx  # only some texts need it, and it takes longer than all comparisons
+
     return frozenset(schema.name for schema in onnx.defs.get_all_schemas())
 
 

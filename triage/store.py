@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from sqlite_utils import Database
-
-from corpus.case import Case
 from corpus.errors import UserError
 from triage.blobs import Blobs
-from triage.schema import migrations
+from triage.schema import is_current, migrations
+
+if TYPE_CHECKING:
+    from corpus.case import Case
 
 BUSY_SECONDS = 60.0
 Row = dict[str, Any]
@@ -36,7 +36,6 @@ class Store:
         self.path = path
         self.blobs = Blobs(blobs_beside(path))
         self._connection = _connect(path)
-        self.tables = Database(self._connection)
         self._migrate()
 
     def __enter__(self) -> Self:
@@ -70,6 +69,10 @@ class Store:
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
         found = self.rows(sql, arguments)
         return found[0] if found else None
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.rows(f"SELECT count(*) AS count FROM {table}")[0]["count"])
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Add one row inside the running transaction and return its id."""
@@ -120,6 +123,8 @@ class Store:
 
     def load_case(self, case_id: str) -> Case:
         """Read a case back by its full id; its external files are the store's own blobs."""
+        from corpus.case import Case  # only this needs numpy
+
         row = self.row("SELECT files FROM cases WHERE case_id = ?", (case_id,))
         if row is None:
             raise UserError(f"{self.path}: no case {case_id}")
@@ -148,9 +153,12 @@ class Store:
         return self.blobs.root
 
     def _migrate(self) -> None:
-        if migrations.pending(self.tables):
-            with self.transaction():
-                migrations.apply(self.tables)
+        if is_current(self._connection):
+            return
+        from sqlite_utils import Database
+
+        with self.transaction():
+            migrations().apply(Database(self._connection))
 
 
 def open_existing(path: Path) -> Store:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corpus.errors import UserError
+from oracles.naming import signature_of_text
 from oracles.native_text import crashed_function
 from oracles.normalise import template
-from oracles.signature import Signature, signature_of_text
+from oracles.signature import Signature
 from triage.linkage import average_linkage
 from triage.similarity import MERGE, compare
 

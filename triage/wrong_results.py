@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-import onnx
 from rapidfuzz.distance import Indel
 
 WEIGHTS = {"ops": 0.4, "kind": 0.27, "dtypes": 0.27, "passes": 0.06}
@@ -87,6 +86,8 @@ def _only_moves(operator: str) -> bool:
 
     Such an operator cannot compute with its elements.
     """
+    import onnx  # only some pairs need it, and it takes longer than all comparisons
+
     if not onnx.defs.has(operator):
         return False
     schema = onnx.defs.get_schema(operator)

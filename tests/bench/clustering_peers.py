@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.signature import signature_of_text
+from oracles.naming import signature_of_text
 from triage.linkage import average_linkage
 
 Texts = Mapping[str, str]

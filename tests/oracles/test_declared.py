@@ -15,7 +15,7 @@ from corpus.formats.onnx import measure, parse
 from corpus.target import Target
 from oracles.declarations import contradiction, outputs_contradict
 from oracles.judge import Judge
-from oracles.signature import signature
+from oracles.naming import signature
 from oracles.verdict import Outcome
 from reducer.api import Options, reduce_case
 

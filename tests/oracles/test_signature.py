@@ -10,8 +10,9 @@ from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.target import Target
 from oracles.mismatch_kind import kind_of_values
+from oracles.naming import signature, signature_of_text
 from oracles.run import Config, Frame, Phase, Run, Status
-from oracles.signature import Signature, signature, signature_of_text
+from oracles.signature import Signature
 from oracles.symptom import symptom_of_difference, symptom_of_run
 from oracles.verdict import Outcome, Verdict
 

@@ -13,7 +13,8 @@ from corpus.formats.onnx import measure, parse
 from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.signature import Signature, signature
+from oracles.naming import signature
+from oracles.signature import Signature
 from reducer.pass_sets import find_pass_set
 from tests.triage.failing import ORT, model
 from triage.known import SHIPPED, known_issue, load_known, own_file, read_known
@@ -47,7 +48,7 @@ def test_a_case_of_the_corpus_is_tagged_as_its_own_bug(regression):
         found = find_pass_set(judge, regression.case, verdict)
     shown = measure(parse(regression.case.program))
     named = signature(verdict, shown, regression.case, found.minimal if found else ())
-    holding = [issue.id for issue in read_known(SHIPPED) if issue.holds_for(named)]
+    holding = [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))]
     assert holding == [regression.name]
 
 
@@ -107,4 +108,4 @@ def test_a_bug_of_tvm_is_tagged_as_what_it_is(name, operator, inputs, outputs, v
     if not verdict.is_bug:
         pytest.skip("the installed release does not show the bug")
     named = signature(verdict, measure(made), case)
-    assert [issue.id for issue in read_known(SHIPPED) if issue.holds_for(named)] == [name]
+    assert [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))] == [name]

@@ -293,7 +293,7 @@ def previous_version(path: Path, failures: int) -> None:
     """A database as the version before `ask_at_scale` wrote it."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
-    migrations.apply(Database(connection), stop_before="ask_at_scale")
+    migrations().apply(Database(connection), stop_before="ask_at_scale")
     rows = {
         "cases": {"case_id": "ab" * 32, "format": "onnx", "canonical_hash": "", "origin": "", "bytes": 1},
         "clusters": {"id": 4, "title": "the title", "status": "new", "created": ""},
