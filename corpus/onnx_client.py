@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -51,7 +52,7 @@ class _Client:
         if server is not None:
             process, connection = server
             connection.close()
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # the fork that serves as well, which may be stuck
             process.wait()
 
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from onnx import ModelProto, TypeProto
+from collections.abc import Iterable
+
+from onnx import ModelProto, NodeProto, TypeProto
 
 from corpus.errors import UserError
-from corpus.onnx_graph import tensors
+from corpus.onnx_graph import function_key, tensors, walk_function, walk_nodes
 from corpus.onnx_infer import graph_types, infer, untyped_copy
 from corpus.onnx_types import dtype_name, memory_bytes
+
+MOST_NODES = 5_000_000
+"""How many nodes a model may have with its functions written out: each call costs every reader its body."""
+
+
+MOST_CALLERS = 200
+
+
+def check_calls(model: ModelProto, where: str) -> None:
+    """UserError when functions that call each other stand for more nodes than anything can go through."""
+    functions = {function_key(function): function for function in model.functions}
+    written_out: dict[tuple[str, str, str], int] = {}
+
+    def count(nodes: Iterable[NodeProto], callers: frozenset[tuple[str, str, str]]) -> int:
+        if len(callers) > MOST_CALLERS:
+            raise UserError(f"{where}: its functions call each other {len(callers)} deep; write some out")
+        total = 0
+        for node in nodes:
+            key = function_key(node)
+            if key in functions and key not in written_out and key not in callers:
+                written_out[key] = count(walk_function(functions[key]), callers | {key})
+            total += written_out.get(key, 1)
+        return total
+
+    if functions and (nodes := count(walk_nodes(model.graph), frozenset())) > MOST_NODES:
+        raise UserError(
+            f"{where}: written out, its functions hold {nodes} nodes, more than {MOST_NODES}; call them less"
+        )
 
 
 def check_limits(model: ModelProto, where: str, limit_bytes: int) -> None:
@@ -15,6 +45,7 @@ def check_limits(model: ModelProto, where: str, limit_bytes: int) -> None:
 
     Symbolic and unknown dims count as 1: what they will be is not known here.
     """
+    check_calls(model, where)
     for tensor in tensors(model):
         _check(tensor.name, tensor.data_type, list(tensor.dims), where, limit_bytes)
     for types in (graph_types(model.graph), graph_types(infer(untyped_copy(model)).graph)):

@@ -3,8 +3,8 @@
 Started as a script with a socket as its standard input. A request is a byte for what to do, eight for the
 length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
 It ends with its input. A capital letter asks for inference without data propagation. The requests are
-served by a fork of the process that has imported onnx: when onnx dies, `DIED` is the answer and the next
-fork serves, some milliseconds later.
+served by a fork of the process that has imported onnx: when onnx dies or takes too long, `DIED` is the
+answer and the next fork serves, some milliseconds later.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import signal
 import socket
 
 INFER, CHECK, STRICT = b"i", b"c", b"s"
 OK, FAILED, DIED = b"+", b"-", b"!"
 _MEMORY = 1 << 30
+CPU_SECONDS = 20.0
+"""For one question, so that nothing is left running when who asked is gone."""
 
 
 def main() -> None:
@@ -40,7 +43,10 @@ def serve(connection: socket.socket) -> None:
     """Answer until the other end closes, or until onnx dies."""
     with connection.makefile("rwb") as stream:
         while what := stream.read(1):
-            kind, body = answer(what, stream.read(int.from_bytes(stream.read(8), "little")))
+            program = stream.read(int.from_bytes(stream.read(8), "little"))
+            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # its signal ends the process, also within onnx
+            kind, body = answer(what, program)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             stream.write(kind + len(body).to_bytes(8, "little") + body)
             stream.flush()
 

@@ -6,6 +6,8 @@ import io
 import os
 import time
 import zipfile
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from corpus import onnx_client
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
@@ -292,6 +295,53 @@ def test_a_model_that_kills_onnxs_inference_opens(tmp_path: Path) -> None:
     node = helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-1)
     program = model([node], [value("x", [2, 0, 5])], [onnx.ValueInfoProto(name="y")], [indices])
     assert open_case(write(tmp_path, program)).inputs["x"] is not None
+
+
+def _doubling(times: int, calls: int = 2) -> onnx.ModelProto:
+    """Functions each of which calls the one before it twice."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for depth in range(times):
+        called = ("own", f"F{depth - 1}") if depth else ("", "Relu")
+        names = ["a", *(f"t{step}" for step in range(1, calls)), "b"]
+        nodes = [helper.make_node(called[1], [one], [two], domain=called[0]) for one, two in pairwise(names)]
+        functions.append(helper.make_function("own", f"F{depth}", ["a"], ["b"], nodes, opsets))
+    program = model(
+        [helper.make_node(f"F{times - 1}", ["x"], ["y"], domain="own")], [value("x", [2])], [value("y", [2])]
+    )
+    program.functions.extend(functions)
+    del program.opset_import[:]
+    program.opset_import.extend(opsets)
+    return program
+
+
+def test_functions_that_stand_for_too_many_nodes_are_refused(tmp_path: Path) -> None:
+    assert f"{1 << 30} nodes" in refusal(write(tmp_path, _doubling(30)))
+    assert "deep" in refusal(write(tmp_path, _doubling(2000, calls=1)))
+    assert open_case(write(tmp_path, _doubling(6))).inputs["x"] is not None
+
+
+def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_client, "_SECONDS", 2.0)
+    client = onnx_client._Client()
+    server = client._start()[0].pid
+    with pytest.raises(onnx_client.OnnxDied):
+        client.ask(b"i", _doubling(30).SerializeToString())
+    deadline = time.monotonic() + 60
+    while running_in_group(server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running_in_group(server)
+
+
+def running_in_group(group: int) -> list[int]:
+    """The processes of a group that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group and fields[0] not in "ZX":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _endless_function() -> onnx.ModelProto:
