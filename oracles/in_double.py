@@ -12,6 +12,7 @@ from corpus.onnx_graph import tensors, walk_all_graphs, walk_model
 from corpus.values import Tensor, Value
 from oracles.compare import widen
 from oracles.perturb_inputs import EPSILON
+from oracles.run import Run
 
 NARROW = frozenset(EPSILON) - {TensorProto.DOUBLE}
 TYPED_BY = {
@@ -48,6 +49,23 @@ def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
 def inputs_in_double(inputs: Mapping[str, Value]) -> dict[str, Value]:
     return {name: _widen_value(value) for name, value in inputs.items()}
+
+
+def outputs_like(wide: Run, narrow: Run) -> dict[str, Value]:
+    """The outputs of a run in float64 in the types of another run's; those that it lacks are left out."""
+    return {
+        name: _like(wide.outputs[name], value)
+        for name, value in narrow.outputs.items()
+        if name in wide.outputs
+    }
+
+
+def _like(wide: Value, narrow: Value) -> Value:
+    if isinstance(wide, np.ndarray) and isinstance(narrow, np.ndarray):
+        with np.errstate(over="ignore", invalid="ignore"):
+            converted: Value = wide.astype(narrow.dtype)
+        return converted
+    return wide
 
 
 def _widen_value(value: Value) -> Value:

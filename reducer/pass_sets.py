@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
 from oracles.backends import Optimising, Staged
 from oracles.compare import compare_outputs
 from oracles.judge import Judge
@@ -162,7 +161,7 @@ class _Search:
         """The first of the hints that holds all that is needed; all of the passes where none does."""
         message = "\n".join(run.message for run in self.verdict.runs if not run.is_ok)
         words = frozenset(re.findall(r"\w+", message))
-        operators = frozenset(measure(parse(self.case.program)).ops)
+        operators = frozenset(self.case.measure.ops)
         hints = (tuple(name for name in names if name in words), self.backend.likely(names, operators))
         fitting = (hint for hint in hints if 0 < len(hint) <= len(names) // 2)
         return next((hint for hint in fitting if self.shows_with(frozenset(hint))), tuple(names))

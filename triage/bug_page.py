@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
-from corpus.onnx_infer import inferred_types
-from oracles.names import names_of
+from oracles.names import names_of_case
+from triage.drawn import drawn
 from triage.failures import get_failure, verdict_of
 from triage.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
 from triage.known import KnownIssue
-from triage.listing import describe_value, list_model
+from triage.listing import describe_value, list_case
 from triage.names import failure_name, find_cluster, representative
 from triage.over_time import Bars, over_time
 from triage.overview import overview
@@ -148,19 +147,18 @@ def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
 def _look(store: Store, number: int) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
-    model = parse(case.program)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
     facts: dict[str, Any] = json.loads(kept) if kept else {}
     before = _before(original, facts)
     return Look(
-        nodes=measure(model).nodes,
-        listing=list_model(model),
+        nodes=case.measure.nodes,
+        listing=list_case(case),
         inputs=tuple((name, describe_value(value)) for name, value in case.inputs.items()),
         after=_picture(case),
         before=before.original() if before else None,
         dots=before.dots() if before and len(before.nodes) > MANY_NODES else None,
         count=len(before.nodes) if before else 0,
-        text=tuple(_text(verdict_of(store, number), names_of(model))),
+        text=tuple(_text(verdict_of(store, number), names_of_case(case))),
         title=failure.title,
         failure=failure.name,
         curves=tuple(curves(facts)) if facts else (),
@@ -169,18 +167,18 @@ def _look(store: Store, number: int) -> Look:
 
 
 def _picture(case: Case) -> Shown | None:
-    model = parse(case.program)
-    if len(model.graph.node) > MOST_WHOLE:
+    shown = drawn(case)
+    if len(shown.graph.node) > MOST_WHOLE:
         return None
     values = {name: describe_value(value) for name, value in case.inputs.items()}
-    return GraphPicture(model.graph, inferred_types(model), values=values).whole()
+    return GraphPicture(shown.graph, shown.types, values=values).whole()
 
 
 def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:
     if not facts:
         return None
-    model = parse(original.program)
-    return GraphPicture(model.graph, inferred_types(model), frozenset(facts["kept"]))
+    shown = drawn(original)
+    return GraphPicture(shown.graph, shown.types, frozenset(facts["kept"]))
 
 
 def _text(verdict: Mapping[str, Any], names: frozenset[str]) -> list[Piece]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from corpus.formats.onnx import checker_complaint, parse
 from oracles.compare import compare_outputs
+from oracles.in_double import outputs_like
 from oracles.run import Run
 from oracles.verdict import Outcome
 from triage.draft import Draft
@@ -15,7 +15,6 @@ from triage.environment import package_line
 from triage.issue import UNOPTIMISED
 from triage.privacy import private_words_in
 from triage.releases import is_before
-from triage.repro.normal_form import normal_form
 
 
 @dataclass(frozen=True)
@@ -31,52 +30,52 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
     """Every check of a report with these files."""
     proof = draft.proof
     yield Check(proof.holds, f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes")
-    if draft.source is None:
-        same = bool(proof.model) and normal_form(parse(proof.model)) == normal_form(draft.model)
-        yield Check(same, "the model that `repro.py` builds is `model.onnx`")
-    complaint = checker_complaint(draft.model)
-    yield Check(complaint is None, "ONNX's checker with strict shape inference accepts the model")
+    shown, who = draft.exhibit, draft.exhibit.witness
+    same = shown.is_built(proof.model)
+    if same is not None:
+        yield Check(same, f"the {who.noun} that `repro.py` builds is `{next(iter(shown.files))}`")
+    yield Check(shown.complaint is None, f"{who.checked_by} accepts the {who.noun}")
     yield _reference(draft)
     yield _release(draft)
     yield from _looked_up(draft)
     if draft.history.is_minimal:
-        yield Check(True, "no reduction step makes the model smaller (1-minimal)", is_needed=False)
+        yield Check(True, f"no reduction step makes the {who.noun} smaller (1-minimal)", is_needed=False)
     else:
         why = "" if draft.history.reduction else " (it was not reduced)"
-        yield Check(False, f"the model is as small as it can be{why}", is_needed=False)
+        yield Check(False, f"the {who.noun} is as small as it can be{why}", is_needed=False)
     private = sorted({word for content in files.values() for word in private_words_in(content)})
     yield Check(not private, "no home folder, user name or host name is in any file")
 
 
 def _reference(draft: Draft) -> Check:
     """That the reference bears the claim out; where it does not know an operator, another run must."""
-    reference, expectation = draft.reference, draft.expectation
-    if not reference.is_ok:
-        return _without_reference(draft)
+    reference, expectation, who = draft.exhibit.reference, draft.expectation, draft.exhibit.witness
+    if reference is None or not reference.is_ok:
+        return _without_reference(draft, reference)
     if expectation.outcome is not Outcome.MISMATCH or expectation.is_unstable or expectation.passing is None:
-        return Check(True, "ONNX's reference evaluator runs the model")
+        return Check(True, f"{who.referee} runs the {who.noun}")
     is_baseline_wrong = expectation.wrong == UNOPTIMISED
     right = expectation.failing if is_baseline_wrong else expectation.passing
     agrees = _agree(draft, reference, right)
     wrong = expectation.passing if is_baseline_wrong else expectation.failing
     against = not agrees and _agree(draft, reference, wrong)
     text = "agrees with the expected result" if agrees else "does not decide which result is right"
-    return Check(
-        not against, f"ONNX's reference evaluator {text if not against else 'agrees with the *other* result'}"
-    )
+    return Check(not against, f"{who.referee} {text if not against else 'agrees with the *other* result'}")
 
 
 def _agree(draft: Draft, reference: Run, run: Run) -> bool:
-    return compare_outputs(reference.outputs, run.outputs, draft.judge.tolerance) is None
+    told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
+    return compare_outputs(told, run.outputs, draft.judge.tolerance) is None
 
 
-def _without_reference(draft: Draft) -> Check:
-    passing = draft.expectation.passing
-    reason = draft.reference.error or draft.reference.status.value
-    text = f"ONNX's reference evaluator runs the model (it does not: {reason}"
-    if passing is not None:
-        return Check(True, f"{text}; the run that gives a result stands in for it)")
-    return Check(draft.expectation.outcome is Outcome.CRASH, f"{text})")
+def _without_reference(draft: Draft, reference: Run | None) -> Check:
+    passing, who = draft.expectation.passing, draft.exhibit.witness
+    stands_in = "; the run that gives a result stands in for it" if passing is not None else ""
+    if reference is None:
+        return Check(bool(stands_in), f"{who.referee} runs the {who.noun} (there is none{stands_in})", False)
+    reason = reference.error or reference.status.value
+    text = f"{who.referee} runs the {who.noun} (it does not: {reason}{stands_in})"
+    return Check(bool(stands_in) or draft.expectation.outcome is Outcome.CRASH, text)
 
 
 def _release(draft: Draft) -> Check:

@@ -21,6 +21,7 @@ from corpus.onnx_graph import subgraphs, walk_graphs
 from corpus.onnx_infer import inferred_types
 from corpus.onnx_measure import op_name
 from corpus.onnx_text import attribute_text, tensor_text, type_text
+from triage.drawn import drawn
 from triage.graph_picture import GraphPicture
 from triage.listing import describe_value
 from triage.rendering import render
@@ -67,8 +68,8 @@ def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
     marked = _marked(_nodes(one), _nodes(other))
     paths = []
     for name, case, places in zip(("a", "b"), (one, other), marked, strict=True):
-        model = _parse(case)
-        shown = GraphPicture(model.graph, inferred_types(model), places).original()
+        picture = drawn(case)
+        shown = GraphPicture(picture.graph, picture.types, places).original()
         path = folder / f"{name}.svg"
         path.write_text(render("graph.svg.html.j2", shown=shown, name=name), encoding="utf-8")
         paths.append(str(path))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import onnx
-
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
-from corpus.target import Target
 from oracles.backends import Optimising
-from oracles.in_double import inputs_in_double, program_in_double
 from oracles.judge import Judge
-from oracles.names import names_of
+from oracles.names import names_of_case
 from oracles.naming import signature
 from oracles.run import Run
 from oracles.signature import Signature
@@ -22,13 +17,14 @@ from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage import issue
 from triage.environment import describe_environment
+from triage.exhibits import Exhibit, exhibit
 from triage.expectation import Expectation, expect
 from triage.forms import Form
 from triage.history import History
 from triage.library import Library
 from triage.proving import Proof
 from triage.rendering import as_comment
-from triage.repro.script import TorchSource
+from triage.repro.script import Source
 from triage.variations import Variation, vary_dtypes
 
 VARIED = ("ort", "tvm", "torch")
@@ -47,15 +43,15 @@ class Draft:
     form: Form
     script: str
     proof: Proof
-    source: TorchSource | None
+    source: Source | None
 
     @cached_property
-    def model(self) -> onnx.ModelProto:
-        return parse(self.case.program)
+    def exhibit(self) -> Exhibit:
+        return exhibit(self.case, self.judge, self.source)
 
     @cached_property
     def expectation(self) -> Expectation:
-        return expect(self.verdict, self.judge.tolerance, names_of(self.model))
+        return expect(self.verdict, self.judge.tolerance, names_of_case(self.case))
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -64,7 +60,7 @@ class Draft:
     @cached_property
     def signature(self) -> Signature:
         minimal = self.passes.minimal if self.passes else ()
-        return signature(self.verdict, measure(self.model), self.case, minimal)
+        return signature(self.verdict, self.case.measure, self.case, minimal)
 
     @cached_property
     def passes(self) -> PassSet | None:
@@ -80,33 +76,19 @@ class Draft:
         return self.judge.runs(self.case, self.judge.configs)
 
     @cached_property
-    def reference(self) -> Run:
-        """What ONNX's reference evaluator makes of the case."""
-        with Judge(Target("reference"), limits=self.judge.limits) as judge:
-            return judge.runs(self.case, judge.configs[:1])[0]
-
-    @cached_property
     def in_double(self) -> Run | None:
         """The un-optimised program in float64 on the same backend, where that has a meaning."""
-        if self.expectation.outcome is not Outcome.MISMATCH or self.judge.configs[0].backend:
-            return None
-        program = program_in_double(self.model)
-        if program is None:
-            return None
-        inputs = inputs_in_double(self.case.inputs)
-        wide = replace(self.case, program=program.SerializeToString(deterministic=True), inputs=inputs)
-        (run,) = self.judge.runs(wide, self.judge.configs[:1])
-        return run if run.is_ok else None
+        return self.exhibit.in_double if self.expectation.outcome is Outcome.MISMATCH else None
 
     @cached_property
     def variations(self) -> tuple[Variation, ...]:
-        if self.judge.target.backend not in VARIED:
+        if self.judge.target.backend not in VARIED or self.case.format != "onnx":
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
 
     @property
     def title(self) -> str:
-        return as_comment(issue.title(self.expectation, measure(self.model).ops))
+        return as_comment(issue.title(self.expectation, self.case.measure.ops))
 
     @property
     def package(self) -> str:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from corpus.formats.onnx import measure
-from corpus.values import Value
 from oracles.compare import compare_outputs
+from oracles.in_double import outputs_like
 from oracles.run import Run
 from oracles.verdict import Outcome, WrongResult
 from triage import issue
 from triage.checklist import Check
 from triage.draft import Draft
 from triage.environment import package_line
-from triage.listing import describe_value, list_model, mermaid
+from triage.listing import describe_value, mermaid
 from triage.pass_sets import advice
 from triage.privacy import scrub
 from triage.rendering import as_code, render
+from triage.repro.runners import runner_of
 from triage.ways import in_short, in_words
 
 MOST_INLINE_SCRIPT = 20_000
@@ -30,7 +28,7 @@ PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
     """The filled form; `extra` is what the project's own tool says of the environment."""
-    judge, expectation = draft.judge, draft.expectation
+    judge, expectation, shown = draft.judge, draft.expectation, draft.exhibit
     rows = issue.value_rows(expectation, judge.tolerance)
     package = package_line(draft.environment, draft.package)
     inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
@@ -40,12 +38,15 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         title=draft.title,
         checks=checks,
         happened=issue.happened(expectation, package),
-        expected=issue.expected(expectation, draft.verdict, judge.tolerance),
+        expected=issue.expected(expectation, draft.verdict, judge.tolerance, shown.witness),
         outcome=expectation.outcome.value,
         advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
-        nodes=measure(draft.model).nodes,
-        operators=list(dict.fromkeys(measure(draft.model).ops)),
-        listing=list_model(draft.model),
+        nodes=draft.case.measure.nodes,
+        noun=shown.witness.noun,
+        is_onnx=draft.case.format == "onnx",
+        listing=shown.listing,
+        language=shown.language,
+        attached=list(shown.files),
         inputs="\n".join(inputs) or "(none)",
         levels=[*issue.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
         rows=rows,
@@ -57,7 +58,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         varies=list(_varies(draft)),
         releases=_releases(draft),
         notes=[note for note in draft.verdict.notes if not note.startswith("presumed")],
-        graph=mermaid(draft.model),
+        graph=mermaid(shown.drawn),
         package=draft.package,
         needs=_needs(draft),
         printed=scrub(draft.proof.text),
@@ -67,6 +68,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         failing_backend=expectation.failing.config.get("backend") or "eager",
         environment=dict(_environment_rows(draft)),
         phase=expectation.failing.phase.value,
+        sequence=list(draft.case.passes),
         parting=_parting(draft.verdict.wrong),
         extra=extra,
         found=draft.history.sentences(),
@@ -84,15 +86,16 @@ def _parting(wrong: WrongResult | None) -> str:
 
 def origin_text(draft: Draft) -> str:
     """Whose the attached model is."""
+    name = next(iter(draft.exhibit.files))
     if draft.history.is_generated:
         return (
-            "`model.onnx` was generated and reduced by `crux`; nobody else's work is in it, and it may be "
+            f"`{name}` was generated and reduced by `crux`; nobody else's work is in it, and it may be "
             "used freely, also as a test (CC0)."
         )
     cut = "what a reduction left of" if draft.history.reduction else "a copy of"
     return (
-        f"`model.onnx` is {cut} a model that the reporter brought, without its documentation and metadata; "
-        "what is left of it stays under that model's licence."
+        f"`{name}` is {cut} a {draft.exhibit.witness.noun} that the reporter brought, "
+        "without its documentation and metadata; what is left of it stays under its licence."
     )
 
 
@@ -108,22 +111,11 @@ def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
 
 def _near(run: Run, wide: Run, draft: Draft) -> bool:
     """Whether a result is what float64 gives, to the tolerance."""
-    narrow = {name: _like(wide.outputs[name], value) for name, value in run.outputs.items()}
-    return compare_outputs(narrow, run.outputs, draft.judge.tolerance) is None
-
-
-def _like(wide: Value, narrow: Value) -> Value:
-    """A value of float64 in the type of another one."""
-    if isinstance(wide, np.ndarray) and isinstance(narrow, np.ndarray):
-        converted: Value = wide.astype(narrow.dtype)
-        return converted
-    return wide
+    return compare_outputs(outputs_like(wide, run), run.outputs, draft.judge.tolerance) is None
 
 
 def _needs(draft: Draft) -> str:
-    from triage.repro.runners import RUNNERS
-
-    return ", ".join(RUNNERS[draft.judge.target.backend].needs)
+    return ", ".join(runner_of(draft.judge.target.backend, draft.case.format).needs)
 
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
@@ -207,6 +199,7 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     yield "architecture", found["architecture"]
     yield "processor", found["processor"]["model"]
     yield "instruction sets", " ".join(flag for flag in found["processor"]["flags"] if flag in SHOWN_FLAGS)
-    providers = draft.judge.configs[0].get("providers")
-    yield "provider", ", ".join(providers) if isinstance(providers, tuple) else found["device"]
+    providers = draft.expectation.failing.config.get("providers")
+    yield "provider", ", ".join(providers) if isinstance(providers, tuple) else ""
+    yield "device", "" if isinstance(providers, tuple) else PROVIDERS.get(found["device"], found["device"])
     yield "how it was run", in_words(draft.expectation.failing.config)

@@ -34,6 +34,25 @@ class Row:
     failing: str
 
 
+@dataclass(frozen=True)
+class Witness:
+    """Who speaks for a program: what that is called, who finds it valid, whose run the reference is.
+
+    `bears_out` is what says that a program should run of which only the target's run fails.
+    """
+
+    noun: str
+    checked_by: str
+    referee: str
+    bears_out: str
+
+
+OF_ONNX = Witness(
+    "model",
+    "ONNX's checker with strict shape inference",
+    "ONNX's reference evaluator",
+    "ONNX's reference evaluator runs the model",
+)
 MOST_OPERATORS = 4
 UNOPTIMISED = "un-optimised"
 WRONG = {
@@ -103,7 +122,9 @@ def _happened_to_values(expectation: Expectation, package: str) -> str:
     return f"With {package} {differ}."
 
 
-def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
+def expected(
+    expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: Witness = OF_ONNX
+) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
@@ -111,23 +132,23 @@ def expected(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -
         inferred = "ONNX's shape inference and its reference evaluator both give it"
         return f"The {expectation.kind} that the operator's inputs fix: {inferred}."
     if expectation.outcome is Outcome.MISMATCH:
-        return _expected_values(expectation, verdict, tolerance)
+        return _expected_values(expectation, verdict, tolerance, witness.referee)
     what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
     if expectation.passing:
-        return f"{what}: {_other(expectation)} the same model runs."
+        return f"{what}: {_other(expectation)} the same {witness.noun} runs."
     if expectation.outcome is Outcome.EXCEPTION:
-        return f"{what}: ONNX's reference evaluator runs the model."
-    return f"{what}: whatever the model is, the process should go on."
+        return f"{what}: {witness.bears_out}."
+    return f"{what}: whatever the {witness.noun} is, the process should go on."
 
 
-def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance) -> str:
+def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
     text = f"The same values as {_other(expectation)} (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
     if any("presumed" in note for note in verdict.notes):
         return text
     if not expectation.wrong or expectation.passing is None:
         return text
     right = expectation.failing if expectation.wrong == UNOPTIMISED else expectation.passing
-    return f"{text} ONNX's reference evaluator agrees with the result {in_words(right.config)}."
+    return f"{text} {referee[0].upper()}{referee[1:]} agrees with the result {in_words(right.config)}."
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from corpus.formats import find_format
 from corpus.onnx_infer import graph_types, inferred_types
 from corpus.onnx_text import print_text, tensor_text, type_text
 from corpus.values import Tensor, Value
+from triage.drawn import Drawn
 
 MOST_VALUES = 36
 MOST_TEXT = 200
@@ -62,10 +63,10 @@ def _nested(tensor: Tensor) -> str:
     return repr(str(tensor)) if tensor.dtype.kind in "UO" else str(tensor[()])
 
 
-def mermaid(model: onnx.ModelProto) -> str:
-    """The main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
-    graph = model.graph
-    types = {name: type_text(declared) for name, declared in inferred_types(model).items()}
+def mermaid(drawn: Drawn) -> str:
+    """A main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
+    graph = drawn.graph
+    types = {name: type_text(declared) for name, declared in drawn.types.items()}
     makers: dict[str, str] = {}
     lines = ["flowchart TD"]
     constants = {each.name for each in graph.initializer}

@@ -15,7 +15,7 @@ def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     """The JSON document of `crux passes`; None when the case shows no failure."""
     case = open_to_run(word, options)
     assert case.target is not None
-    with options.judge(case.target) as judge:
+    with options.judge(case.target, format=case.format) as judge:
         if not isinstance(judge.backend, Optimising):
             raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
         verdict = judge.verdict(case)

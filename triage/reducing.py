@@ -29,7 +29,7 @@ from triage.failures import UNREDUCIBLE, Failure, record_failure, record_reducti
 from triage.options import WALL_PER_CPU, CaseOptions
 from triage.records import REDUCTION_KEPT, keep_artifact
 from triage.repro.runners import RUNNERS
-from triage.repro.script import Claim, torch_source, write_script
+from triage.repro.script import Claim, source_of, write_script
 from triage.store import Store
 
 SCRIPT = "repro.py"
@@ -184,7 +184,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> N
     from oracles.judge import Judge
 
     with Judge(options.target, limits=options.limits, format=case.format) as judge:
-        source = torch_source(case, judge)
+        source = source_of(case, judge)
     (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
 
 

@@ -8,13 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import onnx
-
 from corpus.case import Case
-from corpus.formats.onnx import parse
-from corpus.onnx_infer import inferred_types
 from reducer.result import NAME as REDUCTION
 from triage.curve import curve
+from triage.drawn import drawn
 from triage.graph_picture import MOST_WHOLE, GraphPicture, Shown
 from triage.listing import describe_value, list_case
 from triage.rendering import hash_of, render
@@ -66,15 +63,11 @@ def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_sc
 
 
 def _after(case: Case) -> Shown | None:
-    """The picture of a small ONNX model; graphs of other formats are listed only."""
-    model = _model(case)
-    if case.format != "onnx" or len(model.graph.node) > MOST_WHOLE:
+    """The picture of a small program."""
+    shown = drawn(case)
+    if len(shown.graph.node) > MOST_WHOLE:
         return None
-    return GraphPicture(model.graph, inferred_types(model), values=_values(case)).whole()
-
-
-def _model(case: Case) -> onnx.ModelProto:
-    return parse(case.program) if case.format == "onnx" else onnx.ModelProto()
+    return GraphPicture(shown.graph, shown.types, values=_values(case)).whole()
 
 
 def _listing(case: Case) -> str:
@@ -83,11 +76,9 @@ def _listing(case: Case) -> str:
     return "\n".join([*lines[:MOST_LINES], *([f"… and {more:,} more lines"] if more > 0 else [])])
 
 
-def _before(case: Case, kept: list[int]) -> GraphPicture | None:
-    if case.format != "onnx":
-        return None
-    model = _model(case)
-    return GraphPicture(model.graph, inferred_types(model), frozenset(kept))
+def _before(case: Case, kept: list[int]) -> GraphPicture:
+    shown = drawn(case)
+    return GraphPicture(shown.graph, shown.types, frozenset(kept))
 
 
 def _values(case: Case) -> dict[str, str]:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats.onnx import measure, parse
-from corpus.onnx_infer import inferred_types
+from corpus.formats import find_format
 from corpus.values import write_inputs
 from oracles.judge import Judge
-from oracles.names import names_of
+from oracles.names import names_of_case
 from oracles.verdict import Verdict
 from triage import issue
 from triage.bundle import write_bundle
 from triage.checklist import Check, checks
 from triage.draft import Draft
+from triage.exhibits import without_remarks
 from triage.expectation import expect
 from triage.filing import issue_text, origin_text
 from triage.forms import find_form
@@ -32,12 +32,10 @@ from triage.listing import describe_value
 from triage.privacy import scrub
 from triage.proving import Proof, prove
 from triage.rendering import render
-from triage.repro.normal_form import messages
-from triage.repro.runners import RUNNERS
-from triage.repro.script import Claim, TorchSource, torch_source, write_script
+from triage.repro.runners import RUNNERS, runner_of
+from triage.repro.script import Claim, Source, source_of, write_script
 
 MODES = ("code", "bytes")
-REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
 COLLECT_SECONDS = 120.0
 
 
@@ -71,10 +69,10 @@ def write_report(
     `form` is the project whose form is filled, that of the target where it is empty. Raises `UserError` when
     the case shows no bug, or when its target has no script.
     """
-    if judge.target.backend not in RUNNERS or case.format != "onnx":
+    if judge.target.backend not in RUNNERS:
         known = ", ".join(sorted(RUNNERS))
-        raise UserError(f"target {judge.target}: a repro.py can be written for ONNX models on {known} only")
-    draft = _draft(_without_remarks(case), judge, history, library or Library.shipped(), form)
+        raise UserError(f"target {judge.target}: a repro.py can be written for {known} only")
+    draft = _draft(without_remarks(case), judge, history, library or Library.shipped(), form)
     files = {**_case_files(draft), "issue.md": b"", **_documents(draft)}
     checked = tuple(checks(draft, files))
     files["issue.md"] = issue_text(draft, checked, files.get(COLLECTED, b"").decode()).encode()
@@ -91,20 +89,18 @@ def _draft(case: Case, judge: Judge, history: History, library: Library, form: s
         raise UserError(
             f"{case.origin or case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})"
         )
-    source = torch_source(case, judge)
+    source = source_of(case, judge)
     script, proof = _proven_script(case, verdict, judge, source)
     explained = judge.explain(case, verdict)
     return Draft(case, explained, judge, history, library, chosen, script, proof, source)
 
 
-def _proven_script(
-    case: Case, verdict: Verdict, judge: Judge, source: TorchSource | None
-) -> tuple[str, Proof]:
+def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | None) -> tuple[str, Proof]:
     """The most readable script that shows the bug; when none does, the first one."""
-    limits, model = judge.limits, parse(case.program)
-    expectation = expect(verdict, judge.tolerance, names_of(model))
-    title = issue.title(expectation, measure(model).ops)
-    seconds = limits.cpu_seconds + 10 + RUNNERS[judge.target.backend].slow
+    limits = judge.limits
+    expectation = expect(verdict, judge.tolerance, names_of_case(case))
+    title = issue.title(expectation, case.measure.ops)
+    seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
     for mode in MODES[: 1 if source else None]:
@@ -120,7 +116,8 @@ def _proven_script(
 
 def _beside(case: Case) -> dict[str, bytes | Path]:
     """The files that a script may read, at the places where the report has them."""
-    files: dict[str, bytes | Path] = {"model.onnx": case.program, "inputs.npz": _inputs_file(case)}
+    program = find_format(case.format).PROGRAM_FILE
+    files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": _inputs_file(case)}
     return files | {file.location: file.path for file in case.external}
 
 
@@ -130,19 +127,9 @@ def _inputs_file(case: Case) -> bytes:
     return buffer.getvalue()
 
 
-def _without_remarks(case: Case) -> Case:
-    """The case without documentation and metadata, which can hold an author's paths."""
-    model = parse(case.program)
-    for message in messages(model):
-        for field in REMARKS & set(message.DESCRIPTOR.fields_by_name):
-            message.ClearField(field)
-    model.ClearField("domain")
-    return replace(case, program=model.SerializeToString(deterministic=True), origin="", notes=())
-
-
 def _case_files(draft: Draft) -> dict[str, bytes]:
     return {
-        "model.onnx": draft.case.program,
+        **draft.exhibit.files,
         "inputs.npz": _inputs_file(draft.case),
         "repro.py": draft.script.encode(),
     }
@@ -170,10 +157,11 @@ def _documents(draft: Draft) -> dict[str, bytes]:
 
 def _picture(draft: Draft) -> dict[str, bytes]:
     """`graph.svg`; none of a graph too large to be looked at."""
-    if len(draft.model.graph.node) > MOST_WHOLE:
+    drawn = draft.exhibit.drawn
+    if len(drawn.graph.node) > MOST_WHOLE:
         return {}
     values = {name: describe_value(value) for name, value in draft.case.inputs.items()}
-    shown = GraphPicture(draft.model.graph, inferred_types(draft.model), values=values).whole()
+    shown = GraphPicture(drawn.graph, drawn.types, values=values).whole()
     return {"graph.svg": render("graph.svg.html.j2", shown=shown, name=draft.title).encode()}
 
 

@@ -26,7 +26,7 @@ def report_word(
     """Report one id or case folder into `out`, under its own name; `known` is a file of known issues."""
     case = open_one(word, options, judges)
     assert case.target is not None
-    judge = judges.of(case.target)
+    judge = judges.of(case.target, case.format)
     if Path(word).exists() or not is_name(word):
         library = _library(options.database, known)
         history = history_of_folder(Path(word))

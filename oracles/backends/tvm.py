@@ -300,6 +300,13 @@ def tags(run: Run) -> tuple[str, ...]:
 
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
 misplaced = tvm_passes.misplaced
+
+
+def code_of(names: Iterable[str]) -> tuple[str, ...]:
+    """The expressions that make these passes."""
+    return tuple(tvm_passes.PASSES[name].code for name in names)
+
+
 repaired = tvm_passes.repaired
 
 BEGINS, CHANGED = "crux: pass begins ", "crux: pass changed "

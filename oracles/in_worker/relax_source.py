@@ -35,10 +35,11 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def script(module: Any) -> str:
-    """The text without the comments at its top, which name what is imported above."""
-    text = module.script(show_meta=False)
-    kept = [line for line in text.splitlines() if not line.startswith("#")]
-    return "\n".join(kept).strip() + "\n"
+    """The text; the comments at its top, in which TVM says what it takes to read it, as statements."""
+    lines = module.script(show_meta=False).splitlines()
+    imports = [line[2:] for line in lines if line.startswith(("# from ", "# import "))]
+    kept = [line for line in lines if not line.startswith("#")]
+    return "\n".join([*imports, "", *kept]).strip() + "\n"
 
 
 def literal(array: Any) -> str:

@@ -11,11 +11,20 @@ before its blocks are lowered).
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 START = frozenset(("operators",))
 """The facts of a module as it is imported."""
+
+
+_PLACES = {
+    "": "tvm.relax.transform",
+    "tirx": "tvm.tirx.transform",
+    "s_tir": "tvm.s_tir.transform",
+    "backend": "tvm.relax.backend",
+}
 
 
 @dataclass(frozen=True)
@@ -33,18 +42,22 @@ class Pass:
     takes: frozenset[str] = frozenset()
     arguments: tuple[Any, ...] = ()
 
+    @property
+    def path(self) -> str:
+        """Where its function stands, such as `tvm.relax.transform.FoldConstant`."""
+        family, _, name = self.name.rpartition(".")
+        return f"{_PLACES[family]}.{name}"
+
+    @property
+    def code(self) -> str:
+        """The expression that makes it."""
+        return f"{self.path}({', '.join(map(repr, self.arguments))})"
+
     def build(self) -> Any:
         """The pass itself; in the worker, within the scope of a target."""
         import tvm
 
-        family, _, name = self.name.rpartition(".")
-        places = {
-            "": tvm.relax.transform,
-            "tirx": tvm.tirx.transform,
-            "s_tir": tvm.s_tir.transform,
-            "backend": tvm.relax.backend,
-        }
-        return getattr(places[family], name)(*self.arguments)
+        return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -25,6 +25,7 @@ from oracles.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage import issue
+from triage.drawn import Drawn
 from triage.expectation import expect
 from triage.history import History
 from triage.listing import describe_value, list_model, mermaid
@@ -244,8 +245,8 @@ def test_foreign_text_cannot_leave_its_place():
 
 def test_a_picture_quotes_its_labels():
     made = model([("Relu", ['x"];click'], ["y"])], {'x"];click': (1, [2])}, {"y": (1, [2])})
-    assert "x#quot;];click" in mermaid(made)
-    assert "i0 --> n0" in mermaid(made)
+    assert "x#quot;];click" in mermaid(Drawn(made.graph, {}))
+    assert "i0 --> n0" in mermaid(Drawn(made.graph, {}))
 
 
 def test_a_listing_has_the_types_that_were_not_declared():

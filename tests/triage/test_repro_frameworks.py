@@ -20,7 +20,7 @@ from tests.triage.failing import model
 from tests.triage.test_repro import run_script
 from triage.expectation import Expectation, expect
 from triage.repro.normal_form import normal_form
-from triage.repro.script import Claim, torch_source, write_script
+from triage.repro.script import Claim, source_of, write_script
 
 TOLERANCE = Tolerance(1e-2, 1e-3)
 
@@ -71,7 +71,7 @@ def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
         verdict = judge.verdict(case)
         if not verdict.is_bug:
             pytest.skip("the installed torch does not show the bug")
-        source = torch_source(case, judge)
+        source = source_of(case, judge)
     claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
     script = write_script(case, claim, source=source)
     assert "rounding_mode='trunc')" in script
@@ -86,7 +86,7 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
     made = model(nodes, {"x": (1, [2, 2])}, {"y": (1, [1, 2])}, weights)
     case = Case("onnx", made.SerializeToString(), {"x": np.ones((2, 2), np.float32)}, Target("torch"))
     with Judge(Target("torch")) as judge:
-        source = torch_source(case, judge)
+        source = source_of(case, judge)
         assert source is not None
         (run,) = judge.runs(case, (Config("eager"),))
     baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
@@ -105,7 +105,7 @@ def test_long_values_of_a_torch_script_are_wrapped(tmp_path):
     value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7
     case = Case("onnx", made.SerializeToString(), {"x": value}, Target("torch"))
     with Judge(Target("torch")) as judge:
-        source = torch_source(case, judge)
+        source = source_of(case, judge)
     assert source is not None
     assert max(map(len, source.inputs.splitlines())) < 110
     names = {}

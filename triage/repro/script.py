@@ -7,7 +7,7 @@ import base64
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +16,10 @@ import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.formats.onnx import parse
+from corpus.graph_names import plain_names, renamed
+from corpus.graph_program import GraphProgram
 from corpus.onnx_types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.compare import Tolerance
@@ -29,6 +32,7 @@ from triage.rendering import render
 from triage.repro import compare
 from triage.repro.elements import BITS
 from triage.repro.model_code import NotExpressible, array_code, model_code
+from triage.repro.plain_code import surprise
 from triage.repro.runners import runner_of
 
 MOST_CODE = 60_000
@@ -38,7 +42,7 @@ MOST_BYTES = 4 << 20
 MOST_INLINE = 100_000
 EXPECTED = "expected"
 """What a script calls values that it does not compute."""
-WORDS_MARK = "# (the words)"
+WORDS_MARK = "# (the words)\n\n\n"
 IMPORTS_MARK = "# (imports)"
 STANDARD = (
     *("base64", "ctypes", "os", "platform", "re", "signal", "struct", "subprocess", "sys", "tempfile"),
@@ -60,7 +64,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class TorchSource:
+class Source:
     """A case's program as the text of a torch module, and the list of what to call it with."""
 
     module: str
@@ -70,21 +74,37 @@ class TorchSource:
 SHOW_SOURCE = Config("source", (("show", "source"),))
 
 
-def torch_source(case: Case, judge: Judge) -> TorchSource | None:
-    """The program as torch's own; None for a target that takes it as it is.
+def source_of(case: Case, judge: Judge) -> Source | None:
+    """The program as its framework's own code; None for a target that takes it as it is.
 
-    Raises `UserError` where it cannot be had.
+    Raises `UserError` where it cannot be had, or where names in it would make it do something else.
     """
     if runner_of(judge.target.backend, case.format).is_onnx:
         return None
-    (run,) = judge.runs(case, (SHOW_SOURCE,))
+    (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
-        raise UserError(f"{case.case_id[:12]}: cannot be written as a torch module ({why})")
-    return TorchSource(str(run.outputs["module"]), str(run.outputs["inputs"]))
+        raise UserError(f"{case.case_id[:12]}: cannot be written as a module ({why})")
+    found = Source(str(run.outputs["module"]), str(run.outputs["inputs"]))
+    code = f"{found.module}\n[\n{found.inputs}\n]"
+    if why := surprise(code, "relax" if case.format == "relax" else "torch"):
+        raise UserError(f"{case.case_id[:12]}: its code is not written down, since {why}")
+    return found
 
 
-def write_script(case: Case, claim: Claim, mode: str = "code", source: TorchSource | None = None) -> str:
+def _with_plain_names(case: Case) -> Case:
+    """The case with names that are identifiers, where its own would not be read again as names."""
+    if case.format == "onnx":
+        return case
+    program: GraphProgram = find_format(case.format).parse(case.program)
+    if all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in program.names):
+        return case
+    names = plain_names(program)
+    inputs = {names[name]: value for name, value in case.inputs.items()}
+    return replace(case, program=renamed(program, names).to_bytes(), inputs=inputs)
+
+
+def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = parse(case.program) if case.format == "onnx" else onnx.ModelProto()
@@ -111,10 +131,10 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: TorchSour
         },
         declared=_declared(model) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
-        **_claim_fields(claim),
-        **runner.settings(claim.expectation),
+        **{"has_double": False, **_claim_fields(claim), **runner.settings(claim.expectation, case.passes)},
     )
-    script = script.replace(WORDS_MARK, part_source(runner.words, script)).rstrip() + "\n"
+    words = part_source(runner.words, script)
+    script = script.replace(WORDS_MARK, f"{words}\n\n\n" if words else "").rstrip() + "\n"
     return script.replace(IMPORTS_MARK, _imports(script))
 
 
@@ -138,7 +158,8 @@ def part_source(modules: Sequence[ModuleType], users: str) -> str:
         pieces |= _definitions(inspect.getsource(module))
     used = _closure(pieces, users)
     kept = [text for text, names in pieces.items() if names & used]
-    gaps = ["\n" if not text.startswith(("def ", "class ")) else "\n\n\n" for text in kept]
+    is_block = [text.startswith(("def ", "class ")) for text in kept]
+    gaps = ["\n\n\n" if any(is_block[max(0, at - 1) : at + 1]) else "\n" for at in range(len(kept))]
     return "".join(
         f"{gap if place else ''}{text}" for place, (gap, text) in enumerate(zip(gaps, kept, strict=True))
     )

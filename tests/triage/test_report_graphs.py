@@ -1,0 +1,136 @@
+"""Reports of torch and Relax programs: as whole as those of ONNX models."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.graph_program import Binding, Graph, GraphProgram, Input
+from corpus.target import Target
+from oracles.judge import Judge
+from triage.drawn import drawn
+from triage.history import History
+from triage.listing import mermaid
+from triage.privacy import private_words_in
+from triage.report import Report, write_report
+from triage.repro.plain_code import surprise
+
+SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
+SHARED |= {"program.py", "repro.py", "signature.json", "trace.txt"}
+HOSTILE = 'x"""\nimport os; os.abort()\n"""'
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+
+
+def binary(format: str, op: str, dtype: str, name: str = "d") -> GraphProgram:
+    """One operator on two vectors; what it gives has that name."""
+    main = Graph(
+        (Input("a", dtype, (2,)), Input("b", dtype, (2,))),
+        (Binding(name, op, ({"ref": "a"}, {"ref": "b"})),),
+        (name,),
+        {"pure": True} if format == "relax" else {},
+    )
+    return GraphProgram(format, main, facts={"main": "main"} if format == "relax" else {})
+
+
+def equal_of_booleans(name: str = "d") -> Case:
+    program = binary("relax", "relax.equal", "bool", name).to_bytes()
+    inputs = {"a": np.array([True, False]), "b": np.array([True, True])}
+    target = Target.parse("tvm@pipeline=default@opt-level=0@executor=bytecode")
+    return Case("relax", program, inputs, target, origin=f"{Path.home()}/secret.py")
+
+
+def floor_division() -> Case:
+    program = binary("torch", "operator.floordiv", "float32").to_bytes()
+    return Case("torch", program, {"a": np.float32([1, 6]), "b": np.float32([0.1, 0.2])}, Target("inductor"))
+
+
+def reported(case: Case, folder: Path) -> Report:
+    assert case.target is not None
+    with Judge(case.target, format=case.format) as judge:
+        if not judge.verdict(case).is_bug:
+            pytest.skip("the installed release does not show the bug")
+        return write_report(case, judge, folder, History())
+
+
+@pytest.fixture(scope="module")
+def relax_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Of a module whose result has a name that would end a string and begin another statement."""
+    return reported(equal_of_booleans(HOSTILE), tmp_path_factory.mktemp("reports") / "it")
+
+
+@needs("tvm")
+def test_a_relax_module_is_reported_as_tvmscript_that_shows_the_bug(relax_report):
+    assert relax_report.ready, relax_report.missing
+    assert {path.name for path in relax_report.folder.iterdir()} == SHARED | {"program.relax.json"}
+    text = (relax_report.folder / "issue.md").read_text()
+    assert "= R.equal(x0, x1)" in text
+    assert text.startswith("# relax.equal: InternalError")
+    assert "- [x] TVM (`relax.analysis.well_formed`) accepts the module" in text
+    assert "frontend:onnx" not in text
+    assert 'n0["equal"]' in text
+
+
+@needs("tvm")
+def test_names_of_a_relax_module_stay_names(relax_report):
+    for name in ("repro.py", "program.py"):
+        assert "import os; os.abort" not in (relax_report.folder / name).read_text()
+    done = subprocess.run([sys.executable, "program.py"], cwd=relax_report.folder, timeout=120, check=False)
+    assert done.returncode == 0
+    for path in relax_report.folder.iterdir():
+        assert not private_words_in(path.read_bytes())
+        assert b"secret.py" not in path.read_bytes()
+
+
+@needs("torch")
+@pytest.mark.slow
+def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
+    report = reported(floor_division(), tmp_path / "it")
+    assert report.ready, report.missing
+    names = {path.name for path in report.folder.iterdir()}
+    assert names == SHARED | {"program.torch.json", "collect_env.txt"}
+    text = (report.folder / "issue.md").read_text()
+    assert "y0 = x0 // x1" in text
+    for way in ("eager", "aot_eager", "inductor", "eager, in float64"):
+        assert f"| `{way}` |" in text
+    assert "inductor is off float64 by up to 1" in text
+    assert "topic: fuzzer" in text
+
+
+def test_a_graph_is_drawn_with_its_types_and_constants():
+    program = binary("relax", "relax.add", "float32")
+    main = replace(program.main, bindings=(Binding("d", "relax.add", ({"ref": "a"}, {"ref": "c"})),))
+    program = replace(program, main=main, constants={"c": np.float32([1, 2])})
+    case = Case("relax", program.to_bytes(), {}, None)
+    picture = mermaid(drawn(case, {"d": ("float32", (2,))}))
+    assert 'n0["add"]' in picture
+    assert 'o0(["d: float32[2]"])' in picture
+    assert 'c0[/"c: float32[2] = [1.0, 2.0]"/]' in picture
+    assert {"i0 --> n0", "c0 --> n0"} <= {line.strip() for line in picture.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("code", "format", "told"),
+    [
+        ("class Repro(torch.nn.Module):\n  def forward(self, x0):\n    return (x0 // x0,)", "torch", ""),
+        ("y = __import__('math').floor(1.5)", "torch", ""),
+        ("y = __import__('os').system('true')", "torch", "it imports"),
+        ("from os import system\nsystem('true')", "relax", "it imports os"),
+        ("import os", "relax", "it imports"),
+        ("y = eval('1')", "torch", "it uses eval"),
+        ("y = torch.nn.__builtins__", "torch", "it uses __builtins__"),
+        ("from typing import TypeVar\nn = TypeVar('n')\nModule = relax.transform.X(n)", "relax", ""),
+        ("y = (", "torch", "it is no Python ('(' was never closed)"),
+    ],
+)
+def test_code_that_does_more_than_describe_a_program_is_told(code, format, told):
+    assert surprise(code, format) == told
