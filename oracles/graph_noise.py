@@ -8,9 +8,10 @@ are: the sum may be taken in any order.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -19,14 +20,19 @@ from corpus.graph_program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
 from oracles.compare import is_float, widen
 from oracles.graph_record import record_graph
-from oracles.perturb_inputs import EPSILON, NOISE_ULPS, element_of
+from oracles.perturb_inputs import EPSILON, HUGE, NOISE_ULPS, element_of
 from oracles.record import Recording
 from oracles.run import Run, Status
 from oracles.sandbox import Job
-from oracles.sensitivity import Noise
+from oracles.sensitivity import SNAPPING, Noise
 
-PRODUCT = {"torch": "torch.mul", "relax": "relax.multiply"}
-"""By format, the operator that scales a tensor by another."""
+OPERATORS = {
+    "torch": ("torch.mul", "torch.add", "torch.sub"),
+    "relax": ("relax.multiply", "relax.add", "relax.subtract"),
+}
+"""By format, the operators that scale a tensor by another, add it, and take it away."""
+Step: TypeAlias = tuple[str, Tensor]
+"""An operator, and the constant that is its other operand."""
 
 ACCUMULATING = re.compile(
     r"matmul|\.mm|bmm|addmm|linear|conv|sum|mean|var\b|std|norm|softmax|attention|einsum|dot|prod|pool|loss|fft"
@@ -80,7 +86,8 @@ class GraphNoise(Noise):
         return False
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        noisy = noisy_program(self.program, self.recording.values, seed)
+        make = snapped_program if seed == SNAPPING else noisy_program
+        noisy = make(self.program, self.recording.values, seed)
         run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
         if run.is_ok:
             names = self.program.main.outputs
@@ -94,37 +101,58 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
     """The program with noise around its bindings; even seeds move everything the other way than odd ones."""
     rng = np.random.default_rng((seed + 1) // 2)
     sign = 1 if seed % 2 else -1
+    product = OPERATORS[program.format][0]
+    return _moved(program, values, lambda value: [(product, _factor(value, rng, sign))], operands=True)
+
+
+def snapped_program(program: GraphProgram, values: Mapping[str, Value], seed: int) -> GraphProgram:
+    """The program with each result on a grid of round numbers (`oracles.perturb`)."""
+    _, add, subtract = OPERATORS[program.format]
+
+    def through(value: Tensor) -> list[Step]:
+        large = _large(value)
+        return [(add, large), (subtract, large)]
+
+    return _moved(program, values, through, operands=False)
+
+
+def _moved(
+    program: GraphProgram,
+    values: Mapping[str, Value],
+    steps_of: Callable[[Tensor], list[Step]],
+    operands: bool,
+) -> GraphProgram:
+    """The program with these steps after each binding of floats; with `operands` before each sum, too."""
     constants = dict(program.constants)
     bindings: list[Binding] = []
     instead: dict[str, str] = {}
     budget = MOST_ELEMENTS
 
-    def scaled(name: str, source: str) -> Iterator[Binding]:
+    def add_steps(name: str, source: str) -> str:
+        """The name of the moved value, or of the value itself where it cannot be moved."""
         nonlocal budget
         value = values.get(name)
-        if name in budgeted or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
-            return
+        if name in mutated or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
+            return source
         budget -= value.size
-        factor = f"{source}__noise{len(constants)}"
-        if budget < 0 or {factor, f"{factor}_"} & program.names:
-            return
-        constants[factor] = _factor(value, rng, sign)
-        yield Binding(f"{factor}_", PRODUCT[program.format], ({REF: source}, {REF: factor}))
+        for op, constant in steps_of(value) if budget >= 0 else ():
+            factor = f"{source}__noise{len(constants)}"
+            if {factor, f"{factor}_"} & program.names:
+                return source
+            constants[factor] = constant
+            bindings.append(Binding(f"{factor}_", op, ({REF: source}, {REF: factor})))
+            source = f"{factor}_"
+        return source
 
-    budgeted: frozenset[str] = frozenset(
+    mutated: frozenset[str] = frozenset(
         name for binding in program.main.bindings if mutates(binding) for name in binding.reads
     )
     for binding in program.main.bindings:
         local = dict(instead)
-        if ACCUMULATING.search(binding.op):
-            for name in binding.reads:
-                for product in scaled(name, instead.get(name, name)):
-                    bindings.append(product)
-                    local[name] = product.name
+        if operands and ACCUMULATING.search(binding.op):
+            local.update((name, add_steps(name, instead.get(name, name))) for name in binding.reads)
         bindings.append(redirected(binding, local))
-        for product in scaled(binding.name, binding.name):
-            bindings.append(product)
-            instead[binding.name] = product.name
+        instead[binding.name] = add_steps(binding.name, binding.name)
     outputs = tuple(instead.get(name, name) for name in program.main.outputs)
     main = replace(program.main, bindings=tuple(bindings), outputs=outputs)
     return replace(program, main=main, constants=constants)
@@ -152,3 +180,15 @@ def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
     element = element_of(value.dtype)
     size = min(MOST_NOISE, NOISE_ULPS * EPSILON[element]) if element is not None else 0.0
     return np.asarray(1 + noise * size, dtype=np.float64).astype(widen(value).dtype).astype(value.dtype)
+
+
+def _large(value: Tensor) -> Tensor:
+    """What rounds a value to a grid as wide as its noise when it is added and taken away; 0 if too large."""
+    element = element_of(value.dtype)
+    epsilon = EPSILON[element] if element is not None else 0.0
+    wide = widen(value).astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        large = np.abs(wide) * 2 * min(NOISE_ULPS, MOST_NOISE / epsilon if epsilon else 0.0)
+    limit = HUGE[element] / 2 if element is not None else 0.0
+    kept = np.where(large < limit, large, 0.0)
+    return np.asarray(kept).astype(widen(value).dtype).astype(value.dtype)

@@ -7,7 +7,10 @@ are. Values that are not finite are replaced by several finite ones in turn: wha
 them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
-half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two.
+half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a point,
+though, at which alone a result is another one (the sign of 0, a remainder of 0, an equality). For that one
+more variant *snaps*: each result that rounds goes to the nearest of the round numbers as far apart as its
+noise, so that what should be whole, zero or equal to something else but for rounding becomes so.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 from corpus.onnx_graph import subgraphs
 from corpus.values import Tensor
 from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
-from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
+from oracles.perturb_inputs import EPSILON, HUGE, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
 
 MOST_NOISE = 0.1
@@ -59,13 +62,15 @@ class Perturbation:
     """One noisy variant of a model.
 
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
-    `replaced` names the values to make finite. `steps` says whether quantised values move at all.
+    `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
+    `snaps` results are not moved by noise, but to round numbers.
     """
 
     types: Types
     seed: int
     replaced: Collection[str] = ()
     steps: bool = True
+    snaps: bool = False
     _count: int = field(default=0, init=False)
     _opset: int = field(default=0, init=False)
     _raw: dict[str, str] = field(default_factory=dict, init=False)
@@ -96,7 +101,7 @@ class Perturbation:
         yield from after
 
     def _before(self, node: NodeProto) -> Iterator[NodeProto]:
-        if not self.steps:
+        if not self.steps or self.snaps:
             return
         if node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
             yield from self._shake_quantised(node, node.input[1])
@@ -163,7 +168,7 @@ class Perturbation:
 
     def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
         """Noise in what a normalisation gets: it may subtract nearly equal values."""
-        if node.op_type in NONLINEAR and self._is_float(node.input[0]):
+        if node.op_type in NONLINEAR and self._is_float(node.input[0]) and not self.snaps:
             source, moved = node.input[0], self._name()
             node.input[0] = moved
             yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
@@ -175,7 +180,8 @@ class Perturbation:
             ulps += growth(terms_of(node, self.types))
         if node.op_type in LINEAR | NONLINEAR | SHIFTED:
             size = yield from self._size(node, source, target)
-        yield from self._move(source, size, target, element, ulps)
+        move = self._snap if self.snaps else self._move
+        yield from move(source, size, target, element, ulps)
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
@@ -220,6 +226,19 @@ class Perturbation:
         yield helper.make_node("Add", [drawn, least], [noise])
         yield helper.make_node("Mul", [size, noise], [shift])
         yield helper.make_node("Add" if self.seed % 2 else "Sub", [source, shift], [target])
+
+    def _snap(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
+        """`source` on a grid of powers of two, which adding and taking away a large number rounds to."""
+        grid = 2 * min(ulps, MOST_NOISE / EPSILON[element])
+        factor, limit, magnitude, large, sum_, snapped, is_small = (self._name() for _ in range(7))
+        yield scalar(factor, grid, element)
+        yield scalar(limit, HUGE[element] / 2, element)
+        yield helper.make_node("Abs", [size], [magnitude])
+        yield helper.make_node("Mul", [magnitude, factor], [large])
+        yield helper.make_node("Add", [source, large], [sum_])
+        yield helper.make_node("Sub", [sum_, large], [snapped])
+        yield helper.make_node("Less", [large, limit], [is_small])
+        yield helper.make_node("Where", [is_small, snapped, source], [target])
 
     def _uniform(
         self, like: str, target: str, high: float, seed: int, element: int | None = None

@@ -39,6 +39,8 @@ from oracles.sandbox import Job
 from oracles.value_types import tensor_types
 
 SEEDS = 6
+SNAPPING = SEEDS + 1
+"""The seed of the one sample in which results go to round numbers instead."""
 RECORDED_BYTES = 256 << 20
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
@@ -154,7 +156,7 @@ class Noise:
 
         In `wild` ones what is not finite stays so.
         """
-        for seed in range(1, SEEDS + 1):
+        for seed in range(1, SNAPPING + 1):
             key = seed, steps, wild
             if key not in self._made:
                 if self._gave_up:
@@ -166,10 +168,21 @@ class Noise:
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
+        if seed == SNAPPING:
+            return self._snapped(self._replaced)
         inputs = perturb_inputs(self._job.inputs, seed)
         return self._noisy(Perturbation(self.types, seed, self._replaced, steps), inputs)
 
+    def _snapped(self, replaced: frozenset[str]) -> Mapping[str, Value] | None:
+        """The run on round numbers; None where the backend cannot do that."""
+        snapping = Perturbation(self.types, SNAPPING, replaced, snaps=True)
+        program = snapping.apply(self._model).SerializeToString()
+        run = self._rerun(replace(self._job, program=program))[0]
+        return run.outputs if run.is_ok else None
+
     def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
+        if seed == SNAPPING:
+            return self._snapped(frozenset())
         inputs = perturb_inputs(self._job.inputs, seed, finite=False)
         return self._noisy(Perturbation(self.types, seed, (), steps), inputs)
 

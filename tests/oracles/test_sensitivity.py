@@ -9,8 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
+from corpus.graph_program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.compare import Tolerance
+from oracles.graph_noise import snapped_program
 from oracles.judge import Judge
 from oracles.perturb import Perturbation
 from oracles.perturb_inputs import perturb_inputs
@@ -58,6 +60,19 @@ SUM_THEN_FLOOR = (
     "g (float[1,512] x) => (float[1,1] y) { c = Sin(x) s = ReduceSum<keepdims = 1>(c) y = Floor(s) }"
 )
 ARGMAX = "g (float[1,8] x) => (int64[1] y) { e = Exp(x) y = ArgMax<axis = 1, keepdims = 0>(e) }"
+REMAINDER = (
+    "g (float[2] x) => (float[2] y) <float one = {1.0}, float two = {2.0}>"
+    " { m = Mul(x, two) r = Mod<fmod = 1>(m, one) y = Sign(r) }"
+)
+EQUALITY = (
+    "g (float[2] x) => (float[2] y) <float two = {2.0}>"
+    " { m = Mul(x, two) b = Equal(m, two) y = Cast<to = 1>(b) }"
+)
+SHIFTED_MASK = (
+    "g (float[2] x) => (float[2] y) <float big = {1000.0}>"
+    " { a = Add(x, big) d = Sub(a, big) b = Cast<to = 9>(d) y = Cast<to = 1>(b) }"
+)
+NEARLY_ONE = np.nextafter(np.full(2, 1.0, F), F(2))
 LINE = np.linspace(0.1, 1.3, 64, dtype=F)
 
 
@@ -70,8 +85,18 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
         (QUANTISE, lambda y: y + F(1.0), {"x": LINE}, "value"),
         (ARGMAX, lambda y: y + 1, {"x": np.array([[0.1] * 7 + [0.9]], F)}, "value"),
         (ARGMAX, lambda y: y + 1, {"x": np.full((1, 8), 0.3, F)}, ""),
+        (REMAINDER, lambda y: y * F(0), {"x": NEARLY_ONE}, ""),
+        (REMAINDER, lambda y: y * F(0), {"x": np.full(2, 1.3, F)}, "value"),
+        (EQUALITY, lambda y: F(1) - y, {"x": NEARLY_ONE}, ""),
+        (EQUALITY, lambda y: F(1) - y, {"x": np.full(2, 1.3, F)}, "value"),
+        (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-4, F)}, ""),
+        (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
     ],
-    ids=["cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"],
+    ids=[
+        *("cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"),
+        *("whole but for rounding", "not whole", "equal but for rounding", "not equal"),
+        *("zero but for rounding", "not zero"),
+    ],
 )
 def test_rounding_explains_what_it_can_do(
     judge: Judge, graph: str, change: Any, inputs: dict[str, Any], left: str
@@ -248,3 +273,16 @@ def test_whole_numbers_in_the_inputs_stay() -> None:
     assert moved["x"][1] != F(0.3)  # type: ignore[index]
     assert np.isfinite(moved["x"]).all()  # type: ignore[arg-type]
     assert moved["i"][0] == 3  # type: ignore[index]
+
+
+def test_of_other_formats_too_what_is_whole_but_for_rounding_becomes_whole() -> None:
+    binding = Binding("y", "torch.mul", ({"ref": "x"}, {"ref": "x"}))
+    program = GraphProgram("torch", Graph((Input("x", "float32", (2,)),), (binding,), ("y",)))
+    value = np.nextafter(np.float32([2, 1.3]), F(3))
+    snapped = snapped_program(program, {"y": value}, 1)
+    kinds = [each.op for each in snapped.main.bindings]
+    assert kinds == ["torch.mul", "torch.add", "torch.sub"]
+    (large,) = {each.tobytes(): each for each in snapped.constants.values()}.values()
+    found = (value + large) - large
+    assert found[0] == 2
+    assert abs(found[1] - value[1]) <= 16 * np.spacing(value[1])

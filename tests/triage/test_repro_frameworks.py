@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
+from corpus.graph_program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.compare import Tolerance
 from oracles.judge import Judge
@@ -111,3 +112,36 @@ def test_long_values_of_a_torch_script_are_wrapped(tmp_path):
     names = {}
     exec(f"import torch\nfound = [{source.inputs}\n][0]", names)
     assert np.array_equal(names["found"].numpy(), value)
+
+
+SPOILING = ("LegalizeOps", "tirx.ForceNarrowIndexToInt32")
+"""A sequence that TVM cannot build programs of int64 after."""
+
+
+def negation_in_onnx() -> Case:
+    made = model([("Neg", ["x"], ["y"])], {"x": (TensorProto.INT64, [2])}, {"y": (TensorProto.INT64, [2])})
+    return Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.int64)}, Target("tvm"))
+
+
+def negation_in_relax() -> Case:
+    binding = Binding("y", "relax.negative", ({"ref": "x"},))
+    main = Graph((Input("x", "int64", (2,)),), (binding,), ("y",), {"pure": True})
+    program = GraphProgram("relax", main, facts={"main": "main"}).to_bytes()
+    return Case("relax", program, {"x": np.ones(2, np.int64)}, Target("tvm"))
+
+
+@needs("tvm")
+@pytest.mark.parametrize("program", [negation_in_onnx, negation_in_relax])
+def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
+    case = program().with_passes(SPOILING)
+    with Judge(Target("tvm"), format=case.format, lower_levels=False) as judge:
+        verdict = judge.verdict(case)
+        if not verdict.is_bug:
+            pytest.skip("the installed TVM does not show the failure")
+        source = source_of(case, judge)
+    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    script = write_script(case, claim, source=source)
+    assert run_script(script, tmp_path).returncode == 1
+    (line,) = (line for line in script.splitlines() if "ForceNarrowIndexToInt32()" in line)
+    done = run_script(script.replace(f"{line}\n", ""), tmp_path)
+    assert done.returncode == 0, done.stdout
