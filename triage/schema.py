@@ -304,7 +304,40 @@ def find_waiting(db: Database) -> None:
     db.execute("CREATE INDEX failures_in_order ON failures (status)")
 
 
-MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting)
+READABLE = (
+    """CREATE VIEW bugs AS
+       SELECT printf('C%04d', clusters.id) AS bug, clusters.title, clusters.status, clusters.note,
+           sum(failures) AS failures, sum(failures) FILTER (WHERE tallies.status = 'reduced') AS reduced,
+           replace(group_concat(DISTINCT tallies.outcome), ',', ', ') AS outcomes,
+           replace(group_concat(DISTINCT nullif(release, '')), ',', ', ') AS releases,
+           (SELECT strftime('%Y-%m-%d %H:%M', min(first_seen)) FROM failures WHERE cluster = clusters.id)
+               AS first_seen,
+           (SELECT strftime('%Y-%m-%d %H:%M', max(last_seen)) FROM failures WHERE cluster = clusters.id)
+               AS last_seen,
+           (SELECT folder FROM reports WHERE reports.cluster = clusters.id ORDER BY id DESC LIMIT 1) AS report
+       FROM clusters JOIN tallies ON tallies.cluster = clusters.id
+       WHERE clusters.status != 'merged' GROUP BY clusters.id""",
+    """CREATE VIEW failure_list AS
+       SELECT printf('F%05d', failures.id) AS failure, printf('C%04d', cluster) AS bug, failures.title,
+           outcome, target, release, failures.status, seen,
+           strftime('%Y-%m-%d %H:%M', first_seen) AS first_seen,
+           strftime('%Y-%m-%d %H:%M', last_seen) AS last_seen,
+           original.bytes AS bytes, smallest.bytes AS reduced_bytes,
+           (SELECT group_concat(origin, ', ') FROM origins WHERE failure = failures.id) AS origins
+       FROM failures JOIN cases AS original ON original.case_id = failures.case_id
+       LEFT JOIN cases AS smallest ON smallest.case_id = failures.reduced_case""",
+)
+"""Times to the minute, releases only where they are known."""
+
+
+def read_well(db: Database) -> None:
+    for name in ("bugs", "failure_list"):
+        db.execute(f"DROP VIEW {name}")
+    for statement in READABLE:
+        db.execute(statement)
+
+
+MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting, read_well)
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
