@@ -56,7 +56,8 @@ class Mode(StrEnum):
 class Plan:
     """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes.
 
-    With `sequences` half of the cases have one of the passes of the backend that `passes_of` names.
+    With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
+    `given` each has that one.
     """
 
     strategy: str = MIXED
@@ -66,6 +67,7 @@ class Plan:
     trust: bool = False
     sequences: bool = True
     passes_of: str = ""
+    given: tuple[str, ...] = ()
 
 
 PLAN = Plan()
@@ -75,7 +77,8 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
     """The case of each seed, in order."""
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
-        passes = sequences(block, plan.passes_of if plan.sequences else "")
+        drawn = sequences(block, plan.passes_of if plan.sequences and not plan.given else "")
+        passes = [plan.given or each for each in drawn]
         for seed, program, strategy in _programs(plan, block):
             if seed >= seeds.start:
                 case = _case(plan.mode, seed, program, strategy, plan.strategy == MIXED)

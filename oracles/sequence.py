@@ -16,17 +16,29 @@ def with_sequence(case: Case) -> Case:
 
     Raises `UserError` for passes that the target does not have, or not in this order.
     """
-    target = case.target
-    if target is None:
+    if case.target is None:
         return case
-    if asked := target.get(PASSES):
-        names = [name for name in asked.split(",") if name]
-        case = replace(case.with_passes(names), target=target.without_setting(PASSES))
-    if asked and not isinstance(find_backend(target.backend), Sequenced):
-        raise UserError(f"target {target}: runs no passes by name")
-    if complaint := misplaced(case.passes, target):
-        raise UserError(f"target {target}: @passes={','.join(case.passes)}: {complaint}")
+    target, names = split(case.target)
+    case = replace(case.with_passes(names), target=target) if names else case
+    _must_be_placed(case.passes, target)
     return case
+
+
+def split(target: Target) -> tuple[Target, tuple[str, ...]]:
+    """The target without the sequence that it asks for, and that sequence; `UserError` as above."""
+    asked = target.get(PASSES)
+    if not asked:
+        return target, ()
+    if not isinstance(find_backend(target.backend), Sequenced):
+        raise UserError(f"target {target}: runs no passes by name")
+    names = tuple(name for name in asked.split(",") if name)
+    _must_be_placed(names, target)
+    return target.without_setting(PASSES), names
+
+
+def _must_be_placed(names: Sequence[str], target: Target) -> None:
+    if complaint := misplaced(names, target):
+        raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")
 
 
 def misplaced(passes: Sequence[str], target: Target) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.mixture import PLAN, Plan, make_cases
+from oracles.sequence import split
 from triage.environment import describe_environment
 from triage.failures import Failure, record_failure
 from triage.known import KnownIssue
@@ -32,7 +33,8 @@ class Step:
 class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
-    Without `--seed` it goes on where the last run on this target stopped.
+    Without `--seed` it goes on where the last run on this target stopped. A sequence of passes that the
+    target asks for is every case's.
     """
 
     def __init__(
@@ -44,9 +46,9 @@ class Fuzzer:
         plan: Plan = PLAN,
         avoided: tuple[KnownIssue, ...] = (),
     ) -> None:
-        self.store, self.options, self.target, self.plan = store, options, target, plan
-        if plan.sequences:
-            self.plan = replace(plan, passes_of=target.backend)
+        self.store, self.options = store, options
+        self.target, given = split(target)
+        self.plan = replace(plan, passes_of=target.backend if plan.sequences else "", given=given)
         self._avoided = avoided
         self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
         self.tally = Tally()

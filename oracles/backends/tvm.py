@@ -203,7 +203,7 @@ LEVELS = ("0", "1", "2", "3")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """What `tvm.compile` does by default, then fused and un-optimised by LLVM, as native code of the VM.
+    """What `tvm.compile` does by default; then in other ways, each setting at another value in some of them.
 
     Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
     any of them that one way only. `@run=off` compiles only.
@@ -220,10 +220,11 @@ def configs(target: Target) -> tuple[Config, ...]:
     )
     ways = [chosen]
     if not any(target.get(key) for key in WAYS) and target.device == "cpu":
-        ways.append(("zero", "0", "compiled"))
+        ways += OTHER_WAYS
     return _written_out(target, ways)
 
 
+OTHER_WAYS = (("zero", "0", "compiled"), ("target", "3", "bytecode"), ("default", "0", "compiled"))
 GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
 
 

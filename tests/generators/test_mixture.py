@@ -95,3 +95,11 @@ def test_an_unknown_strategy_is_the_users_mistake() -> None:
     assert plan_of("coverage", making.Mode.STRICT, Path("x"), False) == Plan(
         "coverage", Mode.STRICT, None, Path("x")
     )
+
+
+def test_a_given_sequence_is_that_of_every_case() -> None:
+    given = ("LegalizeOps", "tirx.UnrollLoop")
+    plan = Plan("random", nodes=3, passes_of="tvm", given=given)
+    assert {case.passes for case in make_cases(plan, range(8))} == {given}
+    drawn = {case.passes for case in make_cases(Plan("random", nodes=3, passes_of="tvm"), range(8))}
+    assert len(drawn) > 1

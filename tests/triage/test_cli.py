@@ -233,6 +233,20 @@ def test_generate_writes_case_folders_and_counts(tmp_path):
     assert document["models"] == len(list((tmp_path / "programs").glob("*/model.onnx"))) == 3
 
 
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("ort@passes=FoldConstant", "target ort@passes=FoldConstant: runs no passes by name"),
+        ("tvm@passes=NoSuchPass", "@passes=NoSuchPass: there is no pass NoSuchPass"),
+    ],
+)
+def test_a_sequence_that_no_test_could_run_is_refused_before_the_first(tmp_path, target, why):
+    done = crux(tmp_path, "fuzz", "--tests", "5", "--target", target)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_fuzz_counts_its_tests_and_goes_on_with_new_seeds(tmp_path):
     done = crux(tmp_path, "fuzz", "--tests", "20", "--json")
     assert done.returncode == 0, done.stderr

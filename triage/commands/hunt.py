@@ -48,7 +48,7 @@ def hunt(
 
     target, plan = options.target_of(None), plan_of(strategy, mode, source, options.trust)
     with Store(options.database) as store, Fuzzer(store, options, target, "hunt", plan) as fuzzer:
-        with options.judge(target) as judge, progress() as shown:
+        with options.judge(fuzzer.target) as judge, progress() as shown:
             hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)
             try:
                 hunting.run()
