@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +11,23 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.backends import backends, find_backend
-from oracles.processes import SandboxError
-from oracles.sandbox import Sandbox
-from triage.change_search import Interval, changes, intervals, search
-from triage.environment_cache import EnvironmentCache, Unavailable, cache_folder
+from triage.change_search import Interval, changes, intervals, upcoming
+from triage.environment_cache import Unavailable
 from triage.failures import get_failure
+from triage.looking import Looker, Settings
 from triage.names import find_cluster, find_failure, is_name, representative
 from triage.options import CaseOptions
-from triage.package_index import Interpreter, Offer, list_releases
+from triage.package_index import list_releases
 from triage.progress import Progress
 from triage.records import note_check
-from triage.releases import Range, numbers
-from triage.sightings import SILENT, Faces, Sighting, SightingJournal, sighting
-from triage.store import Store, dump, open_existing
-from triage.verdicts import judge_often
+from triage.releases import numbers
+from triage.sightings import SILENT, Faces, Sighting
+from triage.store import Store, open_existing
 
 Look = Callable[[str], Sighting]
 """What a release shows; raises `Unavailable`."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is asked: the package, the range, the release on which the failure is known, where to cache.
-
-    `found_on` is the release that the database remembers; it stands in where nobody says `seen_on`. A release
-    is judged up to `repeat` times: a failure that comes and goes is bad where it shows once.
-    """
-
-    package: str
-    versions: Range
-    seen_on: str = ""
-    found_on: str = ""
-    repeat: int = 1
-    cache: Path = field(default_factory=cache_folder)
-    cache_bytes: int = 20 << 30
+Expect = Callable[[Sequence[str]], None]
+"""Is told the releases that will be looked at, the next one first, as far as that can be foreseen."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +55,29 @@ class Bisection:
         return max(holding or every, key=lambda each: numbers(each.last_bad), default=None)
 
 
-def bisect_releases(releases: Sequence[str], look: Look, seen_on: str = "") -> Bisection:
-    """Search the releases, oldest first, for every change."""
+def bisect_releases(
+    releases: Sequence[str], look: Look, seen_on: str = "", expect: Expect = lambda releases: None
+) -> Bisection:
+    """Search the releases, oldest first, for every change.
+
+    Before each look `expect` is told what will be looked at next. Looking ahead changes no answer: what was
+    seen counts in the order of the search.
+    """
     faces = Faces()
     sightings: dict[str, Sighting] = {}
     skipped: dict[str, str] = {}
     places = [at for at, name in enumerate(releases) if name == seen_on]
-    questions = search(len(releases), places)
-    answer = None
-    while True:
+    told: dict[int, str | None] = {}
+    while wanted := upcoming(told, len(releases), places):
+        expect([releases[place] for place in wanted])
+        release = releases[wanted[0]]
         try:
-            place = questions.send(answer)
-        except StopIteration as done:
-            return Bisection(releases, done.value, sightings, faces.shown, skipped, seen_on)
-        try:
-            sightings[releases[place]] = seen = look(releases[place])
-            answer = faces.of(seen)
+            sightings[release] = seen = look(release)
+            told[wanted[0]] = faces.of(seen)
         except Unavailable as error:
-            skipped[releases[place]] = str(error)
-            answer = None
+            skipped[release] = str(error)
+            told[wanted[0]] = None
+    return Bisection(releases, told, sightings, faces.shown, skipped, seen_on)
 
 
 def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
@@ -104,8 +89,8 @@ def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Pro
         raise UserError(f"{settings.package}: no release of that range can run here; {_first(others)}")
     if settings.seen_on and settings.seen_on not in releases:
         raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
-    looker = _Looker(case, options, settings, offer, shown)
-    found = bisect_releases(releases, looker, settings.seen_on or settings.found_on)
+    with Looker(case, options, settings, offer, shown) as looker:
+        found = bisect_releases(releases, looker, settings.seen_on or settings.found_on, looker.expect)
     if options.db:
         _keep(options.db, case, found)
     return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
@@ -150,67 +135,6 @@ def _runs(backend: str, package: str) -> bool:
     """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
     own = find_backend(backend).PACKAGE
     return package == own or package.startswith(f"{own}-")
-
-
-@dataclass
-class _Looker:
-    """Looks at a release: from the journal, or in an environment with it."""
-
-    case: Case
-    options: CaseOptions
-    settings: Settings
-    offer: Offer
-    shown: Progress
-
-    def __post_init__(self) -> None:
-        name = f"{self.case.case_id[:16]}-{self._circumstances()}.jsonl"
-        self._journal = SightingJournal(self.settings.cache / "bisections" / name)
-        self._cache = EnvironmentCache(
-            self.settings.cache,
-            self.settings.package,
-            self._works,
-            most_bytes=self.settings.cache_bytes,
-            say=self.shown.note,
-        )
-
-    def __call__(self, release: str) -> Sighting:
-        if release not in self._journal.known:
-            try:
-                self._journal.add(self._judge(release, self.offer.runnable[release]))
-            except Unavailable as error:
-                self.shown.note(f"{release}: skipped, {error}")
-                raise
-        seen = self._journal.known[release]
-        self.shown.note(f"{release}: {seen.outcome}{f', {seen.title}' if seen.outcome != 'pass' else ''}")
-        return seen
-
-    def _judge(self, release: str, interpreter: Interpreter) -> Sighting:
-        target = self.case.target
-        assert target is not None
-        with self._cache.environment(release, interpreter) as made:
-            try:
-                with self.options.judge(target.with_setting("python", str(made.python))) as judge:
-                    verdict, _ = judge_often(judge, self.case, self.settings.repeat)
-            except SandboxError as error:
-                raise Unavailable(f"it cannot be run ({error})") from error
-        minor = ".".join(map(str, interpreter.minor))
-        return sighting(release, self.case, verdict, minor, made.numpy)
-
-    def _works(self, python: Path) -> tuple[str, str]:
-        """What is wrong with an environment, as the worker under it says, and its numpy."""
-        assert self.case.target is not None
-        with Sandbox(self.case.target.backend, python=str(python)) as sandbox:
-            try:
-                return "", str(sandbox.facts["numpy"])
-            except (UserError, SandboxError) as error:
-                return " ".join(str(error).split())[-200:], ""
-
-    def _circumstances(self) -> str:
-        """A digest of all that a verdict depends on besides case and release."""
-        chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
-        words = dump([self.settings.package, self.settings.repeat, str(self.case.target), chosen])
-        words += version("tensorcrux")
-        return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
 def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:

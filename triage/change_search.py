@@ -1,13 +1,13 @@
 """Where along a row of releases something changes: a few probes evenly spaced, then every change bisected.
 
-A search is a generator that proposes places and is sent what was seen there: it runs the same from a journal.
+What to ask next is a function of what was seen, so a search runs the same from a journal.
 What is seen are words; a change is two neighbours of different words, so that a bug may come, change its face
 and go more than once. Between two probes that show the same, nothing is looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,15 +16,15 @@ Seen = dict[int, str | None]
 """By place what was seen; None where nothing can be seen."""
 
 
-def search(count: int, first: Iterable[int] = (), probes: int = PROBES) -> Generator[int, str | None, Seen]:
-    """Ask `first`, the probes, then the middle of every gap in which something changes."""
-    seen: Seen = {}
-    for place in (*first, *evenly(count, probes)):
-        if place not in seen:
-            seen[place] = yield place
-    while (wanted := _next(seen, count)) is not None:
-        seen[wanted] = yield wanted
-    return seen
+def upcoming(seen: Seen, count: int, first: Iterable[int] = (), probes: int = PROBES) -> list[int]:
+    """The next place to ask, and after it those that will be asked whatever is seen, then those that may be.
+
+    Asked are `first`, the probes, then the middle of every gap in which something changes; none at the end.
+    """
+    begun = [place for place in dict.fromkeys((*first, *evenly(count, probes))) if place not in seen]
+    sure = begun or list(_middles(seen, count))
+    likely = (each for place in sure for each in _beside(seen, count, place)) if not begun else ()
+    return list(dict.fromkeys((*sure, *likely)))
 
 
 def evenly(count: int, probes: int) -> list[int]:
@@ -34,14 +34,15 @@ def evenly(count: int, probes: int) -> list[int]:
     return sorted({round(at * (count - 1) / (probes - 1)) for at in range(probes)}, reverse=True)
 
 
-def _next(seen: Seen, count: int) -> int | None:
-    """The unasked place nearest to the middle of the newest gap in which something changes.
+def _middles(seen: Seen, count: int) -> Iterator[int]:
+    """In every gap in which something changes, the newest first, the unasked place nearest to its middle.
 
     From an end of the row where nothing can be seen the first place where something can is looked for.
     """
     told = sorted(place for place, what in seen.items() if what is not None)
     if not told:
-        return next((place for place in range(count) if place not in seen), None)
+        yield from [place for place in range(count) if place not in seen][:1]
+        return
     gaps = [(one, other) for one, other in pairwise(told) if seen[one] != seen[other]]
     mute = [place for place in seen if seen[place] is None]
     oldest = max((place for place in mute if place < told[0]), default=-1)
@@ -49,9 +50,22 @@ def _next(seen: Seen, count: int) -> int | None:
     for low, high in reversed([(oldest, told[0]), *gaps, (told[-1], newest)]):
         left = [place for place in range(low + 1, high) if place not in seen]
         if left:
-            middle = (low + high) / 2
-            return min(left, key=lambda place: (abs(place - middle), -place))
-    return None
+            yield _nearest(left, (low + high) / 2)
+
+
+def _beside(seen: Seen, count: int, place: int) -> Iterator[int]:
+    """What is asked next in its gap once the place shows what is there on one side, or on the other."""
+    told = [each for each, what in seen.items() if what is not None]
+    low = max((each for each in told if each < place), default=-1)
+    high = min((each for each in told if each > place), default=count)
+    for one, other in ((place, high), (low, place)):
+        left = [each for each in range(one + 1, other) if each not in seen]
+        if left:
+            yield _nearest(left, (one + other) / 2)
+
+
+def _nearest(places: list[int], middle: float) -> int:
+    return min(places, key=lambda place: (abs(place - middle), -place))
 
 
 @dataclass(frozen=True, slots=True)

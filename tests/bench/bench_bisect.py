@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from triage.bisecting import Settings, bisect_case, target_for
+from triage.bisecting import bisect_case, target_for
+from triage.looking import Settings
 from triage.options import CaseOptions
 from triage.progress import PlainLines
 from triage.releases import Range, is_before

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +20,12 @@ from corpus.errors import UserError
 from corpus.target import Target
 from tests.triage.failing import clip_exception, verdict
 from triage.bisecting import bisect_releases, document, target_for
-from triage.change_search import Interval, changes, evenly, intervals, search
+from triage.change_search import PROBES, Interval, changes, evenly, intervals, upcoming
 from triage.environment_cache import EnvironmentCache, Unavailable
-from triage.package_index import Interpreter, choose_interpreters, list_releases
+from triage.looking import Looker, Settings
+from triage.options import CaseOptions
+from triage.package_index import Interpreter, Offer, choose_interpreters, list_releases
+from triage.progress import PlainLines
 from triage.releases import Range
 from triage.sightings import Sighting, SightingJournal, sighting
 
@@ -31,14 +35,10 @@ TAG = f"cp{OWN[0]}{OWN[1]}"
 
 def walk(row: str, first: tuple[int, ...] = ()) -> tuple[dict[int, str | None], list[int]]:
     """Search a row with a character a release, `?` for one that shows nothing; what was seen and asked."""
-    questions, asked, answer = search(len(row), first), [], None
-    while True:
-        try:
-            place = questions.send(answer)
-        except StopIteration as done:
-            return done.value, asked
-        asked.append(place)
-        answer = None if row[place] == "?" else row[place]
+    seen: dict[int, str | None] = {}
+    while wanted := upcoming(seen, len(row), first):
+        seen[wanted[0]] = None if row[wanted[0]] == "?" else row[wanted[0]]
+    return seen, list(seen)
 
 
 ROWS = [
@@ -132,6 +132,47 @@ def bisected(row: str, seen_on: str = "") -> dict[str, object]:
 
 def answer(found: dict[str, object]) -> tuple[object, ...]:
     return tuple(found[name] for name in ("last_good", "first_bad", "last_bad", "first_fixed"))
+
+
+class Canned(Looker):
+    """Looks that need no environments; the first ones end only when as many as there are jobs have begun."""
+
+    def __init__(self, row: str, jobs: int, cache: Path) -> None:
+        self.row, self.together = row, threading.Barrier(jobs)
+        releases = {f"1.{at}.0": Interpreter(OWN, Path(sys.executable)) for at in range(len(row))}
+        settings = Settings("onnxruntime", Range.parse(".."), cache=cache)
+        options = CaseOptions(jobs=jobs)
+        super().__init__(clip_exception(), options, settings, Offer(releases, {}), PlainLines())
+        self.looked: list[str] = []
+
+    def _judge(self, release: str, interpreter: Interpreter) -> Sighting:
+        self.looked.append(release)
+        if len(self.looked) <= self.together.parties:
+            self.together.wait(timeout=60)
+        return seen_as(release, self.row[int(release.split(".")[1])])
+
+
+@pytest.mark.parametrize("row", ["......xxxxxxxxxxxx", "...xxx......yyyyyyyyyyuuuu", "xxxxxxxx........."])
+def test_the_answer_is_the_same_for_any_number_of_releases_looked_at_together(row, tmp_path):
+    documents = []
+    for jobs in (1, 3):
+        with Canned(row, jobs, tmp_path) as looker:
+            found = bisect_releases(list(looker.offer.runnable), looker, "", looker.expect)
+        documents.append(document(found, {}))
+        assert not looker.together.broken
+        assert {each["release"] for each in documents[-1]["tried"]} <= set(looker.looked)
+        assert len(looker.looked) == len(set(looker.looked))
+    assert documents[0] == documents[1]
+
+
+@given(st.text(".xy", min_size=1, max_size=40))
+def test_after_the_probes_whatever_is_asked_was_foreseen(row):
+    seen: dict[int, str | None] = {}
+    foreseen: list[int] = []
+    while wanted := upcoming(seen, len(row)):
+        assert len(seen) <= PROBES or wanted[0] in foreseen
+        foreseen = wanted
+        seen[wanted[0]] = None if row[wanted[0]] == "?" else row[wanted[0]]
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,9 @@ def bisect(
     from dataclasses import replace
 
     from oracles.backends import find_backend
-    from triage.bisecting import Settings, bisect_case, found_on, target_for
+    from triage.bisecting import bisect_case, found_on, target_for
     from triage.environment_cache import cache_folder
+    from triage.looking import Settings
     from triage.progress import progress
     from triage.releases import Range
     from triage.sources import open_to_run
