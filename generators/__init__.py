@@ -6,7 +6,8 @@ import onnx
 
 from corpus.case import Case
 from generators.grow import grow
-from generators.library import Generated, Options, as_case, generate
+from generators.library import Generated, Options, generate
+from generators.modes import as_case
 
 __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 

@@ -30,7 +30,7 @@ from generators.types import (
     sequence_of,
 )
 
-PATH_SHARE = 10
+PATH_SHARE = 14
 """How many times as often as a definition a path comes up."""
 
 

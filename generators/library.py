@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,9 +15,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from generators.budget import UNLIMITED, Budget
 from generators.counts import Counts, count
-from generators.disrupt import disrupt
-from generators.draws import Draws
-from generators.grow import Program
+from generators.modes import Mode, in_mode, mode_of
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen
 
@@ -30,14 +28,14 @@ COVERAGE_FILE = "coverage.json"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How programs are made: the strategy, the file that it starts from, whether they are broken, the costs.
+    """How programs are made: the strategy, the file that it starts from, what is done to them, the costs.
 
     `trust` lets a strategy be a file of code.
     """
 
     strategy: str = DEFAULT
     source: Path | None = None
-    disruptive: bool = False
+    mode: Mode = Mode.STRICT
     budget: Budget = UNLIMITED
     trust: bool = False
 
@@ -51,24 +49,6 @@ class Generated:
 
     def facts(self) -> dict[str, float]:
         return {**self.counts.facts(), "seconds": round(self.seconds, 3)}
-
-
-def as_case(program: Program, seed: int) -> Case:
-    """The case of a program: its bytes, its inputs, and the seed that it came from."""
-    text = program.model.SerializeToString(deterministic=True)
-    return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}")
-
-
-def as_broken_case(program: Program, seed: int) -> Case:
-    """The case of a program with one violation, which its notes name; whole where none fits it."""
-    case = as_case(program, seed)
-    broken = disrupt(Draws(f"disrupt/{seed}"), program)
-    if broken is None:
-        return case
-    model, violation = broken
-    return replace(
-        case, program=model.SerializeToString(deterministic=True), notes=(f"violation: {violation}",)
-    )
 
 
 def generate(
@@ -118,8 +98,7 @@ def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Ba
     strategy = find_strategy(options.strategy, options.trust)
     programs = strategy(seeds, nodes, options.source, options.budget)
     for seed, program in zip(seeds, programs, strict=True):
-        case = as_broken_case(program, seed) if options.disruptive else as_case(program, seed)
-        _write(case, folder / f"seed-{seed}")
+        _write(in_mode(mode_of(options.mode, seed), seed, program), folder / f"seed-{seed}")
         counts |= count(program.model, program.types)
         seen.add(program)
     return counts, seen.counts

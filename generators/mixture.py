@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from corpus.case import Case
 from generators.budget import UNLIMITED
-from generators.disrupt import disrupt, leave_shapes_open
+from generators.disrupt import leave_shapes_open
 from generators.draws import Draws
 from generators.grow import Program
-from generators.hazards import endanger
-from generators.library import as_case
+from generators.modes import Mode, as_case, in_mode, mode_of
 from generators.sequences import sequences
 from generators.strategies import find_strategy
 from generators.strategies.uniform import uniform
-from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
+from oracles.demand import AGREEMENT
 
 BLOCK = 16
 MIXED = "mixed"
@@ -35,21 +33,11 @@ _SHARES = {
     "uniform": 0.5,
 }
 _SIZES = (5, 8, 10, 10, 14)
-_DISRUPTED, _ENDANGERED = 0.06, 0.06
 _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 """How often a broken or endangered program of a mixture is one of few nodes, and of how many.
 
 One operator is enough for a violation (HirFuzz §5.5), and each of its operands and attributes comes up.
 """
-
-
-class Mode(StrEnum):
-    """Valid programs; broken ones; ones with a dangerous value; or all of these, mostly valid ones."""
-
-    STRICT = "strict"
-    DISRUPTIVE = "disruptive"
-    VULNERABLE = "vulnerable"
-    MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +69,7 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
         passes = [plan.given or each for each in drawn]
         for seed, program, strategy in _programs(plan, block):
             if seed >= seeds.start:
-                case = _case(plan.mode, seed, program, strategy, plan.strategy == MIXED)
-                yield case.with_passes(passes[seed - first])
+                yield _case(plan, seed, program, strategy).with_passes(passes[seed - first])
 
 
 def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
@@ -97,26 +84,12 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
         yield seed, program, strategy
 
 
-def _case(mode: Mode, seed: int, program: Program, strategy: str, may_be_small: bool) -> Case:
-    draws = Draws(f"mode/{seed}")
-    if mode is Mode.MIXED:
-        form = draws.random()
-        mode = Mode.STRICT
-        if form < _DISRUPTED + _ENDANGERED:
-            mode = Mode.DISRUPTIVE if form < _DISRUPTED else Mode.VULNERABLE
-    if may_be_small and mode is not Mode.STRICT and draws.chance(_SMALL):
+def _case(plan: Plan, seed: int, program: Program, strategy: str) -> Case:
+    mode, draws = mode_of(plan.mode, seed), Draws(f"size/{seed}")
+    if plan.strategy == MIXED and mode is not Mode.STRICT and draws.chance(_SMALL):
         program, strategy = uniform(seed, draws.pick(_FEW)), "uniform"
-    note = f"strategy: {strategy}"
-    if mode is Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
-        model, violation = broken
-        return _demanding(replace(program, model=model), seed, REFUSAL, note, f"violation: {violation}")
-    if mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
-        return _demanding(endangered[0], seed, SURVIVAL, note, f"hazard: {endangered[1]}")
-    if strategy != "mutate":
-        return replace(as_case(program, seed), notes=(note,))
-    leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
-    return _demanding(program, seed, AGREEMENT, note)
-
-
-def _demanding(program: Program, seed: int, demand: tuple[str, str], *notes: str) -> Case:
-    return replace(as_case(program, seed), settings=(demand,), notes=notes)
+    case = in_mode(mode, seed, program)
+    if strategy == "mutate" and not case.settings:
+        leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
+        case = replace(as_case(program, seed), settings=(AGREEMENT,))
+    return replace(case, notes=(f"strategy: {strategy}", *case.notes))

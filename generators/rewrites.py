@@ -56,6 +56,7 @@ _COUNT: Step = ("Shape", "Size", "NonZero", "ArgMax", "TopK")
 PATHS: tuple[tuple[Step, ...], ...] = (
     (_LINEAR, _MOVED, _SCALE, (Kind.ACTIVATION, "")),
     (_SHAPED, _MATRIX, _SHAPED, _SCALE),
+    (_MATRIX, _SHAPED, _SCALE, (Kind.ACTIVATION, "")),
     (_LINEAR, _SCALE, _SCALE, (Kind.ACTIVATION, "")),
     (_LINEAR, (Kind.ACTIVATION,), _LINEAR),
     (("Pad",), (Kind.POOL, "Conv", "ConvTranspose", "Pad")),

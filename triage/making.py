@@ -42,9 +42,9 @@ Modes = Annotated[
 
 def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan:
     """What is to be made; raises `UserError`."""
-    from generators import mixture
+    from generators import mixture, modes
     from generators.strategies import find_strategy
 
     if strategy != MIXED:
         find_strategy(strategy, trust)
-    return mixture.Plan(strategy, mixture.Mode(mode.value), source=source, trust=trust)
+    return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust)

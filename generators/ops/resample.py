@@ -34,10 +34,8 @@ def _resize_attributes(scope: Scope, focus: Operand) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {"mode": mode, "coordinate_transformation_mode": draws.pick(_EXACT)}
     if mode == "nearest":
         attributes["nearest_mode"] = draws.pick(("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
-    elif draws.chance(0.2):
-        attributes["exclude_outside"] = 1
     if mode == "cubic" and draws.chance(0.3):
-        attributes["cubic_coeff_a"] = draws.pick((-0.5, -0.75))
+        attributes |= {"cubic_coeff_a": draws.pick((-0.5, -0.75)), "exclude_outside": draws.below(2)}
     if mode != "nearest" and scope.opset >= 18 and draws.chance(0.2):
         attributes["antialias"] = 1
     return attributes

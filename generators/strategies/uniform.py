@@ -7,6 +7,7 @@ there, where some fit, and new ones otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from generators.scope import DoesNotFit, Mark, Scope, draw_temper
 from generators.spec import Operand, Operator, Realm
 from generators.types import ALL, DType
 
+_TRIES = 8
+"""New values that are offered to an operator: some take few shapes."""
 _IDLE = 20_000
 """Steps without a node before a program is left as it is: the budget allows no more."""
 
@@ -79,12 +82,9 @@ def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
         return False
     dtype = scope.draws.pick(dtypes)
     found = [value for value in scope.pool if _fits(scope, operator, dtype, value)]
-    try:
-        if not found and creates:
-            found = [_created(scope, operator, dtype)]
-    except DoesNotFit:
-        return False
-    return bool(found) and apply(scope, operator, scope.draws.pick(found))
+    if found and apply(scope, operator, scope.draws.pick(found)):
+        return True
+    return creates and not found and any(_apply_to_new(scope, operator, dtype) for _ in range(_TRIES))
 
 
 def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> bool:
@@ -93,8 +93,13 @@ def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> boo
     return operator.domain is None or value.range.is_within(operator.domain)
 
 
-def _created(scope: Scope, operator: Operator, dtype: DType) -> Operand:
-    rank = scope.draws.pick(operator.ranks)
+def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:
+    """The operator on a new value of a rank that it takes; whatever it declines is taken back."""
+    mark, rank = scope.mark(), scope.draws.pick(operator.ranks)
     if not operator.takes(dtype, rank, scope.opset):
-        raise DoesNotFit(operator.name)
-    return scope.create(dtype, scope.shape(rank), operator.domain)
+        return False
+    with suppress(DoesNotFit):
+        if apply(scope, operator, scope.create(dtype, scope.shape(rank), operator.domain)):
+            return True
+    scope.restore(mark)
+    return False

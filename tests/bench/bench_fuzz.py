@@ -11,7 +11,8 @@ from collections import Counter
 import pytest
 
 from corpus.target import Target
-from generators.mixture import MIXED, Mode, Plan, make_cases
+from generators.mixture import MIXED, Plan, make_cases
+from generators.modes import Mode
 from generators.strategies import strategy_names
 from oracles.judge import Judge
 from triage.testers import judgement

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,12 @@ from corpus.values import Value
 from generators.budget import UNLIMITED
 from generators.counts import Counts, count
 from generators.grow import Program, grow
-from generators.library import as_case
+from generators.modes import as_case
 from generators.ops import all_operators
-from generators.strategies import find_strategy, strategy_names
-from generators.strategies.coverage import Seen
+from generators.scope import Mark, Scope
+from generators.strategies import coverage, find_strategy, strategy_names
+from generators.strategies.coverage import Seen, pieces
+from generators.strategies.uniform import Keep, known_operators, uniform
 from oracles.backends import find_backend
 from oracles.sandbox import Job, Sandbox
 from tests.bench.diversity import of_models
@@ -101,12 +104,22 @@ def printed(capsys: pytest.CaptureFixture[str], text: str) -> None:
         print(f"\n{text}")
 
 
-@pytest.mark.parametrize("strategy", ["uniform", "random", "coverage"])
-def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+SCORED = range(7_000_000, 7_000_200)
+"""Seeds on which nothing was tuned."""
+
+_NAMES = (
+    "Add Sub Mul Div Pow Mod And BitwiseAnd Or BitwiseOr Xor Equal Less LessOrEqual Greater GreaterOrEqual "
+    "Max Min BitShift Log Tan Tanh Cos Cosh Sin Sinh Acos Acosh Asin Asinh Atan Atanh Exp Erf Sqrt "
+    "Reciprocal Sigmoid Floor Ceil Round Abs Sign Neg Not BitwiseNot Identity IsNaN IsInf"
+)
+HIRFUZZ = frozenset(_NAMES.split())
+"""The paper's 58 operators (§4.2.1), as far as ONNX has them."""
+
+
+def score(capsys: pytest.CaptureFixture[str], name: str, programs: Iterator[Program]) -> None:
     """HirFuzz's figure 6: every new piece of coverage is worth 1; 200 graphs of 100 operators."""
     seen, curve, seconds = Seen(), [], 0.0
-    programs = find_strategy(strategy)(range(200), 100, None, UNLIMITED)
-    for _ in range(200):
+    for _ in SCORED:
         start = time.process_time()
         program = next(programs)
         seconds += time.process_time() - start
@@ -116,9 +129,60 @@ def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> N
     shapes = sum(":(" in piece for piece in seen.counts)
     gained = [after - before for before, after in zip([0, *curve[24::25]], curve[24::25], strict=False)]
     parts = f"{seen.pieces - edges - shapes} types, {shapes} shapes, {edges} edges"
-    printed(
-        capsys, f"{strategy}: score {seen.pieces} ({parts}) in {seconds:.1f} CPU-seconds; by 25s {gained}"
-    )
+    printed(capsys, f"{name}: score {seen.pieces} ({parts}) in {seconds:.1f} CPU-seconds; by 25s {gained}")
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "random", "coverage"])
+def test_diversity_score(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    score(capsys, strategy, find_strategy(strategy)(SCORED, 100, None, UNLIMITED))
+
+
+def keeps_what_is_new(seen: Seen) -> Keep:
+    """The paper's NEWCOVERAGE: a step counts when it adds a piece."""
+
+    def keep(scope: Scope, nodes: int, mark: Mark) -> bool:
+        types = {value.name: value.type for value in scope.pool}
+        producer = {name: node.op for node in scope.nodes for name in node.results}
+        found = [
+            piece
+            for node in scope.nodes[nodes:]
+            for piece in pieces(
+                node.op,
+                [types[name] for name in node.results if name in types],
+                [producer.get(name, "") for name in node.operands],
+            )
+        ]
+        is_new = any(piece not in seen.counts for piece in found)
+        seen.counts.update(found if is_new else ())
+        return is_new
+
+    return keep
+
+
+@pytest.mark.parametrize("creates", [True, False], ids=["creates", "on-what-is-there"])
+@pytest.mark.parametrize("pool", ["all", "hirfuzz"])
+@pytest.mark.parametrize("is_guided", [True, False], ids=["guided", "unguided"])
+def test_the_papers_algorithm(
+    is_guided: bool, pool: str, creates: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """HirFuzz's Algorithm 1 with and without its guide, on all operators and on those that it has."""
+    chosen = [one for one in known_operators() if pool == "all" or one.name in HIRFUZZ]
+    keep = {"keep": keeps_what_is_new(Seen())} if is_guided else {}
+    programs = (uniform(seed, 100, operators=chosen, creates=creates, **keep) for seed in SCORED)
+    score(capsys, f"Algorithm 1, guided {is_guided}, {pool} operators, creates {creates}", programs)
+
+
+@pytest.mark.parametrize(
+    ("probes", "asked"),
+    [(10, (1,)), (10, (2, 1)), (10, (2, 2, 1, 1)), (16, (2, 2, 1, 1)), (10, (3, 2, 1, 1))],
+)
+def test_what_each_part_of_the_guide_gives(
+    probes: int, asked: tuple[int, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators that are looked at, and the pieces that a node must add, try by try."""
+    monkeypatch.setattr(coverage, "_PROBES", probes)
+    monkeypatch.setattr(coverage, "_ASKED", asked)
+    score(capsys, f"probes {probes}, asked {asked}", coverage.programs(SCORED, 100, None))
 
 
 def test_a_guide_that_goes_on_from_saved_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators import generate, make_case
+from generators import Options, generate, make_case
+from generators.modes import Mode
+from oracles.demand import REFUSAL, SURVIVAL
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -42,3 +44,18 @@ def test_a_folder_of_other_programs_is_refused(tmp_path: Path) -> None:
     generate(tmp_path, 2, 5)
     with pytest.raises(UserError, match="holds another program"):
         generate(tmp_path, 2, 6)
+
+
+def test_what_was_done_to_a_program_is_in_its_notes_and_its_demand(tmp_path: Path) -> None:
+    for mode, word, demand in (
+        (Mode.DISRUPTIVE, "violation: ", REFUSAL),
+        (Mode.VULNERABLE, "hazard: ", SURVIVAL),
+    ):
+        generate(tmp_path / mode, 20, 6, options=Options(mode=mode))
+        cases = [Case.load(folder) for folder in sorted((tmp_path / mode).iterdir())]
+        changed = [case for case in cases if case.settings == (demand,)]
+        assert len(changed) >= 18
+        assert all(case.notes[0].startswith(word) for case in changed)
+    generate(tmp_path / "mixed", 60, 3, options=Options(mode=Mode.MIXED))
+    settings = {Case.load(folder).settings for folder in (tmp_path / "mixed").iterdir()}
+    assert settings == {(), (REFUSAL,), (SURVIVAL,)}

@@ -14,7 +14,8 @@ from corpus.errors import UserError
 from generators.draws import Draws
 from generators.grow import grow
 from generators.hazards import endanger
-from generators.mixture import BLOCK, Mode, Plan, make_cases
+from generators.mixture import BLOCK, Plan, make_cases
+from generators.modes import Mode
 from generators.strategies import strategy_names
 from oracles.demand import AGREEMENT, demands_refusal, demands_survival
 from triage import making

@@ -9,7 +9,8 @@ import pytest
 
 from corpus.errors import UserError
 from generators.fuzz import fuzz
-from generators.mixture import Mode, Plan
+from generators.mixture import Plan
+from generators.modes import Mode
 from tests.triage.failing import ORT
 from triage.options import CaseOptions
 from triage.testers import RemoteError, open_testers

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.making import Source
+from triage.making import Mode, Modes, Source
 from triage.options import CaseOptions, as_command
 from triage.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-class Mode(StrEnum):
-    STRICT = "strict"
-    DISRUPTIVE = "disruptive"
 
 
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the case folders go.")]
@@ -41,7 +35,6 @@ MaxBytes = Annotated[
     typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
 ]
 MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
-Modes = Annotated[Mode, typer.Option("--mode", help="Valid programs, or broken ones.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -62,27 +55,26 @@ def generate(
 ) -> int:
     """Write programs, one case folder each; the same seed writes the same bytes.
 
-    Disruptive programs hold exactly one violation each, which the notes in case.json name. A program that
-    would exceed a bound has fewer nodes instead.
+    Disruptive programs hold exactly one violation each, vulnerable ones one dangerous thing; the notes in
+    case.json name it. A program that would exceed a bound has fewer nodes instead.
 
     Example: crux generate -o programs --count 100 --ops 10
     """
+    from generators import library, modes
     from generators.budget import Budget
-    from generators.library import Options
-    from generators.library import generate as write_programs
     from triage.progress import progress
 
     with progress() as shown:
-        done = write_programs(
+        done = library.generate(
             out,
             count,
             ops,
             seed=options.seed or 0,
             jobs=options.jobs,
-            options=Options(
+            options=library.Options(
                 strategy,
                 source,
-                mode is Mode.DISRUPTIVE,
+                modes.Mode(mode.value),
                 Budget(max_flops, max_bytes, max_dim),
                 options.trust,
             ),

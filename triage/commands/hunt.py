@@ -44,10 +44,15 @@ def hunt(
     from triage.campaign import Hunt
     from triage.fuzzing import Fuzzer
     from triage.progress import progress
+    from triage.sources import finite_source
     from triage.store import Store
 
     target, plan = options.target_of(None), plan_of(strategy, mode, source, options.trust)
-    with Store(options.database) as store, Fuzzer(store, options, target, "hunt", plan) as fuzzer:
+    with (
+        finite_source(plan, options) as settled,
+        Store(options.database) as store,
+        Fuzzer(store, options, target, "hunt", settled) as fuzzer,
+    ):
         with options.judge(fuzzer.target) as judge, progress() as shown:
             hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)
             try:
