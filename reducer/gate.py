@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from corpus.case import Case
+from reducer.graph_subject import GraphSubject
 from reducer.journal import Answer, Journal, Witness
 from reducer.move import Proposal
+from reducer.opsets import lowered
 from reducer.speculation import Question
 from reducer.steadiness import Steadiness
 from reducer.subject import Subject
@@ -71,14 +73,14 @@ class Gate:
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
         """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
 
-        A candidate that equals one asked before but for its names is not asked again, unless `exact`: then
-        the names are what is tried.
+        A candidate that equals one asked before but for its names, or for the versions of operator sets in
+        which its operators mean the same, is not asked again, unless `exact`: then these are what is tried.
         """
         subject = proposal()
         if subject is None:
             return False
         case = subject.case(self.like)
-        key = _key(case, exact)
+        key = _key(subject, case, exact)
         if key in self.committed:
             self.cached += 1
             return self.committed[key]
@@ -112,7 +114,7 @@ class Gate:
         if subject is None:
             return False
         case = subject.case(self.like)
-        key = _key(case, exact)
+        key = _key(subject, case, exact)
         if key in self.committed:
             return self.committed[key]
         if key in self.journal.answers:
@@ -192,7 +194,7 @@ class Gate:
             subject = question.proposal()
             if subject is not None:
                 case = subject.case(self.like)
-                yield _numbered(_key(case, question.is_exact), question.run), case
+                yield _numbered(_key(subject, case, question.is_exact), question.run), case
 
 
 def _numbered(key: str, run: int) -> str:
@@ -200,6 +202,9 @@ def _numbered(key: str, run: int) -> str:
     return f"{key}#{run}" if run else key
 
 
-def _key(case: Case, exact: bool) -> str:
-    """Names count only where they are what is tried."""
-    return case.case_id if exact else case.canonical_hash
+def _key(subject: Subject, case: Case, exact: bool) -> str:
+    """Names and the versions of operator sets count only where they are what is tried."""
+    if exact:
+        return case.case_id
+    older = subject if isinstance(subject, GraphSubject) else lowered(subject)
+    return (case if older is subject else older.case(case)).canonical_hash

@@ -22,17 +22,26 @@ from reducer.subject import Subject
 from reducer.tensors import initializer, type_of
 
 
-def keep_nodes(subject: Subject, keep: Items, *, link: bool = False) -> Subject | None:
-    """The model of the nodes `keep` (by index); None where the type of a cut tensor is unknown."""
+def keep_nodes(
+    subject: Subject, keep: Items, *, link: bool = False, constants: bool = False
+) -> Subject | None:
+    """The model of the nodes `keep` (by index); None where the type of a cut tensor is unknown.
+
+    `constants`: what is cut becomes an initializer, even where it depends on an input.
+    """
     if isinstance(subject, GraphSubject):
         return keep_bindings(subject, keep, link)
     instead = _links(subject, keep) if link else {}
     kept = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
-    return assemble(subject, kept)
+    return assemble(subject, kept, constants=constants)
 
 
 def assemble(
-    subject: Subject, nodes: list[onnx.NodeProto], outputs: Sequence[str] | None = None
+    subject: Subject,
+    nodes: list[onnx.NodeProto],
+    outputs: Sequence[str] | None = None,
+    *,
+    constants: bool = False,
 ) -> Subject | None:
     """A model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
 
@@ -41,7 +50,7 @@ def assemble(
     """
     if isinstance(subject, GraphSubject):
         return assemble_bindings(subject, [subject.bindings[node.name] for node in nodes], outputs)
-    edges = _Edges(subject)
+    edges = _Edges(subject, constants)
     made = {name for node in nodes for name in node.output if name}
     read: dict[str, None] = {}
     for node in nodes:
@@ -62,6 +71,7 @@ class _Edges:
     """Collects what flows into the kept nodes: inputs and initializers, in the subject's order."""
 
     subject: Subject
+    constants: bool = False
     inputs: dict[str, onnx.ValueInfoProto] = field(default_factory=dict)
     tensors: dict[str, onnx.TensorProto] = field(default_factory=dict)
     sparse: dict[str, onnx.SparseTensorProto] = field(default_factory=dict)
@@ -86,7 +96,8 @@ class _Edges:
         value = self.subject.facts.values.get(name)
         if value is None:
             return False
-        if name not in self.subject.dynamic and not isinstance(value, list):
+        is_constant = self.constants or name not in self.subject.dynamic
+        if is_constant and not isinstance(value, list):
             self.tensors[name] = initializer(name, value)
             return True
         declared = self.subject.facts.types.get(name) or type_of(value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from corpus.onnx_graph import function_key, walk_function, walk_model
+from reducer.subject import Subject
 
 OLDEST = 7
 """The oldest operator set of ONNX's own that runtimes promise to run."""
@@ -78,11 +80,31 @@ def _least(
     return max([OLDEST if item.domain in STANDARD else 1, *since])
 
 
-def lower_versions(model: ModelProto, versions: Mapping[str, int]) -> None:
-    """Every import of these domains at most in that version, in place."""
+def lowered(subject: Subject, versions: Mapping[str, int] | None = None) -> Subject:
+    """The subject without unused operator sets, the others in these versions or the least ones.
+
+    The very object where it has them.
+    """
+    if versions is None and not _has_more(subject.model):
+        return subject
+    model = ModelProto()
+    model.CopyFrom(subject.model)
+    drop_unused_sets(model)
+    least = least_versions(model) if versions is None else versions
     for holder in (model, *model.functions):
         for item in holder.opset_import:
-            item.version = min(item.version, versions.get(item.domain, item.version))
+            item.version = min(item.version, least.get(item.domain, item.version))
+    return replace(subject, model=model)
+
+
+def _has_more(model: ModelProto) -> bool:
+    """Whether an import is not used or newer than it must be."""
+    least = least_versions(model)
+    used = {*STANDARD, *(node.domain for node in walk_model(model))}
+    imports = [item for holder in (model, *model.functions) for item in holder.opset_import]
+    return any(
+        item.domain not in used or item.version > least.get(item.domain, item.version) for item in imports
+    )
 
 
 def _nodes(holder: Holder) -> Iterator[NodeProto]:

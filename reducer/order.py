@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from corpus.onnx_graph import body_weights, subgraphs, walk_nodes
+from corpus.onnx_graph import body_weights, subgraphs, walk_model, walk_nodes
 from corpus.values import Tensor
 from reducer.graph_order import counts
 from reducer.graph_subject import GraphSubject
@@ -38,6 +38,7 @@ SIZE = "size"
 
 def _measured(subject: Subject) -> Size:
     arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
+    arrays += [member for value in subject.inputs.values() if isinstance(value, list) for member in value]
     axes = sum(array.ndim for array in arrays)
     strange = sum(str(array.dtype) not in PLAIN for array in arrays)
     complexity = sum(map(_complexity, arrays))
@@ -55,7 +56,8 @@ def _measured(subject: Subject) -> Size:
     elements = sum(math.prod(tensor.dims) for tensor in (*graph.initializer, *inner))
     elements += sum(_elements(value) for value in subject.inputs.values())
     edges = len(graph.input) + len(graph.output) + len(graph.initializer)
-    attributes = sum(len(node.attribute) for node in walk_nodes(graph))
+    attributes = sum(len(node.attribute) for node in walk_model(model))
+    attributes += sum(len(each.attribute) + len(each.attribute_proto) for each in model.functions)
     names = count_strange(model)
     return (
         nodes,
@@ -87,13 +89,19 @@ MANY = 4096
 
 
 def _complexity(array: Tensor | None) -> int:
-    """How much there is to read in values: 0 costs nothing, 1 a little, other small integers more."""
+    """How much there is to read in values: 0 costs nothing, 1 a little, other integers more, the small least.
+
+    What is not finite reads as a small integer does. Of a text its first four letters.
+    """
     if array is None or not array.size:
         return 0
-    if array.dtype.kind in "USO" or array.size > MANY:
+    if array.size > MANY:
         return 4 * int(array.size)
+    if array.dtype.kind in "USO":
+        return sum(min(len(text), 4) for text in array.flat) + len(set(array.flat))
     wide = np.asarray(array).astype(np.float64).ravel()
-    is_small = (np.abs(wide) < 10) & (wide == np.round(wide))
+    is_whole = wide == np.round(wide)
+    is_small = (np.abs(wide) < 10) & is_whole | ~np.isfinite(wide)
     is_zero = (wide == 0) & ~np.signbit(wide)
-    costs = np.where(is_zero, 0, np.where(wide == 1, 1, np.where(is_small, 2, 4)))
+    costs = np.where(is_zero, 0, np.where(wide == 1, 1, np.where(is_small, 2, np.where(is_whole, 3, 4))))
     return int(costs.sum()) + len(np.unique(wide))

@@ -98,12 +98,21 @@ class Subject:
 
     @cached_property
     def dynamic(self) -> frozenset[str]:
-        """The names whose value depends on a graph input (and is not fixed by constants alone)."""
+        """The names whose value depends on a graph input, and is not fixed by constants and dims alone."""
         names = {name for name in self.graph_inputs if name not in self.initializers}
         for node, reads in zip(self.nodes, self.reads, strict=True):
+            if node.op_type in ASK_DIMS and all(self._has_fixed_dims(name) for name in reads):
+                continue
             if any(name in names for name in reads) or node.op_type in RANDOM_OPS:
                 names.update(name for name in node.output if name)
         return frozenset(names)
+
+    def _has_fixed_dims(self, name: str) -> bool:
+        """Whether the model itself says every dim of a tensor."""
+        declared = self.graph_inputs[name].type if name in self.graph_inputs else self.facts.types.get(name)
+        if declared is None or not declared.tensor_type.HasField("shape"):
+            return name in self.initializers
+        return all(dim.HasField("dim_value") for dim in declared.tensor_type.shape.dim)
 
     def kind(self, name: str) -> tuple[object, ...] | None:
         """What a tensor must share with another to stand in for it: element type and dims."""
@@ -156,6 +165,9 @@ class Subject:
 
 MOST_EMBEDDED = 256 << 20
 """Weights up to this many bytes are taken into a reduced model."""
+
+ASK_DIMS = frozenset({"Shape", "Size"})
+"""Operators whose result tells dims and no value."""
 
 RANDOM_OPS = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}

@@ -25,6 +25,12 @@ def type_of(value: Value) -> onnx.TypeProto | None:
     return helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
 
 
+def farthest(array: Tensor) -> int:
+    """The flat index of the value farthest from zero, the first of several; NaN is farther than any."""
+    wide = np.abs(np.asarray(array).astype(np.float64)).ravel()
+    return int(np.argmax(np.where(np.isnan(wide), np.inf, wide)))
+
+
 def agrees(declared: onnx.TypeProto, value: Value) -> bool:
     """Whether a tensor has the dims of a type; symbolic dims agree with any, and what is no tensor agrees."""
     if not isinstance(value, np.ndarray) or not declared.tensor_type.HasField("shape"):

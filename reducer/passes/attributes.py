@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableSequence
 from functools import partial
 
 import onnx
 from onnx import AttributeProto
 
-from corpus.onnx_graph import walk_nodes
+from corpus.onnx_graph import function_key, walk_function, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.retype import change_model
 from reducer.search import Items, drop_one_at_a_time, find_essentials
@@ -32,17 +33,30 @@ def drop_attributes(subject: Subject, hints: Hints) -> Search:
 
 
 def _droppable(subject: Subject) -> list[tuple[int, str]]:
-    """By node in walking order, the attributes that its operator does not require."""
-    versions = {item.domain: item.version for item in subject.model.opset_import}
+    """By node in walking order, the attributes that its operator does not require; calls need theirs."""
+    functions = {function_key(each) for each in subject.model.functions}
     found = []
-    for index, node in enumerate(walk_nodes(subject.model.graph)):
-        required = _required(node, versions.get(node.domain, 0))
+    for index, (node, version) in enumerate(_versions(subject.model)):
+        required = _required(node, version)
         found += [
             (index, item.name)
             for item in node.attribute
-            if item.type not in GRAPHS and required is not None and item.name not in required
+            if item.type not in GRAPHS
+            and required is not None
+            and item.name not in required
+            and function_key(node) not in functions
         ]
     return found
+
+
+def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
+    """Every node, those of functions last, with the version of its domain where it stands."""
+    for holder, nodes in (
+        (model, walk_nodes(model.graph)),
+        *((each, walk_function(each)) for each in model.functions),
+    ):
+        versions = {item.domain: item.version for item in holder.opset_import}
+        yield from ((node, versions.get(node.domain, 0)) for node in nodes)
 
 
 def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
@@ -60,14 +74,33 @@ def _keep_attributes(subject: Subject, places: list[tuple[int, str]], keep: Item
     dropped = {place for index, place in enumerate(places) if index not in keep}
 
     def edit(model: onnx.ModelProto) -> None:
-        for index, node in enumerate(walk_nodes(model.graph)):
+        for index, node in enumerate(walk_model(model)):
             kept = [item for item in node.attribute if (index, item.name) not in dropped]
             if len(kept) < len(node.attribute):
-                copies = [_copy(item) for item in kept]
-                del node.attribute[:]
-                node.attribute.extend(copies)
+                _keep_only(node.attribute, {item.name for item in kept})
+        drop_parameters(model)
 
     return change_model(subject, edit)
+
+
+def drop_parameters(model: onnx.ModelProto) -> None:
+    """Attributes that functions take and no node in them refers to, in place; calls do not give them then."""
+    for function in model.functions:
+        nodes = list(walk_function(function))
+        read = {item.ref_attr_name for node in nodes for item in node.attribute if item.ref_attr_name}
+        taken = [*function.attribute, *(item.name for item in function.attribute_proto)]
+        if unread := set(taken) - read:
+            function.attribute[:] = [name for name in function.attribute if name in read]
+            _keep_only(function.attribute_proto, read)
+            for node in walk_model(model):
+                if function_key(node) == function_key(function):
+                    _keep_only(node.attribute, {item.name for item in node.attribute} - unread)
+
+
+def _keep_only(attributes: MutableSequence[AttributeProto], names: set[str]) -> None:
+    kept = [_copy(item) for item in attributes if item.name in names]
+    del attributes[:]
+    attributes.extend(kept)
 
 
 def _copy(attribute: AttributeProto) -> AttributeProto:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
@@ -19,10 +20,10 @@ from corpus.values import Tensor
 from reducer.graph_edits import resize
 from reducer.graph_subject import GraphSubject
 from reducer.move import EITHER, Hints, Move, Search
-from reducer.order import size
+from reducer.order import MANY, size
 from reducer.retype import change_tensors
 from reducer.subject import Subject
-from reducer.tensors import initializer
+from reducer.tensors import farthest, initializer
 
 SHAPE_OPERANDS = {
     "Reshape": (1,),
@@ -71,7 +72,7 @@ def shrink_dims(subject: Subject, hints: Hints) -> Search:
     A class may only go once another has gone (height greater than width), so the quick tries go round until
     nothing changes, and only then is what is left bisected.
     """
-    witness = dict(reversed(hints.witness))
+    witness = {**_extremes(subject), **dict(reversed(hints.witness))}
     best = yield from _together(subject, witness)
     for count in _counts(best):
         best = yield from _first_smaller(best, _with_multiples(best, count, 1, witness))
@@ -87,8 +88,19 @@ def shrink_dims(subject: Subject, hints: Hints) -> Search:
     return best
 
 
+def _extremes(subject: Subject) -> Mapping[int, int]:
+    """By dim where the value farthest from zero is, of the first tensor with such an axis: it may matter."""
+    found: dict[int, int] = {}
+    for name in subject.sources:
+        array = subject.array(name)
+        if array is not None and 1 < array.size <= MANY and array.dtype.kind not in "USO":
+            at = np.unravel_index(farthest(array), array.shape)
+            found = {**dict(zip(array.shape, map(int, at), strict=True)), **found}
+    return found
+
+
 def _window(dim: int, length: int, witness: Mapping[int, int]) -> tuple[int, Window]:
-    """So many positions of a dim: around the wrong value where that is known, from the start elsewhere."""
+    """So many positions of a dim: around the value that is wrong, or the one that may matter."""
     length = min(dim, length)
     low = min(witness.get(dim, 0), dim - length)
     return dim, (low, low + length)

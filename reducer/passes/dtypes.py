@@ -29,6 +29,14 @@ LATTICE: Mapping[int, tuple[int, ...]] = {
     TensorProto.UINT32: (TensorProto.INT32,),
     TensorProto.UINT64: (TensorProto.INT32,),
     TensorProto.INT64: (TensorProto.INT32,),
+    TensorProto.INT4: (TensorProto.INT32,),
+    TensorProto.UINT4: (TensorProto.INT32,),
+    TensorProto.FLOAT8E4M3FN: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E4M3FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E5M2: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E5M2FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.COMPLEX64: (TensorProto.FLOAT,),
+    TensorProto.COMPLEX128: (TensorProto.FLOAT,),
 }
 """By element type, what is plainer: float32 and int32 are what every operator and every reader knows."""
 

@@ -18,6 +18,7 @@ from corpus.onnx_inline import inlined
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.nodesets import assemble, rename_reads
 from reducer.order import size
+from reducer.passes.attributes import drop_parameters
 from reducer.retype import change_model
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject import Subject
@@ -75,6 +76,7 @@ def _keep(subject: Subject, function: FunctionProto, keep: Items) -> Subject | N
         for call in walk_model(model):
             if (call.domain, call.op_type) == _key(function):
                 _omit(call, unread)
+        drop_parameters(model)
 
     changed = change_model(subject, edit)
     return assemble(changed, list(changed.nodes)) if changed is not None else None

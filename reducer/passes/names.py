@@ -12,9 +12,8 @@ from corpus.onnx_graph import rename, walk_model, walk_nodes
 from reducer.function_names import plain_functions
 from reducer.move import Hints, Move, Search
 from reducer.naming import new_names, number_dims, number_graphs
-from reducer.opsets import drop_unused_sets
+from reducer.opsets import drop_unused_sets, lowered
 from reducer.order import size
-from reducer.passes.opsets import lowered
 from reducer.subject import Subject
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
-import onnx
-
 from reducer.move import Hints, Move, Search
-from reducer.opsets import drop_unused_sets, least_versions, lower_versions
+from reducer.opsets import least_versions, lowered
 from reducer.order import size
 from reducer.subject import Subject
 
@@ -37,15 +34,6 @@ def _lower(subject: Subject, domain: str, least: int) -> Search:
         version = (works + fails) // 2
     found = lowered(subject, {domain: works})
     return found if size(found) < size(subject) else subject
-
-
-def lowered(subject: Subject, versions: dict[str, int] | None = None) -> Subject:
-    """The subject without unused operator sets, the others in these versions or the least."""
-    model = onnx.ModelProto()
-    model.CopyFrom(subject.model)
-    drop_unused_sets(model)
-    lower_versions(model, least_versions(model) if versions is None else versions)
-    return replace(subject, model=model)
 
 
 MOVES = (Move("lower operator sets", 551, lower_opsets, renames=True),)

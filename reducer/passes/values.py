@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,11 +14,14 @@ from reducer.order import size
 from reducer.passes.dims import is_shape
 from reducer.retype import change_tensors
 from reducer.subject import Subject
+from reducer.tensors import farthest
+
+Change: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def simplify_values(subject: Subject, hints: Hints) -> Search:
     """Every tensor at once, then each alone, by the simplest change that still fails."""
-    for change in CHANGES:
+    for change in ALIKE:
         found = _changed(subject, _free(subject), change)
         if (
             found is not None
@@ -50,12 +54,16 @@ def _free(subject: Subject) -> tuple[str, ...]:
     return tuple(name for name in subject.sources if not is_shape(subject, name))
 
 
-def _changed(subject: Subject, names: tuple[str, ...], change: Callable[[Tensor], Tensor]) -> Subject | None:
+def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subject | None:
     changed = {}
     for name in names:
         array = subject.array(name)
-        if array is not None and array.size and array.dtype.kind not in "USO":
+        if array is None or not array.size:
+            continue
+        if array.dtype.kind not in "USO":
             changed[name] = change(np.asarray(array))
+        elif change in TEXTS:
+            changed[name] = np.full(array.shape, TEXTS[change], dtype=object)
     return change_tensors(subject, changed) if changed else None
 
 
@@ -74,14 +82,35 @@ def _splat(array: Tensor) -> Tensor:
 
 def _small_integers(array: Tensor) -> Tensor:
     """Rounded away from zero and kept small; what is not finite stays."""
+    return _rounded(array, 9)
+
+
+def _rounded(array: Tensor, most: float) -> Tensor:
     if array.dtype.kind in "biu":
         return array
     wide = array.astype(np.float64)
-    rounded = np.clip(np.copysign(np.ceil(np.abs(wide)), wide), -9, 9)
-    return np.where(np.isfinite(wide), rounded, wide).astype(array.dtype)
+    rounded = np.clip(np.copysign(np.ceil(np.abs(wide)), wide), -most, most)
+    with np.errstate(over="ignore"):
+        return np.where(np.isfinite(wide), rounded, wide).astype(array.dtype)
 
 
-CHANGES = (_zeros, _ones, _small_integers, _splat)
+def _integers(array: Tensor) -> Tensor:
+    """Rounded away from zero; what is not finite or has no digits behind the point stays."""
+    return _rounded(array, np.inf)
+
+
+def _extreme(array: Tensor) -> Tensor:
+    """What is farthest from zero throughout, where there are NaN that."""
+    return np.full(array.shape, array.flat[farthest(array)], array.dtype)
+
+
+TEXTS: Mapping[Change, str] = {_zeros: "", _ones: "a"}
+"""Of texts, what zero and one are of numbers."""
+
+ALIKE = (_zeros, _ones, _small_integers, _splat)
+"""What is tried on all tensors at once."""
+
+CHANGES = (*ALIKE, _extreme, _integers)
 
 MOVES = (
     Move("zero values", 390, zero_values, reshapes=True, subjects=EITHER),

@@ -12,9 +12,9 @@ from corpus.formats.onnx import checker_complaint
 from corpus.onnx_graph import walk_all_graphs, walk_model
 from corpus.values import Value
 from oracles.judge import Judge
+from reducer.opsets import lowered
 from reducer.order import size
 from reducer.passes.names import renamed
-from reducer.passes.opsets import lowered
 from tests.reducer.driving import ORT, Driven, case_of, drive, find_move, model_of, subject_of
 
 NAMES, OPSETS = "canonical names", "lower operator sets"
