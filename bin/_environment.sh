@@ -134,10 +134,12 @@ install_packages() {
         --editable "$root${extras:+[$extras]}" 2>&1 </dev/null | show_progress
 }
 
-# pip would compile on one core. Packages may hold files that are not meant for this Python: no failure.
+# pip would compile on one core. Packages may hold files that are not meant for this Python: no failure. Our own
+# are compiled too: many a container sets PYTHONDONTWRITEBYTECODE, and each start would compile them again.
 compile_packages() {
     say "$SECONDS s  compiling"
-    "$venv/bin/python" -I -m compileall -qq -j 0 "$venv/lib" >>"$venv/install.log" 2>&1 </dev/null || true
+    "$venv/bin/python" -I -m compileall -qq -j 0 "$venv/lib" "$root"/{corpus,oracles,reducer,generators,triage} \
+        >>"$venv/install.log" 2>&1 </dev/null || true
 }
 
 refresh() {

@@ -29,6 +29,11 @@ class _Client:
         self._lock = threading.Lock()
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
+    def begin(self) -> None:
+        with self._lock:
+            if self._server is None:
+                self._start()
+
     def ask(self, what: bytes, model: bytes) -> tuple[bool, bytes]:
         """Whether onnx was content, and its answer; OnnxDied when there is none."""
         with self._lock:
@@ -86,6 +91,11 @@ def _client(process: int) -> _Client:
     client = _Client()
     atexit.register(client.close)
     return client
+
+
+def begin() -> None:
+    """Start the server of this process early, without waiting for it."""
+    _client(os.getpid()).begin()
 
 
 def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:

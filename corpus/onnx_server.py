@@ -4,16 +4,22 @@ Started as a script with a socket as its standard input. A request is a byte for
 length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
 It ends with its input. A capital letter asks for inference without data propagation. The requests are
 served by a fork of the process that has imported onnx: when onnx dies or takes too long, `DIED` is the
-answer and the next fork serves, some milliseconds later.
+answer and the next fork serves, some milliseconds later. Of onnx only the compiled part is imported, where
+it can be had alone: its Python part, which brings numpy and protobuf, takes ten times as long to start and
+is of no use here.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import os
 import resource
 import signal
 import socket
+import sys
+import types
+from typing import Any
 
 INFER, CHECK, STRICT = b"i", b"c", b"s"
 OK, FAILED, DIED = b"+", b"-", b"!"
@@ -24,55 +30,67 @@ CPU_SECONDS = 20.0
 
 def main() -> None:
     """Serve until the other end closes."""
-    for part in ("onnx.checker", "onnx.shape_inference"):
-        importlib.import_module(part)  # before the fork, so that no child waits for it
+    onnx = compiled_onnx()  # before the fork, so that no child waits for it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     with socket.socket(fileno=0) as connection:
         while True:
             child = os.fork()
             if not child:
-                serve(connection)
+                serve(connection, onnx)
                 os._exit(0)
             if os.waitpid(child, 0)[1] == 0:
                 return
             connection.sendall(DIED + bytes(8))
 
 
-def serve(connection: socket.socket) -> None:
+def compiled_onnx() -> Any:
+    """onnx's compiled part, by itself where that works."""
+    name = "onnx.onnx_cpp2py_export"
+    spec = importlib.machinery.PathFinder.find_spec("onnx")
+    package = types.ModuleType("onnx")
+    package.__path__ = list(spec.submodule_search_locations or ()) if spec else []
+    sys.modules["onnx"] = package
+    try:
+        return importlib.import_module(name)
+    except ImportError:  # a release whose compiled part needs the rest
+        del sys.modules["onnx"]
+        importlib.import_module("onnx")
+        return importlib.import_module(name)
+
+
+def serve(connection: socket.socket, onnx: Any) -> None:
     """Answer until the other end closes, or until onnx dies."""
     with connection.makefile("rwb") as stream:
         while what := stream.read(1):
             program = stream.read(int.from_bytes(stream.read(8), "little"))
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # its signal ends the process, also within onnx
-            kind, body = answer(what, program)
+            kind, body = answer(onnx, what, program)
             signal.setitimer(signal.ITIMER_PROF, 0)
             stream.write(kind + len(body).to_bytes(8, "little") + body)
             stream.flush()
 
 
-def answer(what: bytes, model: bytes) -> tuple[bytes, bytes]:
+def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:
     """The inferred model, or nothing when the checker or strict inference accepts it."""
     try:
         try:
-            return OK, perform(what.lower(), model, data_prop=what.islower())
+            return OK, perform(onnx, what.lower(), model, data_prop=what.islower())
         except MemoryError:  # propagating data takes 40 bytes for each element of a vector, weights included
-            return OK, perform(what.lower(), model, data_prop=False)
+            return OK, perform(onnx, what.lower(), model, data_prop=False)
     except Exception as error:  # whatever onnx throws is the answer; nothing of ours runs in here
         return FAILED, (str(error) or type(error).__name__).encode(errors="replace")
 
 
-def perform(what: bytes, model: bytes, data_prop: bool) -> bytes:
-    from onnx import checker, shape_inference
-
-    if what == INFER:
-        inferred: bytes = shape_inference.infer_shapes(model, data_prop=data_prop).SerializeToString()
-        return inferred
-    if what == STRICT:
-        shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=data_prop)
-    else:
-        checker.check_model(model)
-    return b""
+def perform(onnx: Any, what: bytes, model: bytes, data_prop: bool) -> bytes:
+    """As `onnx.shape_inference.infer_shapes` and `onnx.checker.check_model` do with a model's bytes."""
+    if what == CHECK:
+        full_check = skip_opset_compatibility_check = check_custom_domain = False
+        onnx.checker.check_model(model, full_check, skip_opset_compatibility_check, check_custom_domain)
+        return b""
+    is_strict = what == STRICT
+    inferred: bytes = onnx.shape_inference.infer_shapes(model, is_strict, is_strict, data_prop)
+    return b"" if is_strict else inferred
 
 
 if __name__ == "__main__":

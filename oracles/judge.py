@@ -114,6 +114,10 @@ class Judge:
     ) -> None:
         self.close()
 
+    def begin(self) -> None:
+        """Start the target's sandbox without waiting for it."""
+        self._sandbox.begin()
+
     def close(self) -> None:
         """End the sandboxes."""
         for sandbox in (self._sandbox, self._referee, *self._others.values()):

@@ -86,7 +86,7 @@ class End:
 
 
 class Zygote:
-    """The process that has the framework loaded and forks workers.
+    """The process that has the framework loaded and forks workers; it is waited for when it is first needed.
 
     `facts` holds what it said of itself: `version` of the framework, `python`, `numpy`, `containment`
     (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
@@ -96,33 +96,49 @@ class Zygote:
         self, backend_file: str, python: str, limits: Limits, scratch: Scratch, *, contained: bool = True
     ) -> None:
         self._control, theirs = socket.socketpair()
-        library, reason = crash_handler()
+        self._python = python
+        library, self._reason = crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
             *("--scratch", str(scratch.folder), "--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
             *("--contain", str(int(contained))),
         ]
-        with theirs, tempfile.TemporaryFile() as log:
-            self._process = start(command, scratch, theirs, log)
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
+        self._facts: Mapping[str, Any] | None = None
+        try:
+            self._process = start(command, scratch, theirs, self._log)
+        except UserError:
+            self._control.close()
+            self._log.close()
+            raise
+        finally:
             theirs.close()
-            self.facts = dict(self._greeting(log, python))
-        if reason:
-            self.facts["crash_handler"] = reason
 
-    def _greeting(self, log: IO[bytes], python: str) -> Mapping[str, Any]:
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self._wait()
+
+    def _wait(self) -> Mapping[str, Any]:
+        """Until the zygote says that it is ready; raises `UserError` or `SandboxError` where it is not."""
+        if self._facts is None:
+            self._facts = self._greeting()
+        return self._facts
+
+    def _greeting(self) -> Mapping[str, Any]:
         self._control.settimeout(START_SECONDS)
         try:
             facts = worker.receive(self._control)[0]
         except (EOFError, OSError, worker.Garbled) as error:
-            self.close()
-            log.seek(0)
-            raise start_error(python, log.read().decode("utf-8", "replace")) from error
+            self._end()
+            self._log.seek(0)
+            raise start_error(self._python, self._log.read().decode("utf-8", "replace")) from error
         self._control.settimeout(None)
-        return facts
+        return {**facts, "crash_handler": self._reason} if self._reason else facts
 
     def fork(self) -> Worker:
         """A new worker; raises `ZygoteDied`."""
+        self._wait()
         ours, theirs = socket.socketpair()
         memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
         fcntl.fcntl(memory[0], fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
@@ -148,6 +164,7 @@ class Zygote:
         return float(self._ask(b"C")["cpu"])
 
     def _ask(self, code: bytes, header: dict[str, Any] | None = None) -> Mapping[str, Any]:
+        self._wait()
         try:
             self._control.sendall(code)
             if header is not None:
@@ -157,6 +174,10 @@ class Zygote:
             raise ZygoteDied from error
 
     def close(self) -> None:
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
         self._control.close()
         try:
             self._process.wait(3.0)

@@ -88,6 +88,10 @@ class Sandbox:
     ) -> None:
         self.close()
 
+    def begin(self) -> None:
+        """Start what is needed to run jobs without waiting; the first job tells what failed."""
+        self._ready_zygote()
+
     def close(self) -> None:
         """End every process and remove the scratch directory."""
         if self._worker:

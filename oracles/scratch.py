@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from corpus.case import ExternalFile
+from corpus.external import ExternalFile
 
 PREFIX = "tensorcrux-"
 LOCK = "lock"

@@ -125,17 +125,18 @@ def reduce_case(
     options: Options,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
+    judge: Judge | None = None,
 ) -> Reduction:
     """Reduce `case` into the folder `out`, resuming from the journal there.
 
     Raises `DoesNotFail`, and `UserError` for a folder of another case or other options. Whatever ends it
     early (the budget, Ctrl-C) leaves the best case so far in `out`. `on_other` is given the candidates that
-    showed another failure than the one that is reduced.
+    showed another failure than the one that is reduced. `judge` is one as the options have it, lent.
     """
     journal = Journal(out / JOURNAL, options.header(case))
     if options.private and case.format != "onnx":
         raise UserError(f"reduce --private: hides ONNX models only; this is a {case.format} program")
-    pool = JudgePool(partial(options.judge, case.format))
+    pool = JudgePool(partial(options.judge, case.format), judge)
     if options.private:
         case = replace(case, origin="", notes=())
     try:

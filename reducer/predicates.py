@@ -123,12 +123,17 @@ class Silent:
 
 
 class JudgePool:
-    """Judges for several threads: each is made when first needed and used by one thread at a time."""
+    """Judges for several threads: each is made when first needed and used by one thread at a time.
 
-    def __init__(self, make: Callable[[], Judge]) -> None:
+    One that is `lent` comes first, and is left open.
+    """
+
+    def __init__(self, make: Callable[[], Judge], lent: Judge | None = None) -> None:
         self._make = make
         self._idle: queue.SimpleQueue[Judge] = queue.SimpleQueue()
-        self._all: list[Judge] = []
+        self._made: list[Judge] = []
+        if lent is not None:
+            self._idle.put(lent)
 
     @contextmanager
     def one(self) -> Iterator[Judge]:
@@ -136,14 +141,14 @@ class JudgePool:
             judge = self._idle.get_nowait()
         except queue.Empty:
             judge = self._make()
-            self._all.append(judge)
+            self._made.append(judge)
         try:
             yield judge
         finally:
             self._idle.put(judge)
 
     def close(self) -> None:
-        for judge in self._all:
+        for judge in self._made:
             judge.close()
 
 

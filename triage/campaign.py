@@ -14,6 +14,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.judge import Judge
+from triage.budget import Budget
 from triage.clusters import clusters
 from triage.failures import REDUCED, Failure, list_failures, reduction_of
 from triage.fuzzing import Fuzzer
@@ -22,7 +23,7 @@ from triage.library import Library
 from triage.names import representative
 from triage.options import CaseOptions
 from triage.progress import Progress, tally_text
-from triage.reducing import Budget, reduce_failure
+from triage.reducing_failures import reduce_failure
 from triage.report import Report, write_report
 from triage.reporting import note_report
 from triage.selection import Selection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from triage.options import CaseOptions
@@ -25,6 +26,14 @@ class Judges:
         if key not in self._open:
             self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))
         return self._open[key]
+
+    def begin(self, word: str) -> None:
+        """Start what the case that a word names will need, where that can be told without opening it."""
+        from corpus.onnx_client import begin
+
+        if Path(word).suffix == ".onnx" and Path(word).is_file():
+            self.of(self.options.target_of(None)).begin()
+            begin()
 
     def __enter__(self) -> Self:
         return self

@@ -13,8 +13,10 @@ from pathlib import Path
 from corpus.case import Case
 from oracles.signature import Signature
 from reducer.api import DoesNotFail, reduce_case
+from triage.budget import Budget
 from triage.options import CaseOptions
-from triage.reducing import Budget, name_reduced, reducer_options
+from triage.reducing import reducer_options
+from triage.reducing_failures import name_reduced
 from triage.similarity import BEFORE_REDUCTION
 
 CHECKS = 10

@@ -20,7 +20,6 @@ from oracles.sequence import with_sequence
 from triage.judging import Judges
 from triage.names import find_case, is_name
 from triage.options import CaseOptions
-from triage.store import open_existing
 
 if TYPE_CHECKING:
     from generators.mixture import Plan
@@ -75,6 +74,8 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
             importer=importer_of(options.target_of(None), options.limits),
         )
     else:
+        from triage.store import open_existing
+
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
     usual = find_format(case.format).TARGET

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,7 +27,9 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
 
 
 def _is_installed(package: str) -> bool:
+    from importlib import metadata
+
     try:
-        return bool(importlib.metadata.version(package))
-    except importlib.metadata.PackageNotFoundError:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
         return False

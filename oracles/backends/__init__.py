@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from corpus.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Iterable, Iterator, Sequence, Set
 
     from corpus.target import Target
     from oracles.run import Config, Run
@@ -139,17 +139,22 @@ class Tagging(Protocol):
         """Notes for the verdict, such as `importer-limit`."""
 
 
+def _found() -> Iterator[Backend]:
+    """Each backend, imported when its turn comes."""
+    for info in pkgutil.iter_modules(__path__):
+        yield cast(Backend, importlib.import_module(f"{__name__}.{info.name}"))
+
+
 @cache
 def backends() -> dict[str, Backend]:
     """Every backend by its name."""
-    names = (f"{__name__}.{info.name}" for info in pkgutil.iter_modules(__path__))
-    modules = (cast(Backend, importlib.import_module(name)) for name in names)
-    return {module.NAME: module for module in modules}
+    return {module.NAME: module for module in _found()}
 
 
+@cache
 def find_backend(name: str) -> Backend:
     """The backend of that name; raises `UserError` when there is none."""
-    found = backends()
-    if name not in found:
-        raise UserError(f"target {name!r}: there is no such backend; known are {', '.join(sorted(found))}")
-    return found[name]
+    for module in _found():
+        if name == module.NAME:
+            return module
+    raise UserError(f"target {name!r}: there is no such backend; known are {', '.join(sorted(backends()))}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import timeit
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from corpus import onnx_server
 from corpus.formats.onnx import checker_complaint, repair
 from corpus.onnx_client import infer_types
 from tests.corpus.models import cyclic, external, model, relu, value
@@ -200,3 +204,20 @@ def test_a_model_that_kills_onnx_is_no_fault_of_the_model_and_the_next_is_served
     assert "without a type" in notes[0]
     assert checker_complaint(deadly()) is None
     assert checker_complaint(relu()) is None
+
+
+def test_the_server_gives_onnxs_own_answers_without_loading_what_they_do_not_need() -> None:
+    bad = model([helper.make_node("Relu", ["x"], ["y"], nothing=1)], [value("x", [2])], [value("y", [2])])
+    script = """
+import sys
+from corpus import onnx_server
+onnx = onnx_server.compiled_onnx()
+print(onnx_server.answer(onnx, b"c", bytes.fromhex(sys.argv[1])))
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"numpy", "google", "ml_dtypes"}))
+"""
+    root = Path(onnx_server.__file__).parent.parent
+    command = [sys.executable, "-c", script, bad.SerializeToString().hex()]
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    with pytest.raises(onnx.checker.ValidationError) as raised:
+        onnx.checker.check_model(bad)
+    assert said == [repr((onnx_server.FAILED, str(raised.value).encode())), "[]"]

@@ -354,6 +354,16 @@ def test_a_python_that_is_not_there_is_the_users_to_mend() -> None:
         do(own, "echo")
 
 
+def test_what_was_begun_early_is_told_by_the_first_job_when_it_fails(tmp_path: Path) -> None:
+    backend = tmp_path / "absent.py"
+    backend.write_text("def load():\n    import a_framework_that_is_absent\n")
+    with Sandbox(str(backend)) as own:
+        own.begin()
+        for _ in range(2):
+            with pytest.raises(UserError, match="a_framework_that_is_absent"):
+                do(own, "echo")
+
+
 @pytest.mark.parametrize("source", ["exit 0", "echo Python 2.7 >&2; exit 1"])
 def test_a_program_that_is_no_python_is_the_users_to_mend(tmp_path: Path, source: str) -> None:
     program = tmp_path / "python"

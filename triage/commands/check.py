@@ -34,12 +34,14 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
 
 
 def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
-    from corpus.load import CHANGED
     from triage.judging import Judges
-    from triage.sources import open_cases
-    from triage.verdicts import judge_often, keep, note
 
     with Judges(options) as judges:
+        judges.begin(words[0])
+        from corpus.load import CHANGED
+        from triage.sources import open_cases
+        from triage.verdicts import judge_often, keep, note
+
         for word, case in open_cases(words, options, judges):
             assert case.target is not None
             judge = judges.of(case.target, case.format)

@@ -14,7 +14,8 @@ from triage.output import Document, emit, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.reducing import Budget
+    from triage.budget import Budget
+    from triage.judging import Judges
 
 Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 Out = Annotated[
@@ -67,7 +68,7 @@ def reduce(
     Example: crux reduce model.onnx -o smallest
     """
     from corpus.errors import UserError
-    from triage.reducing import Budget
+    from triage.budget import Budget
 
     budget = Budget(minutes, max_checks, check, check_exit, also, private)
     if all_failures:
@@ -84,18 +85,28 @@ def reduce(
 
 
 def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> int:
+    from triage.judging import Judges
+
+    with Judges(options) as judges:
+        judges.begin(word)
+        return _reduce_with(judges, word, out, budget)
+
+
+def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
     from reducer.api import DoesNotFail
     from triage.progress import progress
     from triage.reducing import reduce_into, reducer_options
     from triage.reduction_page import NAME as PAGE
     from triage.reduction_page import write_page
-    from triage.sources import open_to_run
+    from triage.sources import open_one
 
-    case = open_to_run(word, options)
+    options = judges.options
+    case = open_one(word, options, judges)
     assert case.target is not None
+    judge, settings = judges.of(case.target, case.format), reducer_options(options, case.target, budget)
     try:
         with progress() as shown:
-            document, done = reduce_into(case, out, reducer_options(options, case.target, budget), shown)
+            document, done = reduce_into(case, out, settings, shown, judge=judge)
     except DoesNotFail:
         say(f"crux: {word}: the failure does not show, there is nothing to reduce")
         return 1
@@ -110,7 +121,7 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
 def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
     from triage.failures import NEW, list_failures
     from triage.progress import progress
-    from triage.reducing import reduce_failure
+    from triage.reducing_failures import reduce_failure
     from triage.store import open_existing
 
     with open_existing(options.database) as store, progress() as shown:

@@ -1,0 +1,17 @@
+"""How long one reduction may take, and by which commands it judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What `crux reduce` was told besides the case and the options that commands share."""
+
+    minutes: float | None = None
+    max_checks: int | None = None
+    check: str | None = None
+    check_exit: int = 0
+    also: str | None = None
+    private: bool = False
