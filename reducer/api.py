@@ -200,15 +200,18 @@ class _Session:
         subject = self.subject
         self.best, self.rate, self.curve = subject, 1.0, list[Point]()
         is_suspect = verdict is not None and STATE_DEPENDENT in verdict.notes
-        if not gate(lambda: subject, engine.opening(subject), exact=True) or is_suspect:
-            self._measure_rate(gate, subject)
+        shows = gate(lambda: subject, engine.opening(subject), exact=True)
+        if not shows or is_suspect:
+            self._measure_rate(gate, subject, int(shows))
 
-    def _measure_rate(self, gate: Gate, subject: Subject) -> None:
+    def _measure_rate(self, gate: Gate, subject: Subject, shown: int) -> None:
+        """After a first evaluation that showed the failure, or not."""
+        runs = FLAKY_RUNS + 1
         with suppress(BudgetSpent):
-            self.rate = gate.measure(subject, FLAKY_RUNS)
+            self.rate = (shown + gate.measure(subject, FLAKY_RUNS) * FLAKY_RUNS) / runs
         if self.rate == 0:
             raise DoesNotFail
-        gate.distrust(self.rate, FLAKY_RUNS)
+        gate.distrust(self.rate, runs)
 
     def _shrink(self, gate: Gate, engine: Engine) -> None:
         """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
@@ -219,7 +222,7 @@ class _Session:
         self.confirmations = gate.checks - before
         if again < 1:
             self.best = self.subject
-            self._measure_rate(gate, self.subject)
+            self._measure_rate(gate, self.subject, 1)
             if self.rate == 1:  # then it is what was left that fails not every time
                 gate.distrust((1 + again * times) / (1 + times), 1 + times)
             engine.steps.clear()

@@ -47,9 +47,12 @@ class Engine:
         return self._foresight().opening(subject)
 
     def run(self, subject: Subject) -> Iterator[Subject]:
-        """Yield each better subject as it is found; stops when a round has changed nothing."""
+        """Yield each better subject as it is found; stops when a round has changed nothing.
+
+        Where the failure is flaky, when a round has changed nothing in which each candidate got its due.
+        """
         at = Position(0, subject, has_changed=True)
-        while at.has_changed:
+        while at.has_changed or self.gate.look_closer():
             at = replace(at, has_changed=False)
             for place, move in enumerate(self.moves):
                 if move.late and at.has_changed:

@@ -40,11 +40,11 @@ class Gate:
     """Says of a proposal whether it still fails, asking the predicate as seldom as can be.
 
     `like` lends a candidate its target and settings, `is_valid` refuses models that the checker rejects at
-    no cost. `steadiness` says how often a candidate is asked before it counts as not interesting,
-    `is_suspect` that some answer was not the same twice. Answers are committed in the order in which the
-    search asks, whatever `ahead` ran early. `checks` counts committed
-    evaluations of the predicate, those replayed from the journal included, and `cached` the questions that
-    were answered from memory.
+    no cost. `steadiness` says how often a candidate is asked before it counts as not interesting: seldom at
+    first, where `is_thorough` as often as it takes. `is_suspect`: some answer was not the same twice.
+    Answers are committed in the order in which the search asks, whatever `ahead` ran early. `checks` counts
+    committed evaluations of the predicate, those replayed from the journal included, and `cached` the
+    questions that were answered from memory.
     """
 
     predicate: Predicate
@@ -54,6 +54,7 @@ class Gate:
     budget: Budget = field(default_factory=Budget)
     jobs: int = 1
     steadiness: Steadiness = field(default_factory=Steadiness)
+    is_thorough: bool = False
     is_suspect: bool = False
     most_repeats: int = 1
     on_check: Callable[[Gate, Subject, Answer], None] = lambda gate, subject, answer: None
@@ -142,7 +143,18 @@ class Gate:
 
     def distrust(self, rate: float, runs: int) -> None:
         """From here on a candidate is dropped only when several evaluations show nothing."""
-        self.steadiness = Steadiness(round(rate * runs), runs)
+        self.steadiness, self.is_thorough = Steadiness(round(rate * runs), runs), False
+        self._forget_refusals()
+
+    def look_closer(self) -> bool:
+        """Ask from here on as often as it takes; False where that is done already, or nothing is in doubt."""
+        if self.is_thorough or self.steadiness.is_steady:
+            return False
+        self.is_thorough = True
+        self._forget_refusals()
+        return True
+
+    def _forget_refusals(self) -> None:
         self.committed = {key: answer for key, answer in self.committed.items() if answer}
 
     def close(self) -> None:
@@ -157,7 +169,8 @@ class Gate:
 
     def _decide(self, case: Case, key: str, ahead: Iterable[Question]) -> Answer:
         """One evaluation, or for a flaky failure as many as it takes until one shows it."""
-        answer, most = Answer(False), self.steadiness.repeats
+        answer, steadiness = Answer(False), self.steadiness
+        most = steadiness.repeats if self.is_thorough else steadiness.repeats_at_first
         self.most_repeats = max(self.most_repeats, most)
         for number in range(most):
             self.budget.spend(self.checks)

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 
 from reducer.subject import Subject
 
-MISSED = 0.005
+MISSED = 0.01
 """How often a candidate that still fails may be dropped because none of its evaluations showed it."""
 
 MOST_RUNS = 40
 """No decision takes more evaluations than this."""
+
+MISSED_AT_FIRST = 0.3
+MOST_AT_FIRST = 12
+"""The same while the search is under way: what it drops by mistake is tried again in the last rounds."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,21 @@ class Steadiness:
 
     @property
     def repeats(self) -> int:
-        """After how many evaluations that show nothing a candidate is dropped.
+        """After how many evaluations that show nothing a candidate is dropped for good."""
+        return min(MOST_RUNS, self._runs(MISSED))
 
-        The rate is taken for a standard error lower than it was measured, as it may be.
-        """
+    @property
+    def repeats_at_first(self) -> int:
+        """The same for a candidate that is tried again where it matters."""
+        return min(MOST_AT_FIRST, self._runs(MISSED_AT_FIRST))
+
+    def _runs(self, missed: float) -> int:
+        """The rate is taken for a standard error lower than it was measured, as it may be."""
         if self.is_steady:
             return 1
         rate = self.shown / self.runs
         low = max(rate - math.sqrt(rate * (1 - rate) / self.runs), 1 / (self.runs + 1))
-        return min(MOST_RUNS, math.ceil(math.log(MISSED) / math.log(1 - low)))
+        return math.ceil(math.log(missed) / math.log(1 - low))
 
     def after(self, shown: int, runs: int) -> Steadiness:
         """With more evaluations of what is known to fail."""
