@@ -48,9 +48,8 @@ def _measured(subject: Subject) -> Size:
         return (*found.of_nodes, axes, strange, found.literals, complexity, passes, found.names, found.bytes)
     model = subject.model
     graph = model.graph
-    nodes = sum(1 for _ in walk_nodes(graph))
-    nodes += sum(len(function.node) for function in model.functions)
-    scopes = len(model.functions) + sum(len(subgraphs(node)) for node in walk_nodes(graph))
+    nodes = sum(1 for _ in walk_model(model))
+    scopes = len(model.functions) + sum(len(subgraphs(node)) for node in walk_model(model))
     inner = list(body_weights(graph))
     operators = sum(map(strangeness, walk_nodes(graph)))
     elements = sum(math.prod(tensor.dims) for tensor in (*graph.initializer, *inner))

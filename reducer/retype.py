@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 import onnx
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_graph import subgraphs, walk_graphs
+from corpus.onnx_graph import walk_all_graphs
 from corpus.onnx_infer import inferred_types, tensor_type
 from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
@@ -112,16 +113,14 @@ def retype_outputs(model: onnx.ModelProto) -> None:
 
 def _open_body_shapes(model: onnx.ModelProto) -> None:
     """Bodies declare their outputs' dims, which may not be so any more; inference finds them again."""
-    for node in model.graph.node:
-        for body in subgraphs(node):
-            for graph in walk_graphs(body):
-                del graph.value_info[:]
-                weights = {tensor.name: tensor for tensor in graph.initializer}
-                for info in (*graph.input, *graph.output):
-                    if info.name in weights:
-                        info.type.CopyFrom(tensor_type(weights[info.name]))
-                    elif info.type.WhichOneof("value") == "tensor_type":
-                        info.type.tensor_type.ClearField("shape")
+    for graph in islice(walk_all_graphs(model), 1, None):
+        del graph.value_info[:]
+        weights = {tensor.name: tensor for tensor in graph.initializer}
+        for info in (*graph.input, *graph.output):
+            if info.name in weights:
+                info.type.CopyFrom(tensor_type(weights[info.name]))
+            elif info.type.WhichOneof("value") == "tensor_type":
+                info.type.tensor_type.ClearField("shape")
 
 
 def _fit_declaration(info: onnx.ValueInfoProto, array: Tensor) -> None:

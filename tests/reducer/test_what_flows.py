@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 from corpus.formats.onnx import checker_complaint
+from corpus.onnx_graph import subgraphs, walk_function
 from corpus.values import Value
 from oracles.judge import Judge
 from reducer.order import size
@@ -297,3 +298,21 @@ def test_packed_integers_become_plain_ones(judge: Judge) -> None:
     driven = drive(find_move(TYPES), subject_of(judge, case_of(model)), lambda model, inputs: True)
     found = numpy_helper.to_array(driven.subject.model.graph.initializer[0])
     assert (found.dtype, found.tolist()) == (np.int32, [1, -3])
+
+
+def test_bodies_in_functions_have_fewer_nodes_and_smaller_dims(judge: Judge) -> None:
+    text = """g (float[4] x, bool c) => (float[4] y) { y = local.f (x, c) }
+    <opset_import: ["" : 17], domain: "local"> f (p, c) => (q)
+    { q = If (c) <then_branch = t () => (float[4] u) { v = Erf (p) w = Exp (v) u = Neg (w) },
+      else_branch = e () => (float[4] r) { s = Sin (p) r = Cos (s) }> }"""
+
+    def keeps(model: onnx.ModelProto, inputs: Mapping[str, Value]) -> bool:
+        return "Exp" in [node.op_type for each in model.functions for node in walk_function(each)]
+
+    found = _drive(judge, "shrink functions", text, keeps, LOCAL)
+    (function,) = found.subject.model.functions
+    bodies = [[node.op_type for node in body.node] for body in subgraphs(function.node[0])]
+    assert [len(body) for body in bodies] == [1, 1]
+    assert bodies[0] == ["Exp"]
+    smaller = drive(find_move(DIMS), found.subject, lambda model, inputs: True).subject
+    assert np.asarray(smaller.inputs["x"]).shape == (1,)
