@@ -12,6 +12,17 @@ _DTYPE_NAMES = """
     complex128 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float4e2m1
 """
 _DTYPES = frozenset(_DTYPE_NAMES.split())
+_WRAPPING = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[[A-Z]:onnxruntime:[^\]]*\]\s*",
+        r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ",
+        r"Exception during initialization: ",
+        r"Load model from .+? failed:\s*",
+        r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ",
+    )
+)
+"""What onnxruntime puts before a message on its way to the caller."""
 _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -19,11 +30,6 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?m)^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\s*", ""),
         (r"(?m)^\[\d\d:\d\d:\d\d\]\s*", ""),
         (r"(?m)^[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+?:\d+\]\s*(\[\d+/\d+\]\s*)?", ""),
-        (r"\[[A-Z]:onnxruntime:[^\]]*\]\s*", ""),
-        (r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", ""),
-        (r"Exception during initialization: ", ""),
-        (r"Load model from .+? failed:\s*", ""),
-        (r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ", ""),
         (r"(?m)^\s*%\S+ = .*\n?", ""),
         (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
         (r"0x[0-9a-fA-F]+", "<address>"),
@@ -50,7 +56,7 @@ def template(text: str, names: Iterable[str] = ()) -> str:
 
     `names` are the model's own (nodes and values): they are dropped wherever they stand as whole words.
     """
-    text = name_operators(text)
+    text = unwrap(name_operators(text))
     for pattern, replacement in _DROPPED:
         text = pattern.sub(replacement, text)
     text = _drop_names(text, names)
@@ -66,6 +72,13 @@ def template(text: str, names: Iterable[str] = ()) -> str:
     text = _NUMBER_LIST.sub(r"\1#\2", text)
     text = re.sub(r"[#*]+", "*", text)
     return re.sub(r"\s+", " ", text).strip(" .:")[:_MAX_TEMPLATE]
+
+
+def unwrap(text: str) -> str:
+    """A message without its code, the node that was running and what else was put before it."""
+    for pattern in _WRAPPING:
+        text = pattern.sub("", text)
+    return text
 
 
 _RENDERED_OPERATOR = re.compile(r"\b(?:ir\.)?Op\(span=.*?\bname=\"([\w.]+)\".*?support_level=\d+\)")

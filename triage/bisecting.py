@@ -160,7 +160,15 @@ def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
 def _face_document(found: Bisection, face: str) -> dict[str, Any]:
     seen = found.shown[face]
     every = [asdict(each) for each in found.intervals(face)]
-    return {"shows": face, "symptom": seen.symptom, "title": seen.title, "intervals": every}
+    words = {"symptom": seen.symptom, "title": seen.title, "reworded": _reworded(found, face)}
+    return {"shows": face, **words, "intervals": every}
+
+
+def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
+    """The releases, oldest first, that show the failure in other words than it is named by."""
+    showing = [found.releases[at] for at, what in sorted(found.faces.items()) if what == face]
+    others = [each for each in showing if found.sightings[each].symptom != found.shown[face].symptom]
+    return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
 
 
 def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:

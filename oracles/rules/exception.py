@@ -5,12 +5,13 @@ from __future__ import annotations
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.context import Context, evidence
-from oracles.normalise import name_operators, parse_message
+from oracles.normalise import name_operators, parse_message, unwrap
 from oracles.run import Phase, Run, Status
 from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 50
+MOST_TEXT = 160
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -52,6 +53,7 @@ def _verdict(run: Run, side: str, runs: tuple[Run, ...], context: Context) -> Ve
 
 def _summary(run: Run) -> str:
     parsed = parse_message(run.message)
-    text = " ".join(name_operators(parsed.rest or run.message).split())[:160]
-    place = f" in {parsed.site}" if parsed.site else ""
+    text = " ".join((unwrap(name_operators(parsed.rest)) or run.message).split())
+    text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT].rstrip()}…"
+    place = f" in {parsed.site}" if parsed.site else f" of {parsed.op}" if parsed.op else ""
     return f"{run.error}{place} during {run.phase}: {text}"

@@ -134,6 +134,22 @@ def answer(found: dict[str, object]) -> tuple[object, ...]:
     return tuple(found[name] for name in ("last_good", "first_bad", "last_bad", "first_fixed"))
 
 
+def test_a_release_that_words_the_same_failure_anew_is_said():
+    releases = ["1.0.0", "1.1.0", "1.2.0"]
+    words = {"1.0.0": "no kernel found for it here", "1.1.0": "no kernel for it found here"}
+
+    def look(release: str) -> Sighting:
+        if release not in words:
+            return seen_as(release, ".")
+        return sighting(release, clip_exception(), verdict(words[release]), "3.11", "2")
+
+    found = document(bisect_releases(releases, look), {})
+    assert (found["first_bad"], found["last_bad"], found["first_fixed"]) == ("1.0.0", "1.1.0", "1.2.0")
+    (failure,) = found["failures"]
+    assert [each["release"] for each in failure["reworded"]] == ["1.0.0"]
+    assert words["1.0.0"] in failure["reworded"][0]["symptom"]
+
+
 class Canned(Looker):
     """Looks that need no environments; the first ones end only when as many as there are jobs have begun."""
 

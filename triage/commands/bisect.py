@@ -92,7 +92,10 @@ def _keep(options: CaseOptions, word: str, document: Document) -> None:
 def _show(documents: list[Document]) -> Table:
     (found,) = documents
     rows = [(name.replace("_", " "), found[name] or "-") for name in ("title", *ANSWERS)]
-    rows += [(each["release"], f"{each['shows']}: {each['title']}") for each in found["tried"]]
+    reworded = {each["release"] for failure in found["failures"] for each in failure["reworded"]}
+    for each in found["tried"]:
+        shows = f"{each['shows']}, in other words" if each["release"] in reworded else each["shows"]
+        rows.append((each["release"], f"{shows}: {each['title']}"))
     rows += [(each["release"], f"skipped: {each['why']}") for each in found["skipped"]]
     return table((found["package"], ""), rows)
 
