@@ -14,12 +14,6 @@ def find_clusters(store: Store, words: str) -> frozenset[int]:
     return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
 
 
-def find_failures(store: Store, words: str, most: int = 100) -> list[int]:
-    """The failures that hold all the words, those that hold them best first."""
-    sql = "SELECT rowid FROM failures_search(?) ORDER BY rank LIMIT ?"
-    return [int(row["rowid"]) for row in store.rows(sql, (_query(words), most))]
-
-
 def _query(words: str) -> str:
     """FTS5's syntax for beginnings of words: what a person types is never read as syntax.
 

@@ -22,7 +22,7 @@ from triage.failures import list_failures, record_failure, record_reduction
 from triage.known import load_known
 from triage.output import emit
 from triage.overview import overview
-from triage.search import find_failures
+from triage.search import find_clusters
 from triage.store import Store
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
@@ -111,7 +111,7 @@ def test_a_large_database(store, capsys):
         "record a failure of a known symptom": known,
         "record a failure of a new symptom": fresh,
         "give a reduced failure with a new signature its cluster": reduce,
-        "search for two words": lambda: find_failures(store, "shape12 axis7"),
+        "search for two words": lambda: find_clusters(store, "shape12 axis7"),
     }
     with capsys.disabled():
         size = sum(path.stat().st_size for path in store.path.parent.glob("crux.db*") if path.is_file())

@@ -26,7 +26,7 @@ from triage.merging import take_in
 from triage.overview import MOST_LISTED, overview
 from triage.records import keep_artifact, note_check, note_known
 from triage.schema import migrations
-from triage.search import find_clusters, find_failures
+from triage.search import find_clusters
 from triage.store import Store
 from triage.upkeep import collect_garbage, datasette_metadata, export
 
@@ -120,7 +120,6 @@ def test_words_of_titles_symptoms_and_signatures_find_clusters(store, words, fou
     record_failure(store, healthy(0), verdict("no kernel for QuickGelu or not"))
     record_failure(store, healthy(1), verdict("relu_clip_fusion.cc: shapes differ"))
     assert find_clusters(store, words) == found
-    assert {get_failure(store, each).cluster for each in find_failures(store, words)} == found
 
 
 def test_a_search_follows_what_a_reduction_changes(store):
