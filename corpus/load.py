@@ -144,6 +144,10 @@ def has_inputs(path: Path) -> bool:
 def _read(
     found: Format, source: Path, types: Mapping[str, InputType], memory_bytes: int
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
+    if not source.exists():
+        raise UserError(f"{source}: no such inputs; name an npz file or a folder of input_*.pb")
+    if source.suffix == ".pb":
+        source = source.parent  # one of the files of such a folder names it
     if source.is_dir():
         return found.read_test_data(source, types, memory_bytes), ()
     return read_inputs_noting(source, types, memory_bytes=memory_bytes)

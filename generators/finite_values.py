@@ -39,6 +39,7 @@ RATES = (100, 1000)
 
 BYTE_BUDGET = 256 << 20
 PROGRAM_BYTES = 16 << 20
+MOST_NODES = 20_000
 _STARTS = (Range(0.5, 2), Range(-2, -0.5))
 _USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
 
@@ -67,6 +68,8 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
     A case that does not run, or is too large to look into, comes back as it is.
     """
     if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
+        return Settled(case, False)
+    if len(parse(case.program).graph.node) > MOST_NODES:
         return Settled(case, False)
     look = _Look(judge, case)
     if not look.ran:

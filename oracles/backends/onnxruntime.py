@@ -100,6 +100,8 @@ def run(
     BORROWED.clear()
     types = {node.name: node.type for node in session.outputs_meta}
     wanted = list(types if outputs is None else outputs)
+    if not wanted:
+        return {}  # a session refuses to run for nothing
     if is_plain(inputs.values(), [types.get(name, "") for name in wanted]):
         values = session.run(wanted, inputs, None)
     else:

@@ -212,6 +212,7 @@ def test_onnx_test_data_is_read(tmp_path: Path) -> None:
     ]
     for index, item in enumerate(items):
         (data / f"input_{index}.pb").write_bytes(item.SerializeToString())
+    assert list(open_case(folder, inputs=data / "input_0.pb").inputs) == ["x", "s", "t", "b"]
     inputs = open_case(folder).inputs
     assert np.array_equal(inputs["x"], [1, 2])
     assert [item.tolist() for item in inputs["s"]] == [[1], [2, 3]]

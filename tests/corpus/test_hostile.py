@@ -187,6 +187,10 @@ def test_the_memory_limit_is_the_callers(tmp_path: Path) -> None:
     assert "--memory" in refusal(path, memory_bytes=1 << 20)
 
 
+def test_inputs_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    assert "no such inputs" in refusal(write(tmp_path, relu([2, 3])), inputs=tmp_path / "gone.npz")
+
+
 def _npz(path: Path, **arrays: np.ndarray) -> Path:
     np.savez(path, **arrays)
     return path

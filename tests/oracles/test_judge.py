@@ -212,3 +212,11 @@ def test_the_reference_evaluator_can_be_the_target() -> None:
     assert verdict.symptom is not None
     assert "reshape array of size" in verdict.symptom.message
     assert clean.outcome is Outcome.PASS
+
+
+def test_a_model_without_outputs_shows_nothing(judge: Judge) -> None:
+    whole = case("g (float[2] x) => (float[2] y) { y = Relu (x) }", x=np.ones(2, np.float32))
+    model = onnx.load_from_string(whole.program)
+    del model.graph.output[:]
+    silent = Case("onnx", model.SerializeToString(), whole.inputs, whole.target)
+    assert judge.verdict(silent).outcome is Outcome.PASS
