@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from triage.known import KnownIssue
 from triage.overview import overview
@@ -64,4 +65,4 @@ def _location(origin: str) -> dict[str, Any]:
     """A file where the case was one; else the seed that makes it, by name."""
     if origin.startswith("seed:"):
         return {"logicalLocations": [{"fullyQualifiedName": origin, "kind": "resource"}]}
-    return {"physicalLocation": {"artifactLocation": {"uri": Path(origin).as_posix()}}}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(origin).as_posix())}}}

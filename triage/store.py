@@ -131,10 +131,21 @@ class Store:
         files: dict[str, str] = json.loads(row["files"])
         with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as folder:
             for name, digest in files.items():
-                _link(self.blobs.path(digest), Path(folder) / name)
+                self._link(digest, Path(folder) / name)
             case = Case.load(Path(folder))
         external = tuple(replace(file, path=self.blobs.path(files[file.location])) for file in case.external)
         return replace(case, external=external) if external else case
+
+    def _link(self, digest: str, target: Path) -> None:
+        """Let a file be a blob under its own name; raises `UserError` where the blob is not there."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(self.blobs.path(digest), target)
+        except FileNotFoundError:
+            raise UserError(
+                f"{self.path}: {digest[:12]} is missing in {self.blobs.root.name} beside it;"
+                " `crux db check` lists what is damaged, `crux db export` copies a database with all"
+            ) from None
 
     def _keep_files(self, case: Case) -> dict[str, str]:
         """Put the saved case's files into the blobs: their names in the folder, and their digests."""
@@ -196,11 +207,6 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-
-
-def _link(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.link(source, target)
 
 
 def now() -> str:

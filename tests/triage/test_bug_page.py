@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -129,6 +130,15 @@ def test_sarif_has_a_rule_a_bug_and_says_what_is_settled(store, tmp_path):
     assert all(result["ruleId"] in rules and result["message"]["text"] for result in run["results"])
     places = [result["locations"][0]["logicalLocations"][0] for result in run["results"]]
     assert {place["fullyQualifiedName"] for place in places} == {"seed:8", "seed:0"}
+
+
+def test_the_place_of_a_result_is_a_valid_address_of_its_file(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        record_failure(store, replace(healthy(0), origin="my models/a b%.onnx"), verdict("boom"))
+        write_sarif(store, tmp_path / "crux.sarif", (), "1.0")
+    (run,) = json.loads((tmp_path / "crux.sarif").read_text())["runs"]
+    (place,) = run["results"][0]["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "my%20models/a%20b%25.onnx"
 
 
 def test_a_known_issue_that_says_so_leaves_its_bugs_out(store, tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import time
@@ -194,3 +195,10 @@ def test_a_reader_is_not_kept_out_by_a_writer(store, tmp_path):
         reader = sqlite3.connect(store.path, timeout=0.1)
         assert reader.execute("SELECT count(*) FROM events").fetchone() == (0,)
         reader.close()
+
+
+def test_a_case_whose_file_was_lost_is_the_databases_damage_and_not_our_failure(store):
+    case_id = store.add_case(healthy(0))
+    shutil.rmtree(store.blobs.root)
+    with pytest.raises(UserError, match="db check"):
+        store.load_case(case_id)
