@@ -113,14 +113,10 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[str]
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's TVMScript or JSON as data, or an `error` in words."""
-    import base64
-
+    from oracles.in_worker.opening import opened
     from oracles.in_worker.relax_capture import capture
 
-    try:
-        return capture(name, base64.b64decode(content))
-    except BaseException as error:  # whatever a user's program does is its own doing
-        return {"error": f"{type(error).__name__}: {error}"}
+    return opened(capture, name, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from oracles.in_worker.onnx_program import fed_names
-from oracles.in_worker.torch_ops import TABLE, Op, Unsupported
+from oracles.in_worker.torch_lowering import Op, Unsupported
+from oracles.in_worker.torch_ops import TABLE
 from oracles.in_worker.torch_program import attributes_of, from_torch, of_proto, to_torch, version_of
 
 STEEP, FLAT = 1.0, 0.05

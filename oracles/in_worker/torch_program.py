@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from oracles.in_worker.onnx_program import fed_names
-from oracles.in_worker.torch_ops import DTYPES, TABLE, Op, Unsupported
+from oracles.in_worker.torch_elementwise import DTYPES
+from oracles.in_worker.torch_lowering import Op, Unsupported
+from oracles.in_worker.torch_ops import TABLE
 
 FOREIGN = {"bfloat16": torch.bfloat16}
 """The types that numpy lacks and torch computes in."""
