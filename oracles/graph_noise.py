@@ -20,7 +20,8 @@ from corpus.graph_program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
 from oracles.compare import is_float, widen
 from oracles.graph_record import record_graph
-from oracles.perturb_inputs import EPSILON, HUGE, NOISE_ULPS, element_of
+from oracles.perturb import MOST_NOISE, grid_factor
+from oracles.perturb_inputs import EPSILON, NOISE_ULPS, element_of
 from oracles.record import Recording
 from oracles.run import Run, Status
 from oracles.sandbox import Job
@@ -40,7 +41,6 @@ ACCUMULATING = re.compile(
     re.IGNORECASE,
 )
 MOST_ELEMENTS = 1 << 22
-MOST_NOISE = 0.1
 
 
 class GraphNoise(Noise):
@@ -86,8 +86,11 @@ class GraphNoise(Noise):
         return False
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        make = snapped_program if seed == SNAPPING else noisy_program
-        noisy = make(self.program, self.recording.values, seed)
+        values = self.recording.values
+        if seed in SNAPPING:
+            noisy = snapped_program(self.program, values, SNAPPING[seed])
+        else:
+            noisy = noisy_program(self.program, values, seed)
         run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
         if run.is_ok:
             names = self.program.main.outputs
@@ -105,12 +108,12 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
     return _moved(program, values, lambda value: [(product, _factor(value, rng, sign))], operands=True)
 
 
-def snapped_program(program: GraphProgram, values: Mapping[str, Value], seed: int) -> GraphProgram:
+def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
     """The program with each result on a grid of round numbers (`oracles.perturb`)."""
     _, add, subtract = OPERATORS[program.format]
 
     def through(value: Tensor) -> list[Step]:
-        large = _large(value)
+        large = _large(value, snaps)
         return [(add, large), (subtract, large)]
 
     return _moved(program, values, through, operands=False)
@@ -182,13 +185,14 @@ def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
     return np.asarray(1 + noise * size, dtype=np.float64).astype(widen(value).dtype).astype(value.dtype)
 
 
-def _large(value: Tensor) -> Tensor:
-    """What rounds a value to a grid as wide as its noise when it is added and taken away; 0 if too large."""
+def _large(value: Tensor, snaps: float) -> Tensor:
+    """What rounds a value to a grid when it is added and taken away; 0 where it is not near."""
     element = element_of(value.dtype)
-    epsilon = EPSILON[element] if element is not None else 0.0
-    wide = widen(value).astype(np.float64)
+    if element is None:
+        return np.zeros_like(value)
+    narrow = widen(value)
     with np.errstate(over="ignore", invalid="ignore"):
-        large = np.abs(wide) * 2 * min(NOISE_ULPS, MOST_NOISE / epsilon if epsilon else 0.0)
-    limit = HUGE[element] / 2 if element is not None else 0.0
-    kept = np.where(large < limit, large, 0.0)
-    return np.asarray(kept).astype(widen(value).dtype).astype(value.dtype)
+        large = (np.abs(narrow) * grid_factor(NOISE_ULPS, element, snaps)).astype(value.dtype)
+        snapped = widen((value + large) - large)
+        is_near = np.abs(snapped - narrow) <= np.abs(narrow) * min(NOISE_ULPS * EPSILON[element], MOST_NOISE)
+    return np.asarray(np.where(is_near, large, np.zeros_like(large)))

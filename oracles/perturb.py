@@ -8,9 +8,9 @@ them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
 half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a point,
-though, at which alone a result is another one (the sign of 0, a remainder of 0, an equality). For that one
-more variant *snaps*: each result that rounds goes to the nearest of the round numbers as far apart as its
-noise, so that what should be whole, zero or equal to something else but for rounding becomes so.
+though, at which alone a result is another one (the sign of 0, a remainder of 0, an equality). For that two
+more variants *snap*: each result that rounds and lies within its noise of a round number becomes that, so
+that what should be whole, zero or equal to something else but for rounding is so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 from corpus.onnx_graph import subgraphs
 from corpus.values import Tensor
 from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
-from oracles.perturb_inputs import EPSILON, HUGE, NOISE_ULPS, stand_ins
+from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
 
 MOST_NOISE = 0.1
@@ -63,14 +63,16 @@ class Perturbation:
 
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
-    `snaps` results are not moved by noise, but to round numbers.
+    `snaps` results are not moved by noise, but to a grid of numbers so many times as far apart as it is wide.
+    With `draws` the noise is drawn here and goes into the program as constants.
     """
 
     types: Types
     seed: int
     replaced: Collection[str] = ()
     steps: bool = True
-    snaps: bool = False
+    snaps: float = 0.0
+    draws: bool = False
     _count: int = field(default=0, init=False)
     _opset: int = field(default=0, init=False)
     _raw: dict[str, str] = field(default_factory=dict, init=False)
@@ -228,17 +230,23 @@ class Perturbation:
         yield helper.make_node("Add" if self.seed % 2 else "Sub", [source, shift], [target])
 
     def _snap(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
-        """`source` on a grid of powers of two, which adding and taking away a large number rounds to."""
-        grid = 2 * min(ulps, MOST_NOISE / EPSILON[element])
-        factor, limit, magnitude, large, sum_, snapped, is_small = (self._name() for _ in range(7))
-        yield scalar(factor, grid, element)
-        yield scalar(limit, HUGE[element] / 2, element)
+        """`source` on a grid of powers of two, to which adding and taking away a large number rounds.
+
+        Only what lies within the noise of the grid moves there.
+        """
+        factor, bound, magnitude, large, sum_, snapped = (self._name() for _ in range(6))
+        shift, distance, most, is_near = (self._name() for _ in range(4))
+        yield scalar(factor, grid_factor(ulps, element, self.snaps), element)
+        yield scalar(bound, min(ulps * EPSILON[element], MOST_NOISE), element)
         yield helper.make_node("Abs", [size], [magnitude])
         yield helper.make_node("Mul", [magnitude, factor], [large])
         yield helper.make_node("Add", [source, large], [sum_])
         yield helper.make_node("Sub", [sum_, large], [snapped])
-        yield helper.make_node("Less", [large, limit], [is_small])
-        yield helper.make_node("Where", [is_small, snapped, source], [target])
+        yield helper.make_node("Sub", [snapped, source], [shift])
+        yield helper.make_node("Abs", [shift], [distance])
+        yield helper.make_node("Mul", [magnitude, bound], [most])
+        yield helper.make_node("LessOrEqual", [distance, most], [is_near])
+        yield helper.make_node("Where", [is_near, snapped, source], [target])
 
     def _uniform(
         self, like: str, target: str, high: float, seed: int, element: int | None = None
@@ -247,7 +255,7 @@ class Perturbation:
         wide = element in (TensorProto.FLOAT, TensorProto.DOUBLE)
         drawn = target if wide else self._name()
         made_as = element if wide else TensorProto.FLOAT
-        if self._opset >= UNRANDOM_OPSET:
+        if self.draws or self._opset >= UNRANDOM_OPSET:
             yield from self._drawn_here(like, drawn, high, seed, made_as)
         else:
             yield self._drawn_there(like, drawn, high, seed, made_as)
@@ -300,6 +308,12 @@ class Perturbation:
     def _name(self) -> str:
         self._count += 1
         return f"{_PREFIX}{self._count}"
+
+
+def grid_factor(ulps: float, element: int, snaps: float) -> float:
+    """What a size is multiplied by for the number that rounds to a grid so wide."""
+    narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
+    return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))
 
 
 def constant(name: str, value: Tensor) -> NodeProto:

@@ -39,8 +39,8 @@ from oracles.sandbox import Job
 from oracles.value_types import tensor_types
 
 SEEDS = 6
-SNAPPING = SEEDS + 1
-"""The seed of the one sample in which results go to round numbers instead."""
+SNAPPING: Mapping[int, float] = {SEEDS + 1: 128.0, SEEDS + 2: 1.0}
+"""The seeds of the samples in which results go to round numbers instead, and how coarse a grid these are."""
 RECORDED_BYTES = 256 << 20
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
@@ -62,6 +62,7 @@ class Noise:
         self._job = job
         self._rerun = rerun
         self._gave_up = False
+        self._draws = False
         self._made: dict[tuple[int, bool, bool], Mapping[str, Value] | None] = {}
         self.notes: list[str] = []
 
@@ -156,7 +157,7 @@ class Noise:
 
         In `wild` ones what is not finite stays so.
         """
-        for seed in range(1, SNAPPING + 1):
+        for seed in range(1, SEEDS + len(SNAPPING) + 1):
             key = seed, steps, wild
             if key not in self._made:
                 if self._gave_up:
@@ -168,34 +169,41 @@ class Noise:
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
-        if seed == SNAPPING:
-            return self._snapped(self._replaced)
+        if seed in SNAPPING:
+            return self._snapped(seed, self._replaced)
         inputs = perturb_inputs(self._job.inputs, seed)
         return self._noisy(Perturbation(self.types, seed, self._replaced, steps), inputs)
 
-    def _snapped(self, replaced: frozenset[str]) -> Mapping[str, Value] | None:
+    def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:
         """The run on round numbers; None where the backend cannot do that."""
-        snapping = Perturbation(self.types, SNAPPING, replaced, snaps=True)
+        snapping = Perturbation(self.types, seed, replaced, snaps=SNAPPING[seed])
         program = snapping.apply(self._model).SerializeToString()
         run = self._rerun(replace(self._job, program=program))[0]
         return run.outputs if run.is_ok else None
 
     def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        if seed == SNAPPING:
-            return self._snapped(frozenset())
+        if seed in SNAPPING:
+            return self._snapped(seed, frozenset())
         inputs = perturb_inputs(self._job.inputs, seed, finite=False)
         return self._noisy(Perturbation(self.types, seed, (), steps), inputs)
 
     def _noisy(self, perturbation: Perturbation, inputs: Mapping[str, Value]) -> Mapping[str, Value] | None:
-        noisy = perturbation.apply(self._model)
-        for program in (noisy.SerializeToString(), self._job.program):
+        for program in self._variants(perturbation):
             run = self._rerun(replace(self._job, program=program, inputs=inputs))[0]
             if run.is_ok:
                 return run.outputs
+            self._draws = True
             if run.status is not Status.EXCEPTION:
                 self._gave_up = True  # it hangs, starves or dies of noise: the next seed would too
                 break
         return None
+
+    def _variants(self, perturbation: Perturbation) -> Iterator[bytes]:
+        """The noisy program; with noise in constants where a backend draws no numbers; without any noise."""
+        if not self._draws:
+            yield perturbation.apply(self._model).SerializeToString()
+        yield replace(perturbation, draws=True).apply(self._model).SerializeToString()
+        yield self._job.program
 
     @cached_property
     def _quantises(self) -> bool:
