@@ -188,7 +188,8 @@ def test_the_memory_limit_is_the_callers(tmp_path: Path) -> None:
 
 
 def test_inputs_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    assert "no such inputs" in refusal(write(tmp_path, relu([2, 3])), inputs=tmp_path / "gone.npz")
+    with pytest.raises(UserError, match=r"gone\.npz: no such inputs"):
+        open_case(write(tmp_path, relu([2, 3])), inputs=tmp_path / "gone.npz")
 
 
 def _npz(path: Path, **arrays: np.ndarray) -> Path:
