@@ -10,13 +10,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import onnx
-
-import reducer.api
-from corpus.case import Case
-from corpus.formats.onnx import make_inputs, parse
+import corpus.onnx_client
 from corpus.target import Target
-from reducer.journal import Answer
+from oracles.judge import Judge
+
+JUDGE = Judge(Target("ort"))
+JUDGE.begin()  # early, as the command does
+corpus.onnx_client.begin()
+
+import onnx  # noqa: E402
+
+import reducer.api  # noqa: E402
+from corpus.case import Case  # noqa: E402
+from corpus.formats.onnx import make_inputs, parse  # noqa: E402
+from reducer.journal import Answer  # noqa: E402
 
 
 def main(bench: str, name: str, model: Path, out: Path) -> None:
@@ -30,7 +37,8 @@ def main(bench: str, name: str, model: Path, out: Path) -> None:
     reducer.api.Command = answering  # type: ignore[assignment, misc]
     whole = onnx.load(model)
     case = Case("onnx", model.read_bytes(), make_inputs(whole, 0), Target("ort"))
-    done = reducer.api.reduce_case(case, out, reducer.api.Options(check="in this process"))
+    done = reducer.api.reduce_case(case, out, reducer.api.Options(check="in this process"), judge=JUDGE)
+    JUDGE.close()
     print(json.dumps({"nodes": done.after.nodes, "checks": done.checks, "calls": oracle.calls}))
 
 
