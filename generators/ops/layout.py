@@ -40,9 +40,9 @@ def _infer_transpose(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_reshape(scope: Scope, focus: Operand) -> Call | None:
-    """The wanted shape is written out, or with a 0 (copied) or a -1 (inferred) in it."""
+    """The wanted shape, now and then the focus's own, is written out, or with a 0 (copied) or -1 (inferred)."""
     draws = scope.draws
-    wanted = list(refactored(scope, focus.shape))
+    wanted = list(focus.shape if draws.chance(0.15) else refactored(scope, focus.shape))
     if 0 in focus.shape:
         # Before opset 14 a 0 always means a copied dim.
         return Call((focus, scope.fix_ints(wanted)), {"allowzero": 1}) if scope.opset >= 14 else None
