@@ -40,7 +40,7 @@ def _infer_transpose(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_reshape(scope: Scope, focus: Operand) -> Call | None:
-    """The wanted shape, now and then the focus's own, is written out, or with a 0 (copied) or -1 (inferred)."""
+    """The wanted shape, at times the focus's own, is written out, or with a 0 (copied) or a -1 (inferred)."""
     draws = scope.draws
     wanted = list(focus.shape if draws.chance(0.15) else refactored(scope, focus.shape))
     if 0 in focus.shape:
