@@ -66,7 +66,7 @@ def record_model(
     prefix = _Prefix(model, job, rerun, wanted)
     count = len(model.graph.node)
     whole = prefix.run(count)
-    if whole.is_ok:
+    if whole.is_ok or not count:  # without a node, as an optimiser may leave it, nothing breaks
         return Recording({**known, **whole.outputs}, None, not skipped)
     count, longest = prefix.longest()
     values = longest.outputs if longest is not None else {}

@@ -85,6 +85,13 @@ def test_the_first_node_can_be_the_culprit(judge: Judge) -> None:
     assert set(recording.values) == {"x", "z"}
 
 
+def test_a_graph_without_nodes_that_does_not_run_has_no_culprit(judge: Judge) -> None:
+    folded = case("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
+    recording = record(judge, folded)
+    assert recording.crashed_at is None
+    assert set(recording.values) == {"x"}
+
+
 def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
     large = case(
         "g (float[1] x) => (float[1] y) <int64[1] n = {1000}> { big = Expand(x, n) y = ReduceSum(big) }",
