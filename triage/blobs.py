@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,13 +43,24 @@ class Blobs:
                 self._write(digest, lambda file: shutil.copyfileobj(opened, file, CHUNK))
         return digest
 
-    def take_from(self, other: Blobs, digest: str) -> None:
-        """Copy a blob of another folder; raises `UserError` where it is missing or damaged there."""
-        source = other.path(digest)
-        if not source.exists() or self.put_file(source) != digest:
-            raise UserError(
-                f"{other.root}: the file {digest[:12]} is missing or damaged, see `crux db check`"
-            )
+    def take_from(self, other: Blobs, digests: Iterable[str]) -> None:
+        """Copy blobs of another folder; raises `UserError` where one is missing or damaged there.
+
+        They are all on disk before the first gets its name, and their names before this returns: two waits for
+        the disk, however many there are.
+        """
+        written: dict[str, Path] = {}
+        try:
+            for digest in digests:
+                if not self._is_used_again(digest):
+                    written[digest] = self._copy(other, digest)
+            os.sync()
+            for digest, path in written.items():
+                path.replace(self.path(digest))
+        finally:
+            for path in written.values():
+                path.unlink(missing_ok=True)
+        os.sync()
 
     def get(self, digest: str) -> bytes:
         return self.path(digest).read_bytes()
@@ -91,20 +102,40 @@ class Blobs:
         path = self.path(digest)
         return path.exists() and digest_file(path) == digest
 
-    def _write(self, digest: str, fill: Filler) -> None:
+    def _copy(self, other: Blobs, digest: str) -> Path:
+        """A temporary file with the content of another folder's blob."""
+        source = other.path(digest)
+        if not source.is_file() or digest_file(source) != digest:
+            raise UserError(
+                f"{other.root}: the file {digest[:12]} is missing or damaged, see `crux db check`"
+            )
+        descriptor, path = self._temporary(digest)
+        os.close(descriptor)
+        try:
+            shutil.copyfile(source, path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def _temporary(self, digest: str) -> tuple[int, Path]:
         folder = self.path(digest).parent
         folder.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=folder)
+        return descriptor, Path(name)
+
+    def _write(self, digest: str, fill: Filler) -> None:
+        descriptor, path = self._temporary(digest)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(name, self.path(digest))
+            path.replace(self.path(digest))
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             raise
-        _sync_folder(folder)
+        _sync_folder(path.parent)
 
 
 def digest_file(path: Path) -> str:

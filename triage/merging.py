@@ -34,8 +34,7 @@ def take_in(store: Store, source: Path) -> dict[str, Any]:
         TemporaryDirectory(prefix="crux-import-") as folder,
         Store(_copy_of(source, Path(folder))) as other,
     ):
-        for digest in named_blobs(other):
-            store.blobs.take_from(other.blobs, digest)
+        store.blobs.take_from(other.blobs, named_blobs(other))
         with store.transaction():
             return _Merge(store, other, str(source)).run()
 

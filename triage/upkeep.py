@@ -84,8 +84,7 @@ def _export_folder(store: Store, out: Path) -> int:
     blobs = Blobs(blobs_beside(copy))
     with Store(copy) as snapshot:
         named = named_blobs(snapshot)
-    for digest in named:
-        blobs.take_from(store.blobs, digest)
+    blobs.take_from(store.blobs, named)
     return len(named)
 
 
