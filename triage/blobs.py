@@ -46,8 +46,8 @@ class Blobs:
     def take_from(self, other: Blobs, digests: Iterable[str]) -> None:
         """Copy blobs of another folder; raises `UserError` where one is missing or damaged there.
 
-        They are all on disk before the first gets its name, and their names before this returns: two waits for
-        the disk, however many there are.
+        They are all on disk before the first gets its name, and their names before this returns: two waits
+        for the disk, however many there are.
         """
         written: dict[str, Path] = {}
         try:
