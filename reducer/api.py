@@ -45,6 +45,9 @@ __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduc
 FLAKY_RUNS = 10
 """How often a failure that does not show every time is run to learn its rate."""
 
+RARE_RUNS = 40
+"""The same for one that showed in a single run of those: what shows more seldom is not reduced."""
+
 CONFIRMATIONS = 3
 """How often the result of a command must fail again."""
 
@@ -205,13 +208,15 @@ class _Session:
             self._measure_rate(gate, subject, int(shows))
 
     def _measure_rate(self, gate: Gate, subject: Subject, shown: int) -> None:
-        """After a first evaluation that showed the failure, or not."""
-        runs = FLAKY_RUNS + 1
-        with suppress(BudgetSpent):
-            self.rate = (shown + gate.measure(subject, FLAKY_RUNS) * FLAKY_RUNS) / runs
+        """After a first evaluation that showed the failure, or not; what showed only then is looked at longer."""
+        for runs in (FLAKY_RUNS, RARE_RUNS):
+            with suppress(BudgetSpent):
+                self.rate = (shown + gate.measure(subject, runs) * runs) / (runs + 1)
+            if not 0 < self.rate * (runs + 1) < 2:
+                break
         if self.rate == 0:
             raise DoesNotFail
-        gate.distrust(self.rate, runs)
+        gate.distrust(self.rate, runs + 1)
 
     def _shrink(self, gate: Gate, engine: Engine) -> None:
         """Reduce; where the result does not fail again the failure is flaky, and the search starts anew."""
@@ -226,6 +231,7 @@ class _Session:
             if self.rate == 1:  # then it is what was left that fails not every time
                 gate.distrust((1 + again * times) / (1 + times), 1 + times)
             engine.steps.clear()
+            engine.is_minimal = False
             self.curve.clear()
             self._run_engine(engine)
 
@@ -243,6 +249,8 @@ class _Session:
         self.words_left = inspect(self.case, self.best.case(self.case))
 
     def _run_engine(self, engine: Engine) -> None:
+        if engine.gate.steadiness.is_too_rare:
+            return
         for better in engine.run(self.subject):
             self.best = better
 

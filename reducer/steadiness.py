@@ -39,6 +39,11 @@ class Steadiness:
         """The same for a candidate that is tried again where it matters."""
         return min(MOST_AT_FIRST, self._runs(MISSED_AT_FIRST))
 
+    @property
+    def is_too_rare(self) -> bool:
+        """Whether a candidate that still fails would be dropped all too often, however many runs it gets."""
+        return not self.is_steady and (1 - self.shown / self.runs) ** MOST_RUNS > MISSED_AT_FIRST
+
     def _runs(self, missed: float) -> int:
         """The rate is taken for a standard error lower than it was measured, as it may be."""
         if self.is_steady:

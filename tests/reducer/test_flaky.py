@@ -103,7 +103,7 @@ def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown: int, runs: 
     assert steadiness.is_steady == (steadiness.repeats == 1) == (shown == runs)
 
 
-def test_a_failure_that_was_seen_is_never_said_not_to_show(tmp_path: Path) -> None:
+def test_a_failure_that_was_seen_once_is_neither_denied_nor_searched(tmp_path: Path) -> None:
     """Its first run shows it, then none for a long time."""
     script = tmp_path / "check.py"
     script.write_text(
@@ -115,3 +115,11 @@ def test_a_failure_that_was_seen_is_never_said_not_to_show(tmp_path: Path) -> No
     done = reduce_case(case, tmp_path / "out", Options(check=f"{line} {{}} {tmp_path / 'calls'}"))
     assert done.case.case_id == case.case_id
     assert 0 < done.rate < 0.1
+    assert not done.is_minimal
+    assert done.checks == (tmp_path / "calls").stat().st_size
+    assert done.runs_per_decision == 1
+
+
+def test_a_failure_is_too_rare_where_the_most_runs_would_miss_it() -> None:
+    assert Steadiness(1, 41).is_too_rare
+    assert not any(Steadiness(*seen).is_too_rare for seen in ((1, 11), (2, 41), (41, 41), (0, 0)))
