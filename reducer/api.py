@@ -208,7 +208,7 @@ class _Session:
             self._measure_rate(gate, subject, int(shows))
 
     def _measure_rate(self, gate: Gate, subject: Subject, shown: int) -> None:
-        """After a first evaluation that showed the failure, or not; what showed only then is looked at longer."""
+        """After a first evaluation that showed the failure, or not; one that it alone showed takes more."""
         for runs in (FLAKY_RUNS, RARE_RUNS):
             with suppress(BudgetSpent):
                 self.rate = (shown + gate.measure(subject, runs) * runs) / (runs + 1)
