@@ -19,6 +19,10 @@ VERSION = 1
 Witness: TypeAlias = tuple[tuple[int, int], ...]
 
 
+class OtherReduction(UserError):
+    """The folder holds the journal of another case, of other options, or of another release's moves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the predicate said of one candidate: whether it is interesting, and what it showed.
@@ -50,10 +54,10 @@ class Journal:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Read what is there; raises `UserError` where the journal is of another case or other settings."""
+        """Read what is there; raises `OtherReduction` where that is of another case or other settings."""
         lines = self._read()
         if lines and lines[0] != self._header:
-            raise UserError(
+            raise OtherReduction(
                 f"{self.path.parent}: holds the reduction of another case or with other options; "
                 "choose another folder with -o, or remove this one"
             )

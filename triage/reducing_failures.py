@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from oracles.naming import signature
 from oracles.signature import Signature
 from oracles.verdict import Verdict
 from reducer.api import DoesNotFail
+from reducer.journal import OtherReduction
 from reducer.result import NAME as REDUCTION
 from triage import progress
 from triage.budget import Budget
@@ -35,8 +37,13 @@ def reduce_failure(
     work = work_folder(store, failure)
     case = store.load_case(failure.case_id)
     settings = reducer_options(options, Target.parse(failure.target), budget)
+    begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure))
     try:
-        document, done = reduce_into(case, work, settings, shown, _ByCatch(store.path, failure))
+        try:
+            document, done = begin()
+        except OtherReduction:  # begun with other options, or by another release: the folder is our own
+            _clear(work)
+            document, done = begin()
     except DoesNotFail:
         set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
         _clear(work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from oracles.verdict import Outcome
 from triage.failures import NEW, REDUCED, Failure, list_failures
@@ -55,6 +55,16 @@ class Selection:
         if case_id not in self._operators:
             self._operators[case_id] = Counter(self._store.load_case(case_id).measure.ops)
         return self._operators[case_id]
+
+
+def waiting(store: Store) -> Iterator[Failure]:
+    """Every un-reduced failure, each after the one before is reduced; what tells most comes first."""
+    for target in sorted({failure.target for failure in list_failures(store, status=NEW)}):
+        selection = Selection(store, target)
+        while failure := selection.next():
+            yield failure
+    while rest := list_failures(store, status=NEW, most=1):
+        yield rest[0]
 
 
 def _kind(failure: Failure) -> str:

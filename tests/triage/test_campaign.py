@@ -13,9 +13,9 @@ import pytest
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash
 from tests.triage.test_cli import command, crux, environment
-from triage.failures import NEW, REDUCED, list_failures, record_failure
+from triage.failures import NEW, REDUCED, list_failures, record_failure, set_aside
 from triage.health import examine
-from triage.selection import MOST_PRESUMED, Selection
+from triage.selection import MOST_PRESUMED, Selection, waiting
 from triage.store import Store
 
 
@@ -46,6 +46,19 @@ def test_failures_of_another_target_are_not_chosen(judge, tmp_path):
     plant(tmp_path, judge)
     with Store(tmp_path / "crux.db") as store:
         assert Selection(store, "ort@threads=2").next() is None
+
+
+def test_every_failure_is_reduced_those_that_tell_most_first(judge, tmp_path):
+    plant(tmp_path, judge, extras=(3, 1, 2, 4))
+    met = []
+    with Store(tmp_path / "crux.db") as store:
+        for failure in waiting(store):
+            met.append(failure)
+            set_aside(store, failure, REDUCED, {})
+        sizes = [store.load_case(each.case_id).measure.nodes for each in met]
+    assert len({each.id for each in met}) == 5
+    assert len({each.outcome for each in met[:2]}) == 2
+    assert sizes[:2] == sorted(sizes)[:2]
 
 
 @pytest.mark.slow

@@ -214,6 +214,9 @@ def test_reduce_all_reduces_what_the_database_holds(folder):
         for extra in (1, 2):
             case = division_crash(extra_nodes=extra)
             record_failure(store, case, judge.verdict(case))
+    of_another_release = folder / "crux.db.reducing" / "F00001" / "journal.jsonl"
+    of_another_release.parent.mkdir(parents=True)
+    of_another_release.write_text('{"moves": [], "version": 1}\n')
     done = crux(folder, "reduce", "--all")
     assert done.returncode == 0, done.stderr
     sizes = [json.loads(line)["nodes_after"] for line in done.stdout.splitlines()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,7 +34,13 @@ Also = Annotated[
     str | None, typer.Option("--also", metavar="CMD", help="A command that must exit with 0 as well.")
 ]
 Minutes = Annotated[
-    float | None, typer.Option("--minutes", metavar="M", help="Stop after so long, best so far.", min=0.01)
+    float | None,
+    typer.Option(
+        "--minutes",
+        metavar="M",
+        help="Stop after so long, best so far; with --all no other is begun then.",
+        min=0.01,
+    ),
 ]
 MaxChecks = Annotated[
     int | None, typer.Option("--max-checks", metavar="N", help="Stop after so many checks.", min=1)
@@ -119,14 +126,16 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
 
 
 def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
-    from triage.failures import NEW, list_failures
     from triage.progress import progress
     from triage.reducing_failures import reduce_failure
+    from triage.selection import waiting
     from triage.store import open_existing
 
+    deadline = time.monotonic() + 60 * (budget.minutes or float("inf"))
     with open_existing(options.database) as store, progress() as shown:
-        while waiting := list_failures(store, status=NEW):
-            failure = waiting[0]
+        for failure in waiting(store):
+            if time.monotonic() >= deadline:
+                return
             after, document = reduce_failure(store, failure, options, budget, shown)
             if document is None:
                 shown.note(f"{failure.name}  does not show any more")
