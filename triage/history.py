@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from corpus.case import CASE_FILE
 from reducer.result import NAME as REDUCTION
 from triage.failures import count_failures, get_failure, origins, reduction_of
 from triage.names import cluster_name, find_cluster, find_failure, representative
@@ -56,7 +57,10 @@ def history_of_folder(folder: Path) -> History:
     """What `crux reduce` left beside the case, and `crux bisect --json` in `bisect.json`, if they did."""
     needed = ("nodes_before", "nodes_after", "checks")
     bisection = _document(folder / "bisect.json", ("first_bad", "last_good", "first_fixed"))
-    return History(reduction=_document(folder / REDUCTION, needed), bisection=bisection)
+    origin = _document(folder / CASE_FILE, ("origin",)).get("origin")
+    return History(
+        (origin,) if origin else (), reduction=_document(folder / REDUCTION, needed), bisection=bisection
+    )
 
 
 def _document(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from onnx import TensorProto
@@ -14,7 +16,7 @@ from oracles.signature import Signature
 from tests.triage.failing import ORT, division_crash, model
 from triage.filing import tried_releases
 from triage.forms import FORMS, OF_BACKENDS, find_form
-from triage.history import History, bisection_of, note_bisection
+from triage.history import History, bisection_of, history_of_folder, note_bisection
 from triage.known import KnownIssue
 from triage.library import Library
 from triage.store import Store
@@ -108,6 +110,13 @@ def test_only_what_crux_made_is_called_generated():
     assert not History().is_generated
     assert "found by" in History(origins=("seed:7",)).sentences()
     assert "the reporter's" in History().sentences()
+
+
+def test_a_folder_says_itself_where_its_program_came_from(tmp_path):
+    for origin in ("seed:7", "/models/mine.onnx", ""):
+        folder = tmp_path / (origin.replace("/", "_") or "none")
+        replace(division_crash(), origin=origin).save(folder)
+        assert history_of_folder(folder).is_generated == (origin == "seed:7")
 
 
 def test_a_library_names_the_near_clusters_and_not_its_own():
