@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from oracles.compare import is_float, widen
 EXACT_INTEGERS = 1 << 53
 """Beyond this a float64 does not tell neighbouring integers apart."""
 
+SCALED = frozenset(["DequantizeLinear", "QuantizeLinear"])
+
 Check = Callable[[NodeProto, Sequence[Value]], bool]
 
 
@@ -24,6 +26,20 @@ def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
         if check(node, operands):
             return f"{node.op_type}: {reason}"
     return ""
+
+
+def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
+    """Whether a node quantises in steps of no width, or of one below 0; `values` by name.
+
+    Nobody means that, and rewrites that move quantisation divide by it: everything after it is open.
+    """
+    if node.op_type not in SCALED or len(node.input) < 2:
+        return False
+    scale = values.get(node.input[1])
+    if not isinstance(scale, np.ndarray):
+        return False
+    wide = widen(scale).astype(np.float64)
+    return not bool((np.isfinite(wide) & (wide > 0)).all())
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:

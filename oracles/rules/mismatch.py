@@ -12,7 +12,7 @@ from corpus.onnx_graph import walk_model
 from oracles.compare import Difference, compare, compare_outputs
 from oracles.context import Context, evidence
 from oracles.divergence import Parting
-from oracles.left_open import OPEN, left_open
+from oracles.left_open import OPEN, SCALED, has_no_scale, left_open
 from oracles.mismatch_kind import finest_kind
 from oracles.run import Phase, Run
 from oracles.symptom import symptom_of_difference
@@ -42,6 +42,9 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     for difference in context.noise.beyond_noise(
         baseline.outputs, run.outputs, context.tolerance, steps=steps
     ):
+        if _hangs_on_no_scale(difference.output, context):
+            context.noise.notes.append("left open: a scale that is not above 0")
+            continue
         judgement = _sides(baseline, run, context, difference)
         parting = _parting(baseline, run, context, difference, judgement)
         reason = _left_open(parting, context) if parting is not None else ""
@@ -72,6 +75,15 @@ def _parting(
     is_open = any(node.op_type in OPEN for node in walk_model(context.model))
     decides = is_open or baseline.config.backend or not judgement.truth
     return context.parting(run.config, difference.output) if decides else None
+
+
+def _hangs_on_no_scale(output: str, context: Context) -> bool:
+    """Whether something on the way to an output is quantised by a scale that is not above 0."""
+    scaled = [node for node in context.model.graph.node if node.op_type in SCALED]
+    if not scaled:
+        return False
+    values, wanted = context.noise.recording.values, context.noise.ancestors(output)
+    return any(has_no_scale(node, values) for node in scaled if wanted.intersection(node.output))
 
 
 def _left_open(parting: Parting, context: Context) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,27 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> No
 )
 def test_what_the_text_leaves_open(node: onnx.NodeProto, operands: list[Any], is_open: bool) -> None:
     assert bool(left_open(node, operands)) == is_open
+
+
+@pytest.mark.parametrize(("scale", "outcome"), [(0.0, "pass"), (-1.0, "pass"), (0.5, "mismatch")])
+def test_quantisation_without_a_scale_is_judged_by_nobody(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, scale: float, outcome: str
+) -> None:
+    """A run that differs on one output behind the quantisation."""
+    quantised = case(
+        f"g (float[2] x) => (float[2] y) <float s = {{{scale}}}> {{ q = QuantizeLinear(x, s)"
+        " d = DequantizeLinear(q, s) y = Neg(d) }",
+        x=np.ones(2, F),
+    )
+    run = judge._run
+
+    def other(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        runs = run(job, fresh=fresh)
+        wrong = {"y": np.full(2, 7, F)}
+        return tuple(replace(each, outputs=wrong) if each.config.label == "all" else each for each in runs)
+
+    monkeypatch.setattr(judge, "_run", other)
+    assert judge.verdict(quantised, only=judge.configs[1]).outcome.value == outcome
 
 
 CHAIN = case(
