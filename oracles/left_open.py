@@ -36,10 +36,13 @@ def has_no_scale(node: NodeProto, values: Mapping[str, Value]) -> bool:
     if node.op_type not in SCALED or len(node.input) < 2:
         return False
     scale = values.get(node.input[1])
-    if not isinstance(scale, np.ndarray):
-        return False
-    wide = widen(scale).astype(np.float64)
-    return not bool((np.isfinite(wide) & (wide > 0)).all())
+    return isinstance(scale, np.ndarray) and not is_scale(scale)
+
+
+def is_scale(array: Tensor) -> bool:
+    """Whether all of it is finite and above 0."""
+    wide = widen(array).astype(np.float64)
+    return bool((np.isfinite(wide) & (wide > 0)).all())
 
 
 def _attribute(node: NodeProto, name: str, default: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from corpus.values import Tensor
+from oracles.left_open import SCALED, is_scale
 from reducer.move import EITHER, Hints, Move, Search
 from reducer.order import size
 from reducer.passes.dims import is_shape
@@ -56,12 +57,15 @@ def _free(subject: Subject) -> tuple[str, ...]:
 
 def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subject | None:
     changed = {}
+    scales = {node.input[1] for node in subject.nodes if node.op_type in SCALED and len(node.input) > 1}
     for name in names:
         array = subject.array(name)
         if array is None or not array.size:
             continue
         if array.dtype.kind not in "USO":
             changed[name] = change(np.asarray(array))
+            if name in scales and is_scale(array) and not is_scale(changed[name]):
+                changed[name] = _ones(array)  # what nothing is quantised by, no bug needs
         elif change in TEXTS:
             changed[name] = np.full(array.shape, TEXTS[change], dtype=object)
     return change_tensors(subject, changed) if changed else None

@@ -828,6 +828,14 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
             lambda model: all(onnx.numpy_helper.to_array(model.graph.initializer[0])),
             "g (float[2] x) => (float[2] y) <float[2] w = {1,1}> { y = Add (x, w) }",
         ),
+        "a scale stays one": Row(
+            "simplify values",
+            "g (float[2] x) => (uint8[2] y) <float[2] w = {1.5,-2.5}, float s = {0.3}>"
+            " { t = Add (x, w) y = QuantizeLinear (t, s) }",
+            has("QuantizeLinear"),
+            "g (float[2] x) => (uint8[2] y) <float[2] w = {0,0}, float s = {1}>"
+            " { t = Add (x, w) y = QuantizeLinear (t, s) }",
+        ),
         "weights of both signs": Row(
             "simplify values",
             "g (float[2] x) => (float[2] y) <float[2] w = {1.5,-2.5}> { y = Add (x, w) }",
