@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TypeAlias
 
 from reducer.divergence import Divergence
 from reducer.graph_subject import GraphSubject
+from reducer.order import size
 from reducer.search import Items, SetSearch
 from reducer.subject import Subject
 
@@ -86,6 +87,17 @@ def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject
         answer = yield proposal
         if answer:
             best = proposal() or best
+    return best
+
+
+def smaller_by(subject: Subject, changes: Iterable[Callable[[Subject], Subject | None]]) -> Search:
+    """As `one_by_one`, of changes that need not make the subject smaller: only those that do are asked."""
+    best = subject
+    for change in changes:
+        proposal = cache(partial(change, best))
+        found = proposal()
+        if found is not None and size(found) < size(best) and (yield proposal):
+            best = found
     return best
 
 

@@ -13,6 +13,7 @@ from corpus.onnx_graph import walk_all_graphs
 from corpus.onnx_infer import inferred_types, tensor_type
 from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
+from oracles.value_types import static_dims
 from reducer.graph_edits import change_flow
 from reducer.graph_subject import GraphSubject
 from reducer.subject import Subject
@@ -67,15 +68,9 @@ def change_model(
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def _dims(info: onnx.ValueInfoProto) -> tuple[int, ...]:
-    """The static shape of a tensor; empty where it has none."""
-    dims = info.type.tensor_type.shape.dim
-    return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else ()
-
-
 def _are_gates_whole(model: onnx.ModelProto) -> bool:
     """Whether the weights of recurrent nodes fit their hidden size and direction, which inference ignores."""
-    shapes = {info.name: _dims(info) for info in model.graph.input}
+    shapes = {info.name: static_dims(info.type.tensor_type) for info in model.graph.input}
     shapes |= {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for node in model.graph.node:
         attributes = {item.name: item for item in node.attribute}

@@ -10,21 +10,17 @@ import onnx
 from onnx import GraphProto, NodeProto
 
 from corpus.onnx_graph import free_names, rename_graph, subgraphs
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, smaller_by
 from reducer.nodesets import assemble
-from reducer.order import size
 from reducer.subject import Subject
 
 
 def drop_results(subject: Subject, hints: Hints) -> Search:
     """Result by result, last first; with it goes what only it needed inside."""
-    best = subject
-    for index, position in reversed(list(_unread(subject))):
-        proposal = partial(_without, best, index, position)
-        found = proposal()
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-    return best
+    places = reversed(list(_unread(subject)))
+    return (
+        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
+    )
 
 
 def _unread(subject: Subject) -> Iterator[tuple[int, int]]:
@@ -37,7 +33,7 @@ def _unread(subject: Subject) -> Iterator[tuple[int, int]]:
                 yield from ((index, at) for at in loose)
 
 
-def _without(subject: Subject, index: int, position: int) -> Subject | None:
+def _without(index: int, position: int, subject: Subject) -> Subject | None:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     node = model.graph.node[index]

@@ -15,7 +15,7 @@ from onnx import FunctionProto, GraphProto, NodeProto
 
 from corpus.onnx_graph import free_names, function_key, rename, subgraphs, walk_graphs, walk_model
 from corpus.onnx_inline import inlined
-from reducer.move import Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, over_sets, smaller_by
 from reducer.nodesets import assemble, rename_reads
 from reducer.order import size
 from reducer.passes.attributes import drop_parameters
@@ -148,17 +148,12 @@ def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
 
 def inline_functions(subject: Subject, hints: Hints) -> Search:
     """Model-local functions are written out where they are called: all of them, else one after the other."""
-    best: Subject = subject
     keys = [(function.domain, function.name) for function in subject.model.functions]
-    for only in [*([None] if keys else []), *(keys if len(keys) > 1 else [])]:
-        proposal = partial(_inlined, best, only)
-        found = proposal()
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-    return best
+    choices = [*([None] if keys else []), *(keys if len(keys) > 1 else [])]
+    return (yield from smaller_by(subject, [partial(_inlined, only) for only in choices]))
 
 
-def _inlined(subject: Subject, only: tuple[str, str] | None) -> Subject | None:
+def _inlined(only: tuple[str, str] | None, subject: Subject) -> Subject | None:
     """The subject with one function, or all of them, written out."""
     names = [(function.domain, function.name) for function in subject.model.functions]
     if only is not None and only not in names:

@@ -9,9 +9,8 @@ from functools import partial
 import onnx
 from onnx.defs import OpSchema
 
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, smaller_by
 from reducer.nodesets import assemble, rename_reads
-from reducer.order import size
 from reducer.passes.dims import is_shape
 from reducer.retype import change_model
 from reducer.subject import Subject
@@ -19,13 +18,10 @@ from reducer.subject import Subject
 
 def omit_operands(subject: Subject, hints: Hints) -> Search:
     """Each optional operand of each node, last first."""
-    best = subject
-    for index, position in reversed(list(_optional(subject))):
-        proposal = partial(_without, best, index, position)
-        found = proposal()
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-    return best
+    places = reversed(list(_optional(subject)))
+    return (
+        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
+    )
 
 
 def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
@@ -42,7 +38,7 @@ def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
                 yield index, position
 
 
-def _without(subject: Subject, index: int, position: int) -> Subject | None:
+def _without(index: int, position: int, subject: Subject) -> Subject | None:
     def edit(model: onnx.ModelProto) -> None:
         node = model.graph.node[index]
         node.input[position] = ""
@@ -55,16 +51,7 @@ def _without(subject: Subject, index: int, position: int) -> Subject | None:
 
 def merge_inputs(subject: Subject, hints: Hints) -> Search:
     """Two tensors that flow in become the earlier one: of one type, or else of one element type."""
-    best = subject
-    for name in subject.sources[1:]:
-        into = _earlier(best, name) if name in best.sources else None
-        if into is None:
-            continue
-        proposal = partial(_merged, best, name, into)
-        found = proposal()
-        if found is not None and size(found) < size(best) and (yield proposal):
-            best = found
-    return best
+    return (yield from smaller_by(subject, [partial(_merged, name) for name in subject.sources[1:]]))
 
 
 def _earlier(subject: Subject, name: str) -> str | None:
@@ -80,7 +67,10 @@ def _earlier(subject: Subject, name: str) -> str | None:
     return next(alike, None)
 
 
-def _merged(subject: Subject, name: str, into: str) -> Subject | None:
+def _merged(name: str, subject: Subject) -> Subject | None:
+    into = _earlier(subject, name) if name in subject.sources else None
+    if into is None:
+        return None
     nodes = [rename_reads(node, {name: into}) for node in subject.nodes]
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)

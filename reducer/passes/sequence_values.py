@@ -10,8 +10,7 @@ import numpy as np
 import onnx
 
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search
-from reducer.order import size
+from reducer.move import Hints, Move, Search, smaller_by
 from reducer.retype import change_model
 from reducer.subject import Subject
 from reducer.tensors import type_of
@@ -23,11 +22,8 @@ def shrink_sequences(subject: Subject, hints: Hints) -> Search:
     """Of each sequence at once what can be; else fewer members, then each axis, then the values."""
     best = subject
     for name in [name for name, value in subject.inputs.items() if isinstance(value, list)]:
-        for change in _changes(best, name):
-            proposal = partial(_changed, best, name, change)
-            found = proposal()
-            if found is not None and size(found) < size(best) and (yield proposal):
-                best = found
+        changes = [partial(_changed, name, change) for change in _changes(best, name)]
+        best = yield from smaller_by(best, changes)
     return best
 
 
@@ -69,7 +65,7 @@ def _least(members: Members) -> Members:
     return one
 
 
-def _changed(subject: Subject, name: str, change: Callable[[Members], Members]) -> Subject | None:
+def _changed(name: str, change: Callable[[Members], Members], subject: Subject) -> Subject | None:
     members = change(_members(subject, name))
     declared = type_of(members)
 
