@@ -41,14 +41,12 @@ class Journal:
     """An append-only file of JSON lines: a header that names the case and the settings, then answers.
 
     A line that a kill cut short is dropped. Search is a pure function of the answers, so replaying them
-    gives the identical result for any number of workers. `lost` are the evaluations that were begun and
-    not answered: what runs now, and what a kill cut off.
+    gives the identical result for any number of workers.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
         self.answers: dict[str, Answer] = {}
-        self.lost: set[str] = set()
         self._header = json.dumps({"version": VERSION, **header}, sort_keys=True)
         self._file: IO[str] | None = None
         self._lock = threading.Lock()
@@ -62,22 +60,19 @@ class Journal:
                 "choose another folder with -o, or remove this one"
             )
         for line in lines[1:]:
-            self._take(json.loads(line))
+            entry = json.loads(line)
+            self.answers[entry["case"]] = _answer(entry)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._rewrite(self.answers.items(), sorted(self.lost))
+        self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
 
     def add(self, case_id: str, answer: Answer) -> None:
         """Keep an answer; one write, so that a kill leaves whole lines but for the last."""
         with self._lock:
             self.answers[case_id] = answer
-            self.lost.discard(case_id)
-            self._write(_line(case_id, answer))
-
-    def note_begun(self, case_id: str) -> None:
-        """Keep that an evaluation is under way, for a run that resumes to know what a kill cut off."""
-        with self._lock:
-            self._write(_begun(case_id))
+            if self._file is not None:
+                self._file.write(_line(case_id, answer))
+                self._file.flush()
 
     def finish(self, used: Iterable[str]) -> None:
         """Leave only the answers that the search used, in its order: the same bytes for any run."""
@@ -95,38 +90,21 @@ class Journal:
             self._file.close()
             self._file = None
 
-    def _take(self, entry: Mapping[str, Any]) -> None:
-        """Learn from one line."""
-        if "begun" in entry:
-            self.lost.add(entry["begun"])
-            return
-        self.answers[entry["case"]] = _answer(entry)
-        self.lost.discard(entry["case"])
-
-    def _write(self, line: str) -> None:
-        if self._file is not None:
-            self._file.write(line)
-            self._file.flush()
-
     def _read(self) -> list[str]:
         if not self.path.exists():
             return []
         text = self.path.read_text(encoding="utf-8", errors="replace")
         return text[: text.rfind("\n") + 1].splitlines()
 
-    def _rewrite(self, answers: Iterable[tuple[str, Answer]], lost: Iterable[str] = ()) -> None:
+    def _rewrite(self, answers: Iterable[tuple[str, Answer]]) -> None:
         fresh = self.path.with_suffix(".tmp")
-        lines = [self._header + "\n", *(_line(*entry) for entry in answers), *map(_begun, lost)]
+        lines = [self._header + "\n", *(_line(*entry) for entry in answers)]
         fresh.write_text("".join(lines), encoding="utf-8")
         os.replace(fresh, self.path)
 
 
 def _line(case_id: str, answer: Answer) -> str:
     return json.dumps({"case": case_id, **asdict(answer)}) + "\n"
-
-
-def _begun(case_id: str) -> str:
-    return json.dumps({"begun": case_id}) + "\n"
 
 
 def _answer(entry: Mapping[str, Any]) -> Answer:

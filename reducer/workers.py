@@ -59,10 +59,10 @@ class Pace:
 
 
 class Workers:
-    """Evaluates in `jobs` threads; each evaluation is noted in the journal when it is begun.
+    """Evaluates in `jobs` threads and notes the answers in the journal.
 
-    What is guessed changes no answer. After a kill, what was under way is begun again beside the same
-    questions as before, so that a reduction that was killed k times asks at most k times `jobs` more.
+    What is guessed changes no answer. A kill loses the at most `jobs` evaluations under way, which the next
+    run begins again.
     """
 
     def __init__(self, evaluate: Callable[[Case], Answer], journal: Journal, jobs: int) -> None:
@@ -76,7 +76,6 @@ class Workers:
     def begin(self, key: str, case: Case) -> Future[Answer]:
         """Evaluate as soon as a worker is free; what runs already is not begun again."""
         if key not in self._running:
-            self._journal.note_begun(key)
             future = self._pool.submit(self._run, key, case)
             self._running[key] = Running(future, time.monotonic())
         return self._running[key].future
@@ -84,9 +83,8 @@ class Workers:
     def answer(self, key: str, case: Case, ahead: Iterable[Asked]) -> Answer:
         """The answer of one candidate; while it is awaited, idle workers take what comes `ahead`."""
         self._forget_answered()
-        was_lost = key in self._journal.lost
         future = self.begin(key, case)
-        guesses = self._guesses(ahead, was_lost)
+        guesses = self._guesses(ahead)
         while not future.done():
             elapsed = time.monotonic() - self._running[key].since
             if self._count_busy() < self._jobs and self._pace.is_time_to_guess(elapsed):
@@ -100,12 +98,10 @@ class Workers:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _guesses(self, ahead: Iterable[Asked], was_lost: bool) -> Iterator[Asked]:
-        """What is neither known nor under way; beside a question that a kill cut off, only what was, too."""
+    def _guesses(self, ahead: Iterable[Asked]) -> Iterator[Asked]:
+        """What is neither known nor under way."""
         for key, case in islice(ahead, 4 * self._jobs):
-            if key in self._running or key in self._journal.answers:
-                continue
-            if not was_lost or key in self._journal.lost:
+            if key not in self._running and key not in self._journal.answers:
                 yield key, case
 
     def _guess(self, guesses: Iterator[Asked]) -> bool:
