@@ -127,9 +127,10 @@ class Case:
             place = folder / file.location
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file.path, place)
-        (folder / CASE_FILE).write_text(self._json(), encoding="utf-8")
+        (folder / CASE_FILE).write_text(self.facts_json(), encoding="utf-8")
 
-    def _json(self) -> str:
+    def facts_json(self) -> str:
+        """What `case.json` says: the format, the target and its settings, where the case came from."""
         facts = {
             "version": _VERSION,
             "format": self.format,

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.normalise import plain_function
 from oracles.run import Frame
 
 HANDLER = re.compile(r"crash_handler-")
@@ -28,6 +29,12 @@ GLUE = re.compile(
     re.VERBOSE,
 )
 """Libraries whose frames say how a call or a death is handled, not what was computed."""
+GLUE_FUNCTION = re.compile(
+    r"""std::.*|c10::(function_ref|impl|Dispatcher|KernelFunction|BoxedKernel)::.*
+    | at::(TensorIteratorBase::(serial_)?for_each|parallel_for|internal::.*)""",
+    re.VERBOSE,
+)
+"""Functions that call what they are given, whatever it computes."""
 
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
@@ -82,8 +89,12 @@ def frames_of(evidence: Evidence) -> tuple[Frame, ...]:
     """The frames from the fault outwards without glue (if there are others), recursion shown once."""
     resolved = (resolve(address, evidence.mappings) for address in fault_first(evidence))
     found = [frame for frame in resolved if frame and not HANDLER.match(frame.library)]
-    kept = [frame for frame in found if not GLUE.fullmatch(frame.library)]
+    kept = [frame for frame in found if not _is_glue(frame)]
     return tuple(collapse(kept or found))[:LONGEST]
+
+
+def _is_glue(frame: Frame) -> bool:
+    return bool(GLUE.fullmatch(frame.library) or GLUE_FUNCTION.fullmatch(frame.function))
 
 
 def fault_first(evidence: Evidence) -> list[int]:
@@ -150,7 +161,7 @@ class Functions:
         if index >= 0:
             value, size, symbol = self.symbols[index]
             if address < value + size:
-                return demangle(symbol)
+                return plain_function(demangle(symbol))
         start = self.start(address)
         return "" if start is None else f"fn_{start:x}"
 

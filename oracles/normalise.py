@@ -194,11 +194,16 @@ def _skip_qualifiers(text: str) -> str:
 
 def function_name(signature: str) -> str:
     """`Class::Method` of a demangled signature: no return type, namespaces, templates, parameters."""
+    parts = plain_function(signature).split("::")
+    while len(parts) > 1 and parts[0] == parts[0].lower():
+        parts = parts[1:]
+    return "::".join(parts)
+
+
+def plain_function(signature: str) -> str:
+    """`space::Class::Method` of a demangled signature: no return type, templates, parameters."""
     bare = strip_brackets(strip_brackets(signature, "<", ">"), "(", ")").replace("[abi:cxx11]", "").strip()
     words = [
         word.lstrip("*&") for word in bare.split() if word not in ("const", "virtual", "static", "&", "*")
     ]
-    parts = [part for part in (words[-1] if words else "").split("::") if part]
-    while len(parts) > 1 and parts[0] == parts[0].lower():
-        parts = parts[1:]
-    return "::".join(parts)
+    return "::".join(part for part in (words[-1] if words else "").split("::") if part)

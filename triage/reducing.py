@@ -22,7 +22,7 @@ from triage.budget import Budget
 from triage.expectation import expect
 from triage.options import WALL_PER_CPU, CaseOptions
 from triage.repro.runners import RUNNERS
-from triage.repro.script import Claim, source_of, write_script
+from triage.repro.script import Claim, NotWritten, source_of, write_script
 
 SCRIPT = "repro.py"
 
@@ -60,7 +60,7 @@ def reduce_into(
     if facts is not None:
         _must_be_the_same(case, out, options)
         if not (out / SCRIPT).exists() and _has_script(options):  # a kill came before it was written
-            _write_repro(*result_of(None, out, options), out, options)
+            _write_repro(*result_of(None, out, options), out, options, shown)
         return {
             **{name: facts[name] for name in facts if name not in DETAILS},
             "cached": 0,
@@ -68,7 +68,7 @@ def reduce_into(
         }, None
     done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other, judge)
     if done.verdict is not None:
-        _write_repro(done.case, done.verdict, out, options)
+        _write_repro(done.case, done.verdict, out, options, shown)
     return done.to_json(), done
 
 
@@ -94,8 +94,8 @@ def _has_script(options: Options) -> bool:
     return options.check is None and options.target.backend in RUNNERS
 
 
-def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> None:
-    """`repro.py` beside the reduced case."""
+def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, shown: progress.Progress) -> None:
+    """`repro.py` beside the reduced case, where its program can be had as code."""
     is_asked = any(run.config.asked_by for run in verdict.runs)
     if not verdict.is_bug or is_asked or not _has_script(options):
         return
@@ -103,8 +103,12 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options) -> N
     expectation = expect(verdict, tolerance, names_of_case(case))
     title = issue.title(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
-    with Judge(options.target, limits=options.limits, format=case.format) as judge:
-        source = source_of(case, judge)
+    try:
+        with Judge(options.target, limits=options.limits, format=case.format) as judge:
+            source = source_of(case, judge)
+    except NotWritten as error:
+        shown.note(f"no {SCRIPT}: {error}")
+        return
     (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
 
 

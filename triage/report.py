@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from corpus.case import Case
+from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.values import write_inputs
@@ -128,8 +128,11 @@ def _inputs_file(case: Case) -> bytes:
 
 
 def _case_files(draft: Draft) -> dict[str, bytes]:
+    """The script, and a case folder: what the program is, without a word of whose machine it was found on."""
+    case, target = draft.case, draft.judge.target.without_setting("python")
     return {
         **draft.exhibit.files,
+        CASE_FILE: replace(case, target=target, origin="", notes=()).facts_json().encode(),
         "inputs.npz": _inputs_file(draft.case),
         "repro.py": draft.script.encode(),
     }

@@ -68,6 +68,7 @@ def _run(
     import torch
 
     from oracles.in_worker.onnx_program import read_model
+    from oracles.in_worker.torch_compiled import compiled
     from oracles.in_worker.torch_program import build, exported, from_torch
 
     if settings.get("format") == "torch":
@@ -88,9 +89,7 @@ def _run(
         if settings.get("via") == "export":
             module = exported(module, feeds)
         if backend != "eager":
-            enter("codegen")
-            torch._dynamo.reset()
-            module = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
+            module = compiled(module, backend, enter)
         values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs

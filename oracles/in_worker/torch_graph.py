@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from oracles.in_worker.torch_compiled import compiled
 from oracles.in_worker.torch_program import from_torch, to_torch
 
 HOMES = ("torch.functional", "torch.nn.functional", "torch._C", "_operator", "math", "torch._tensor")
@@ -306,9 +307,7 @@ def run_program(
             missing = [name for name in wanted if name not in known]
             known.update({name: constant(*document["constants"][name]) for name in missing})
             return results(wanted, [known[name] for name in wanted])
-        enter("codegen")
-        torch._dynamo.reset()
-        values = torch.compile(module, backend=backend, fullgraph=True, dynamic=False)(*given)
+        values = compiled(module, backend, enter)(*given)
     return results(document["main"]["outputs"], values)
 
 

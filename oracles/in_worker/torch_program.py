@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 from typing import Any
 
 import torch
@@ -82,13 +84,30 @@ def add(
 
 
 def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
-    """A node's value; `lenient`, where it divides integers by zero, is for compiled code to find out."""
+    """A node's value; `lenient`, what torch itself fails on is for compiled code to find out.
+
+    Then it is the value on ones, of the same dtypes and shapes: what decides shapes is in `function` already.
+    """
+    if lenient and not survives(function, operands):
+        operands = [None if each is None else torch.ones_like(each) for each in operands]
+    return function(*operands)
+
+
+def survives(function: Any, operands: list[Any]) -> bool:
+    """Whether a call returns, tried in a process of its own where integers could end this one."""
+    if not any(each is not None and not each.is_floating_point() for each in operands):
+        return True
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    status = 1
     try:
-        return function(*operands)
-    except RuntimeError as error:
-        if not lenient or "ZeroDivisionError" not in str(error):
-            raise
-        return function(operands[0], torch.where(operands[1] == 0, 1, operands[1]).to(operands[1].dtype))
+        for fatal in (signal.SIGFPE, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL):
+            signal.signal(fatal, signal.SIG_DFL)
+        function(*operands)
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def pick(values: Any, index: int) -> Any:

@@ -11,7 +11,15 @@ import pytest
 
 from oracles import native_frames
 from oracles.crash_handler import crash_handler
-from oracles.native_frames import collapse, frames_of, load_functions, parse_evidence, resolve
+from oracles.native_frames import (
+    GLUE_FUNCTION,
+    collapse,
+    frames_of,
+    load_functions,
+    parse_evidence,
+    resolve,
+)
+from oracles.normalise import plain_function
 from oracles.run import Frame
 
 SOURCE = """
@@ -143,6 +151,29 @@ def test_evidence_that_breaks_off_is_read_as_far_as_it_goes(length: int) -> None
 def test_cxx_names_are_shown_as_in_the_source() -> None:
     assert native_frames.demangle("plain") == "plain"
     assert native_frames.demangle("_ZN3ort3RunEi") in ("ort::Run(int)", "_ZN3ort3RunEi")
+
+
+def test_a_function_has_its_name_without_types_and_parameters() -> None:
+    generic = (
+        "void c10::function_ref<void (long)>::callback_fn<at::native::f(int)::{lambda()#1}>(long, char**)"
+    )
+    assert plain_function(generic) == "c10::function_ref::callback_fn"
+    assert (
+        plain_function("at::native::(anonymous namespace)::f_kernel(at::Tensor&)") == "at::native::f_kernel"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "is_glue"),
+    [
+        ("c10::function_ref::callback_fn", True),
+        ("at::TensorIteratorBase::serial_for_each", True),
+        ("at::native::div_trunc_kernel", False),
+        ("tvm::relax::CallNode", False),
+    ],
+)
+def test_what_calls_whatever_it_is_given_is_glue(function: str, is_glue: bool) -> None:
+    assert bool(GLUE_FUNCTION.fullmatch(function)) is is_glue
 
 
 def test_the_handler_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

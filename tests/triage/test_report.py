@@ -37,6 +37,7 @@ from triage.report import write_report
 FILES = [
     "ORIGIN.md",
     "SHA256SUMS",
+    "case.json",
     "env.json",
     "graph.svg",
     "inputs.npz",
@@ -130,6 +131,12 @@ def test_the_signature_and_the_environment_are_data(crash_report):
     assert environment["packages"]["onnxruntime"]
     named = json.loads((crash_report.folder / "signature.json").read_text())
     assert named["digest"] == crash_report.signature
+
+
+def test_the_folder_of_a_report_is_a_case(crash_report, judge):
+    case = Case.load(crash_report.folder)
+    assert case.target == judge.target
+    assert judge.verdict(case).symptom is not None
 
 
 def test_a_case_without_a_bug_is_not_reported(judge, tmp_path):

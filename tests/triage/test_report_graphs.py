@@ -23,7 +23,7 @@ from triage.report import Report, write_report
 from triage.repro.plain_code import surprise
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
-SHARED |= {"program.py", "repro.py", "signature.json", "trace.txt"}
+SHARED |= {"case.json", "program.py", "repro.py", "signature.json", "trace.txt"}
 HOSTILE = 'x"""\nimport os; os.abort()\n"""'
 
 

@@ -101,6 +101,20 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
 
 
 @needs("torch")
+def test_the_module_of_a_program_that_ends_eager_torch_is_had_all_the_same():
+    """Integer division traps on the least integer by -1 as it does on 0."""
+    typed = (TensorProto.INT32, [2])
+    made = model([("Div", ["x", "w"], ["t"]), ("Neg", ["t"], ["y"])], {"x": typed, "w": typed}, {"y": typed})
+    least = np.array([-(2**31), 1], np.int32)
+    inputs = {"x": least, "w": np.array([-1, 0], np.int32)}
+    with Judge(Target("torch")) as judge:
+        source = source_of(Case("onnx", made.SerializeToString(), inputs, Target("torch")), judge)
+    assert source is not None
+    assert "rounding_mode='trunc')" in source.module
+    assert "-2147483648" in source.inputs
+
+
+@needs("torch")
 def test_long_values_of_a_torch_script_are_wrapped(tmp_path):
     made = model([("Neg", ["x"], ["y"])], {"x": (1, [9, 20])}, {"y": (1, [9, 20])})
     value = np.arange(180, dtype=np.float32).reshape(9, 20) / -7

@@ -52,6 +52,10 @@ FIRST_FOREIGN = 16
 """The first ONNX element type that numpy lacks."""
 
 
+class NotWritten(UserError):
+    """A program cannot be had as its framework's own code."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """What the script is to show: the expectation, one line that names it, and how it was judged."""
@@ -77,18 +81,18 @@ SHOW_SOURCE = Config("source", (("show", "source"),))
 def source_of(case: Case, judge: Judge) -> Source | None:
     """The program as its framework's own code; None for a target that takes it as it is.
 
-    Raises `UserError` where it cannot be had, or where names in it would make it do something else.
+    Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
     """
     if runner_of(judge.target.backend, case.format).is_onnx:
         return None
     (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
-        raise UserError(f"{case.case_id[:12]}: cannot be written as a module ({why})")
+        raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
     found = Source(str(run.outputs["module"]), str(run.outputs["inputs"]))
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, "relax" if case.format == "relax" else "torch"):
-        raise UserError(f"{case.case_id[:12]}: its code is not written down, since {why}")
+        raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
     return found
 
 
