@@ -25,7 +25,7 @@ from oracles.failure_text import read_failure
 from oracles.mismatch_kind import mismatch_kind
 from oracles.names import names_of_case
 from oracles.normalise import parse_message, template
-from oracles.run import Frame, Run
+from oracles.run import Frame, Phase, Run
 from oracles.signature import Component, Signature
 from oracles.value_types import Types, tensor_types
 from oracles.verdict import Outcome, Symptom, Verdict
@@ -51,12 +51,27 @@ def signature(
             return Signature.of(*head, *_mismatch(verdict, measure, case, passes))
         case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
             return Signature.of(*head, ("ops", _multiset(measure)))
-    message = run.message if run is not None else ""
-    components = dict(_exception(symptom.kind, _site(symptom), message, _names(case)))
+    message, trace = (run.message, run.trace) if run is not None else ("", "")
+    site = _site(symptom) or (importer_site(trace) if symptom.phase is Phase.IMPORT else "")
+    components = dict(_exception(symptom.kind, site, message, _names(case)))
+    if not (components["site"] or components["op"]):
+        components["op"] = parse_message(trace.partition("\n")[0]).op
     if not (components["site"] or components["op"]):
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
     return Signature.of(*head, ("side", symptom.side), *components.items())
+
+
+_FRAME = re.compile(r'^  File "(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M)
+_OF_ONE_OPERATOR = re.compile(r"_impl\w*|convert|<\w+>|__\w+__|_?construct_nodes")
+"""Functions of an importer that each operator has one of, or that all go through."""
+
+
+def importer_site(trace: str) -> str:
+    """`file.py function` of the helper that an importer raised in; "" in an operator's own converter."""
+    frames = _FRAME.findall(trace)
+    file, function = frames[-1] if frames else ("", "")
+    return f"{file} {function}" if file.endswith(".py") and not _OF_ONE_OPERATOR.fullmatch(function) else ""
 
 
 def _site(symptom: Symptom) -> str:

@@ -30,9 +30,11 @@ from triage.selection import Selection
 from triage.store import Store
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
-"""The last part of the time, and the most seconds, in which nothing new is looked for."""
+"""The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""
 REPORT_SECONDS = 8.0
 """What a report takes, roughly; reducing stops when so much is not left."""
+REDUCING_PER_FUZZING = 1.5
+"""How much longer what waits is reduced than was looked for it, before more is looked for."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
 LONGEST_REDUCTION_SHARE = 0.25
 
@@ -81,10 +83,12 @@ class Hunt:
         return self.seconds - (time.monotonic() - self.start)
 
     def run(self) -> None:
-        self._reduce_waiting()
-        while self.left > self._reserved:
+        self._reduce_waiting(self.seconds / 2)
+        while self.left > self._reserved():
+            before = self.left
             self._fuzz()
-            self._reduce_waiting()
+            self._reduce_waiting(REDUCING_PER_FUZZING * (before - self.left))
+        self._reduce_waiting(self.left)
         self._report_all()
 
     def bugs(self) -> list[Bug]:
@@ -111,16 +115,16 @@ class Hunt:
             )
         return found
 
-    @property
     def _reserved(self) -> float:
-        return min(self.seconds * RESERVED_SHARE, MOST_RESERVED)
+        share = self.seconds * RESERVED_SHARE
+        return share if share > self.left and self.selection.next() else min(share, MOST_RESERVED)
 
     @property
     def _target(self) -> str:
         return str(self.fuzzer.target)
 
     def _fuzz(self) -> None:
-        room = max(self.left - self._reserved, 1.0)
+        room = max(self.left - min(self.seconds * RESERVED_SHARE, MOST_RESERVED), 1.0)
         stretch = min(max(self.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH, room)
         before = time.monotonic()
         for step in self.fuzzer.stretch(seconds=stretch):
@@ -130,8 +134,10 @@ class Hunt:
                 self.shown.note(f"found {step.failure.name}: {step.failure.title}")
         self.fuzzed += time.monotonic() - before
 
-    def _reduce_waiting(self) -> None:
-        while self.left > 2 * REPORT_SECONDS and (failure := self.selection.next()):
+    def _reduce_waiting(self, seconds: float) -> None:
+        """What tells most first, for so long at most."""
+        least = max(2 * REPORT_SECONDS, self.left - seconds)
+        while self.left > least and (failure := self.selection.next()):
             self._reduce(failure)
 
     def _reduce(self, failure: Failure) -> None:
@@ -147,10 +153,11 @@ class Hunt:
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
             f" in {document['checks']} checks: {after.cluster_name}"
         )
-        self._report(after.cluster)
+        if after.cluster not in self.reported:
+            self._report(after.cluster)
 
     def _report_all(self) -> None:
-        """Reports for the clusters of earlier hunts that have none in this folder yet."""
+        """Reports for clusters that have none in this folder yet, or that a better failure shows by now."""
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
             if any(each.target == self._target for each in failures):
@@ -159,7 +166,8 @@ class Hunt:
     def _report(self, cluster: int) -> None:
         """Write the cluster's report, again only when a better failure has come to show it."""
         best = representative(self.store, cluster)
-        if self.reported.get(cluster) == best:
+        is_late = cluster in self.reported and self.left < REPORT_SECONDS
+        if is_late or self.reported.get(cluster) == best:
             return
         self.reported[cluster] = best
         name = f"C{cluster:04d}"

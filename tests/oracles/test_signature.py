@@ -154,3 +154,25 @@ def test_texts_of_two_failures_are_not() -> None:
 def test_an_exit_code_stands_for_its_signal() -> None:
     assert ("signal", "SIGSEGV") in signature_of_text("[exit 139]").components
     assert ("outcome", "timeout") in signature_of_text("[exit 124]").components
+
+
+def refused(operator: str, function: str, message: str) -> Verdict:
+    frame = 'File "/x/onnx_frontend.py", line {}, in {}\n    raise it'
+    calls = "\n  ".join([frame.format(10, "_construct_nodes"), frame.format(20, function)])
+    trace = f"Error converting operator {operator}\nTraceback (most recent call last):\n  {calls}\n{message}"
+    run = Run(Config("O3"), Status.EXCEPTION, Phase.IMPORT, error="ValueError", message=message, trace=trace)
+    symptom = symptom_of_run(Outcome.EXCEPTION, run, side="optimised")
+    return Verdict(Outcome.EXCEPTION, Phase.IMPORT, "", symptom, (run, run))
+
+
+def test_what_an_importers_helper_refuses_is_one_bug_whichever_operator_called_it() -> None:
+    one, two = (sign(refused(op, "_broadcast_dims", "not so"), CLIP) for op in ("Max", "Sum"))
+    assert one == two
+    assert dict(one.components)["site"] == "onnx_frontend.py _broadcast_dims"
+
+
+def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_by_its_neighbours() -> None:
+    selu, elu = (sign(refused(op, "_impl_v1", "not so"), CLIP) for op in ("Selu", "Elu"))
+    assert selu != elu
+    assert dict(selu.components)["op"] == "Selu"
+    assert selu == sign(refused("Selu", "_impl_v1", "not so"), POOL)
