@@ -163,6 +163,8 @@ def _to_tvm(value: Any, device: Any) -> Any:
 
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
         raise NotImplementedError("TVM takes no input of dtype string, sequence or optional")
+    if value.dtype.name.endswith("int4"):  # its tensors pack two in a byte, numpy's do not
+        raise NotImplementedError(f"TVM takes no input of dtype {value.dtype.name} from numpy")
     return tvm.runtime.tensor(value, device)
 
 
@@ -264,8 +266,9 @@ def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
 
 UNSUPPORTED = re.compile(
     r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
-    r"|[Uu]nsupported (numpy |ONNX |input |data)?(dtype|data type|type)|dtype \S+ is not supported"
-    r"|unknown dtype `object`|: only support \w*(float|int)\d+|datatype should be one of \['"
+    r"|[Uu]nsupported (numpy |ONNX |input |output |data)?(dtype|data ?type|type)|dtype \S+ is not supported"
+    r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
+    r"|: only support \w*(float|int)\d+|datatype should be one of \['"
 )
 """Refusals that name an operator or a dtype that TVM's tables do not have."""
 
