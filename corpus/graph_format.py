@@ -13,7 +13,7 @@ import numpy as np
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
-from corpus.graph_program import GraphProgram, dtype_of, parse_program
+from corpus.graph_program import GraphProgram, Input, dtype_of, parse_program, tag_of
 from corpus.values import InputType, Shape, Tensor, Value
 
 MOST_BYTES = 1 << 30
@@ -99,13 +99,23 @@ def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: i
 
 def make_inputs(program: GraphProgram, seed: int) -> dict[str, Value]:
     """Small values; a symbolic dim has one size everywhere."""
-    names = symbols(item.shape for item in program.main.inputs)
+    passed = {item.name: passed_dims(item) for item in program.main.inputs}
+    names = symbols([*(item.shape for item in program.main.inputs), *passed.values()])
     sizes = {name: SIZES[(seed + place) % len(SIZES)] for place, name in enumerate(names)}
     made: dict[str, Value] = {}
     for place, item in enumerate(program.main.inputs):
         rng = np.random.default_rng([seed % (1 << 63), place])
-        made[item.name] = _drawn(item.dtype, concrete(item.shape, sizes), rng)
+        if passed[item.name]:
+            made[item.name] = np.array(concrete(passed[item.name], sizes), item.dtype)
+        else:
+            made[item.name] = _drawn(item.dtype, concrete(item.shape, sizes), rng)
     return made
+
+
+def passed_dims(item: Input) -> Shape:
+    """The dims that an input's own values are, where it is declared to be a shape of such."""
+    dims = item.declared["shape_type"][0] if tag_of(item.declared) == "shape_type" else None
+    return tuple(dims or ())
 
 
 def _drawn(dtype_name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:

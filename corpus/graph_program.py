@@ -29,11 +29,16 @@ REF, GRAPH, CALL = "ref", "graph", "function"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What flows in under a name: a tensor's dtype and dims, symbolic ones by their names."""
+    """What flows in under a name: a tensor's dtype and dims, symbolic ones by their names.
+
+    `declared` is the type that the program gives it where that is another one: a tensor of any dims, a shape
+    or a number passed as such, a function's tuple.
+    """
 
     name: str
     dtype: str
     shape: Shape
+    declared: Json = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,7 @@ def _give(name: str, given: set[str]) -> None:
 def graph_of_json(item: Json) -> Graph:
     """The graph that a JSON object spells."""
     return Graph(
-        tuple(Input(name, dtype, tuple(shape)) for name, dtype, shape in item["inputs"]),
+        tuple(Input(name, dtype, tuple(shape), *told) for name, dtype, shape, *told in item["inputs"]),
         tuple(Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in item["bindings"]),
         tuple(item["outputs"]),
         dict(item.get("facts", {})),
@@ -191,11 +196,16 @@ def graph_of_json(item: Json) -> Graph:
 def graph_to_json(graph: Graph) -> Json:
     """The JSON object that spells a graph."""
     return {
-        "inputs": [[item.name, item.dtype, list(item.shape)] for item in graph.inputs],
+        "inputs": [_input_to_json(item) for item in graph.inputs],
         "bindings": [[b.name, b.op, list(b.args), dict(b.kwargs)] for b in graph.bindings],
         "outputs": list(graph.outputs),
         **({"facts": dict(graph.facts)} if graph.facts else {}),
     }
+
+
+def _input_to_json(item: Input) -> Json:
+    told = [item.declared] if item.declared is not None else []
+    return [item.name, item.dtype, list(item.shape), *told]
 
 
 def measure(program: GraphProgram) -> Measure:

@@ -14,6 +14,9 @@ from oracles.record import Recording
 from oracles.run import Run
 from oracles.sandbox import Job
 
+LOCAL = "function"
+"""The operator of a binding whose value is a function."""
+
 Rerun = Callable[[Job], tuple[Run, ...]]
 
 
@@ -42,7 +45,8 @@ def recorded_outputs(program: GraphProgram, job: Job, run: Rerun) -> dict[str, V
 
 def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
     bindings = program.main.bindings[:count]
-    main = replace(program.main, bindings=bindings, outputs=tuple(binding.name for binding in bindings))
+    values = tuple(binding.name for binding in bindings if binding.op != LOCAL)
+    main = replace(program.main, bindings=bindings, outputs=values)
     return rerun(replace(job, program=replace(program, main=main).to_bytes(), outputs=None))[0]
 
 

@@ -29,7 +29,7 @@ def load() -> str:
     import numpy as np
     import tvm
 
-    import oracles.in_worker.relax_graph
+    import oracles.in_worker.relax_build
     import oracles.in_worker.tvm_watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
@@ -67,7 +67,6 @@ def _run(
     import tvm_ffi
     from tvm import relax
 
-    from oracles.in_worker.onnx_program import to_array
     from oracles.in_worker.tvm_watch import apply_passes
 
     if settings.get("show") == "source":
@@ -89,26 +88,37 @@ def _run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device)
-    found = machine[main](*[_to_tvm(to_array(inputs[name]), device) for name in taken])
+    found = machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
     is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
     values = list(found) if is_tuple else [found]
     wanted = names if outputs is None else outputs
     return {name: _from_tvm(values[names.index(name)]) for name in wanted}
 
 
-def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[str], list[str]]:
-    """The module, the function to call, and the names of what it takes and gives."""
+def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
+    """The module, the function to call, the names of what it takes, each with how, and of what it gives."""
     if settings.get("format") == "relax":
-        from oracles.in_worker.relax_graph import loaded
-
-        return loaded(program)
+        return _relax_program(program)
     from tvm.relax.frontend.onnx import from_onnx
 
     from oracles.in_worker.onnx_program import fed_names, read_model
 
     model = read_model(program)
     module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
-    return module, "main", fed_names(model.graph), [value.name for value in model.graph.output]
+    taken = [(name, "tensor") for name in fed_names(model.graph)]
+    return module, "main", taken, [value.name for value in model.graph.output]
+
+
+def _relax_program(program: bytes) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
+    import json
+
+    from oracles.in_worker.relax_build import to_module
+    from oracles.in_worker.relax_params import kind_of
+
+    document = json.loads(program)
+    main = document["main"]
+    taken = [(item[0], kind_of(item)) for item in main["inputs"]]
+    return to_module(document), document["facts"].get("main", "main"), taken, list(main["outputs"])
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
@@ -121,9 +131,9 @@ def open_program(name: str, content: str) -> dict[str, Any]:
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types that TVM infers in a program of the format `relax`, or an `error`."""
-    from oracles.in_worker import relax_graph
+    from oracles.in_worker import relax_build
 
-    return relax_graph.describe(program.encode())
+    return relax_build.describe(program.encode())
 
 
 def _written_and_read(module: Any, form: str) -> Any:
@@ -158,26 +168,28 @@ def _optimised(module: Any, pipeline: str, target: Any) -> Any:
     return relax.get_pipeline("default")(module)
 
 
-def _to_tvm(value: Any, device: Any) -> Any:
-    import tvm
+def _to_tvm(given: Any, kind: str, device: Any) -> Any:
+    from oracles.in_worker.onnx_program import to_array
+    from oracles.in_worker.relax_params import passed
 
+    value = to_array(given)
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
         raise NotImplementedError("TVM takes no input of dtype string, sequence or optional")
     if value.dtype.name.endswith("int4"):  # its tensors pack two in a byte, numpy's do not
         raise NotImplementedError(f"TVM takes no input of dtype {value.dtype.name} from numpy")
-    return tvm.runtime.tensor(value, device)
+    return passed(value, kind, device)
 
 
 def _from_tvm(value: Any) -> Any:
-    """A tensor, a shape or a number (which stand for tensors of int64), or a sequence of those."""
+    """A tensor, a shape or a number (which stand for tensors of int64), or a sequence; None for all else."""
     import numpy as np
-    from tvm_ffi import Shape
+    from tvm_ffi import Array, Shape
 
     if hasattr(value, "numpy"):
         return value.numpy()
     if isinstance(value, (Shape, int)):
         return np.array(value, dtype="int64")
-    return [_from_tvm(item) for item in value]
+    return [_from_tvm(item) for item in value] if isinstance(value, Array) else None
 
 
 def about(error: BaseException) -> str:

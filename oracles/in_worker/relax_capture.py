@@ -2,66 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
-import linecache
-import sys
-import types
-from typing import Any
+from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
 
 import numpy as np
 import tvm
+import tvm_ffi
 
 from oracles.in_worker.arrays import encoded_array
-from oracles.in_worker.relax_graph import NotData, read_module, to_module
+from oracles.in_worker.relax_build import to_module
+from oracles.in_worker.relax_read import read_module
+from oracles.in_worker.relax_script import Scripted, scripted
+from oracles.in_worker.relax_types import NotData
 
-SCRIPT = "crux_script"
-"""What the script's module is called; TVM's parser looks its source up by that."""
+REWRITTEN = (
+    "TVM does not find the module equal to the one that was read: it was written anew from its bindings"
+)
 
 
 def capture(name: str, content: bytes) -> dict[str, Any]:
     """The module as data with the inputs that came along; NotData in words where there is none."""
-    inputs: list[Any] = []
-    if name.endswith(".json"):
-        module = tvm.ir.load_json(content.decode())
-        if not isinstance(module, tvm.ir.IRModule):
-            raise NotData("the JSON holds no module")
-    else:
-        module, inputs = scripted(name, content.decode())
-    document = read_module(module)
+    seen = kept(content.decode()) if name.endswith(".json") else scripted(name, content.decode())
+    document = read_module(seen.module, seen.inputs, seen.entry)
     rebuilt = to_module(document)
     names = [item[0] for item in document["main"]["inputs"]]
-    feeds = {names[at]: encoded_array(np.asarray(value)) for at, value in enumerate(inputs[: len(names)])}
-    same = tvm_ffi_equal(tvm.relax.transform.Normalize()(module), rebuilt)
-    note = (
-        "TVM does not find the module equal to the one that was read: it was written anew from its bindings"
-    )
-    return {**document, "inputs": feeds, "notes": [] if same else [note]}
+    pairs = zip(names, leaves(seen.inputs))  # noqa: B905 (Python 3.8)
+    feeds = {name: encoded_array(np.asarray(value)) for name, value in pairs}
+    same = equal(tvm.relax.transform.Normalize()(seen.module), rebuilt)
+    return {**document, "inputs": feeds, "notes": [*seen.notes, *([] if same else [REWRITTEN])]}
 
 
-def tvm_ffi_equal(left: Any, right: Any) -> bool:
-    import tvm_ffi
+def kept(text: str) -> Scripted:
+    """A module in TVM's own JSON."""
+    module = tvm.ir.load_json(text)
+    if not isinstance(module, tvm.ir.IRModule):
+        raise NotData("the JSON holds no module")
+    return Scripted(module)
 
+
+def leaves(values: Any) -> Iterator[Any]:
+    """The members of tuples in place of them; a list of numbers is a shape."""
+    for value in values:
+        if isinstance(value, list) and not all(isinstance(each, int) for each in value):
+            yield from leaves(value)
+        else:
+            yield value
+
+
+def equal(left: Any, right: Any) -> bool:
     return bool(tvm_ffi.structural_equal(left, right, map_free_vars=True))
-
-
-def scripted(name: str, text: str) -> tuple[Any, list[Any]]:
-    """The module that a script makes: `model`, `mod` or `Module`, else the last one; its `inputs` if any."""
-    space = types.ModuleType(SCRIPT)
-    space.__file__ = name
-    sys.modules[SCRIPT] = space
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    sys.argv = [name]
-    names = vars(space)
-    with contextlib.suppress(SystemExit):
-        exec(compile(text, name, "exec"), names)
-    found = {key: each for key, each in names.items() if isinstance(each, tvm.ir.IRModule)}
-    if not found:
-        raise NotData("the script makes no module (a class under @I.ir_module)")
-    named = [found[key] for key in ("model", "mod", "Module") if key in found]
-    given = names.get("inputs", [])
-    values = list(given.values()) if isinstance(given, dict) else list(given)
-    return (named or list(found.values())[-1:])[0], [plain(value) for value in values]
-
-
-def plain(value: Any) -> Any:
-    return value.numpy() if hasattr(value, "numpy") else value

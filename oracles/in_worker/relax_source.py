@@ -10,33 +10,55 @@ import numpy as np
 
 from oracles.in_worker.arrays import decoded_array
 from oracles.in_worker.onnx_program import to_array
-from oracles.in_worker.relax_graph import to_module
+from oracles.in_worker.relax_build import to_module
+from oracles.in_worker.relax_params import kind_of
+from oracles.in_worker.relax_walk import reads
 
 MOST_VALUES = 64
 
 
 def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
-    """`module`: TVMScript; constants that it cannot spell are parameters, bound by the lines after it."""
+    """`module`: TVMScript; main's constants that it cannot spell are parameters, bound by the lines after it.
+
+    Those of other functions are in TVM's own JSON.
+    """
     document = json.loads(program)
-    lifted = {name: item for name, item in document["constants"].items() if item[1]}
-    kept = {name: item for name, item in document["constants"].items() if not item[1]}
+    name = document["facts"].get("main", "main")
+    elsewhere = set().union(*(reads(graph["bindings"]) for graph in document["functions"].values()))
+    constants = document["constants"]
+    lifted = {key: item for key, item in constants.items() if item[1] and key not in elsewhere}
+    kept = {key: item for key, item in constants.items() if key not in lifted}
     main = dict(document["main"])
-    main["inputs"] = main["inputs"] + [[name, item[0], item[1]] for name, item in lifted.items()]
+    main["inputs"] = main["inputs"] + [[key, item[0], item[1]] for key, item in lifted.items()]
     module = to_module({**document, "main": main, "constants": kept})
-    lines = [script(module)]
+    lines = [script(module, has_data=any(item[1] for item in kept.values()))]
     if lifted:
-        name = document["facts"].get("main", "main")
-        bound = [f"    {key!r}: {literal(decoded_array(*item))},\n" for key, item in lifted.items()]
-        lines.append(f"Module = relax.transform.BindParams({name!r}, {{\n{''.join(bound)}}})(Module)\n")
-    given = [to_array(inputs[item[0]]) for item in document["main"]["inputs"]]
-    names = [item[0] for item in document["main"]["inputs"]]
-    texts = [f"{literal(value)},  # {names[at]}" for at, value in enumerate(given)]
-    return {"module": np.array("\n".join(lines)), "inputs": np.array("\n".join(texts))}
+        bound = "".join(f"    {key!r}: {constant(item)},\n" for key, item in lifted.items())
+        lines.append(f"Module = relax.transform.BindParams({name!r}, {{\n{bound}}})(Module)\n")
+    texts = [f"{argument(item, inputs)},  # {item[0]}" for item in document["main"]["inputs"]]
+    return {
+        "module": np.array("\n".join(lines)),
+        "inputs": np.array("\n".join(texts)),
+        "entry": np.array(name),
+    }
 
 
-def script(module: Any) -> str:
+def constant(item: list[Any]) -> str:
+    """With its dtype: TVM takes a plain array of 64-bit elements for one of 32."""
+    return f"relax.const({literal(decoded_array(*item))}, {item[0]!r})"
+
+
+def argument(item: list[Any], inputs: dict[str, Any]) -> str:
+    """What the machine is called with for an input, or the array that a tensor is made of."""
+    array, kind = to_array(inputs[item[0]]), kind_of(item)
+    if kind == "shape_type":
+        return f"tvm.runtime.ShapeTuple({array.tolist()})"
+    return repr(array[()].item()) if kind == "prim_type" else literal(array)
+
+
+def script(module: Any, has_data: bool = False) -> str:
     """The text; the comments at its top, in which TVM says what it takes to read it, as statements."""
-    lines = module.script(show_meta=False).splitlines()
+    lines = module.script(show_meta=has_data).splitlines()
     imports = [line[2:] for line in lines if line.startswith(("# from ", "# import "))]
     kept = [line for line in lines if not line.startswith("#")]
     return "\n".join([*imports, "", *kept]).strip() + "\n"

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from corpus.graph_format import evaluate, symbols
+from corpus.graph_format import evaluate, passed_dims, symbols
 from corpus.graph_names import plain_names, renamed
-from corpus.graph_program import Binding, GraphProgram, Json, tag_of
+from corpus.graph_program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.values import Tensor
 from reducer.graph_edits import change_flow
 from reducer.graph_subject import GraphSubject
@@ -80,23 +80,49 @@ def _with_static_dims(subject: Subject) -> Subject | None:
     if not sizes:
         return None
     arrays = {item.name: subject.array(item.name) for item in main.inputs}
-    inputs = tuple(
-        replace(item, shape=array.shape if (array := arrays[item.name]) is not None else item.shape)
-        for item in main.inputs
-    )
+    inputs = tuple(_sized(item, arrays[item.name], sizes) for item in main.inputs)
     bindings = tuple(binding.mapped(partial(_with_sizes, sizes)) for binding in main.bindings)
     return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs, bindings=bindings)))
 
 
+def _sized(item: Input, array: Tensor | None, sizes: dict[str, int]) -> Input:
+    declared = _with_sizes(sizes, item.declared)
+    return replace(item, shape=array.shape if array is not None else item.shape, declared=declared)
+
+
 def _sizes(subject: GraphSubject) -> dict[str, int]:
-    """What the symbols that are dims of inputs stand for."""
+    """What the symbols stand for that are dims of inputs, or passed as such."""
     found: dict[str, int] = {}
     for item in subject.program.main.inputs:
         array = subject.array(item.name)
-        for dim, size_here in zip(item.shape, array.shape if array is not None else (), strict=False):
+        if array is None:
+            continue
+        told = [
+            *zip(item.shape, array.shape, strict=False),
+            *zip(passed_dims(item), array.flat, strict=False),
+        ]
+        for dim, size_here in told:
             if isinstance(dim, str):
-                found.setdefault(dim, size_here)
+                found.setdefault(dim, int(size_here))
     return found
+
+
+def plain_types(subject: Subject, hints: Hints) -> Search:
+    """Inputs of any type, dtype or rank are declared as what they are given, one at a time."""
+    assert isinstance(subject, GraphSubject)
+    told = [item.name for item in subject.program.main.inputs if tag_of(item.declared) in OPEN]
+    return (yield from one_by_one(subject, [partial(_declared_plain, name) for name in told]))
+
+
+OPEN = ("tensor", "any")
+"""What leaves open of a tensor that is passed what it is like."""
+
+
+def _declared_plain(name: str, subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    main = subject.program.main
+    inputs = tuple(replace(item, declared=None) if item.name == name else item for item in main.inputs)
+    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
 
 
 def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
@@ -147,6 +173,7 @@ GRAPHS = (GraphSubject,)
 
 MOVES = (
     Move("plain dtypes", 450, plain_dtypes, reshapes=True, subjects=GRAPHS),
+    Move("plain types", 455, plain_types, subjects=GRAPHS),
     Move("static dims", 460, static_dims, subjects=GRAPHS),
     Move("drop arguments", 470, drop_arguments, reshapes=True, subjects=GRAPHS),
     Move("plain names", 550, plain_graph_names, renames=True, subjects=GRAPHS),

@@ -69,10 +69,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Source:
-    """A case's program as the text of a torch module, and the list of what to call it with."""
+    """A case's program as its framework's code, the list of what to call it with, and by which name."""
 
     module: str
     inputs: str
+    entry: str = "main"
 
 
 SHOW_SOURCE = Config("source", (("show", "source"),))
@@ -89,7 +90,8 @@ def source_of(case: Case, judge: Judge) -> Source | None:
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    found = Source(str(run.outputs["module"]), str(run.outputs["inputs"]))
+    entry = str(run.outputs.get("entry", "main"))
+    found = Source(str(run.outputs["module"]), str(run.outputs["inputs"]), entry)
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, "relax" if case.format == "relax" else "torch"):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")

@@ -1,0 +1,119 @@
+"""Relax's types and symbolic dims as data, and back."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Callable  # noqa: UP035 (Python 3.8)
+
+import tvm
+from tvm import relax, tirx
+
+
+class NotData(Exception):
+    """A module holds something that no data can say."""
+
+
+# Out of TVM
+
+
+def dtype_name(dtype: Any) -> str:
+    return str(getattr(dtype, "dtype", dtype))
+
+
+def dims(values: Any) -> list[Any]:
+    return [dim(each) for each in values]
+
+
+def dim(value: Any) -> Any:
+    """A number, or a dim's arithmetic as text."""
+    if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
+        return value.value
+    return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(value))
+
+
+def type_of(ty: Any) -> Any:
+    """A type as JSON."""
+    if isinstance(ty, relax.TensorType):
+        shape = dims(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else None
+        return {"tensor": [dtype_name(ty.dtype) if ty.dtype is not None else None, shape, int(ty.ndim)]}
+    if isinstance(ty, relax.ShapeType):
+        return {"shape_type": [dims(ty.values) if ty.values is not None else None, int(ty.ndim)]}
+    if isinstance(ty, tvm.ir.TupleType):
+        return {"tuple_type": [type_of(each) for each in ty.fields]}
+    if isinstance(ty, tvm.ir.PrimType):
+        return {"prim_type": dtype_name(ty.dtype)}
+    if isinstance(ty, relax.FuncType) and ty.params is not None:
+        return {"function_type": [[type_of(each) for each in ty.params], type_of(ty.ret), bool(ty.purity)]}
+    if isinstance(ty, (relax.ObjectType, relax.AnyType)):
+        return {"any": True}
+    raise NotData(f"the module holds a type {type(ty).__name__}")
+
+
+def is_plain(ty: Any) -> bool:
+    """Whether a type is that of a tensor whose dtype and dims are told, which an input says by itself."""
+    is_tensor = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
+    return is_tensor and ty.dtype is not None
+
+
+# Back to TVM
+
+
+class Symbols:
+    """Types over the symbolic dims of one function, each of them one variable however often it is named."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    def shape(self, items: list[Any]) -> list[Any]:
+        return [self.dim(each) for each in items]
+
+    def dim(self, item: Any) -> Any:
+        """A number, or the arithmetic that a text spells."""
+        if isinstance(item, int):
+            return tirx.IntImm("int64", item)
+        return self.term(ast.parse(item, mode="eval").body)
+
+    def term(self, node: Any) -> Any:
+        if isinstance(node, ast.Constant):
+            return tirx.IntImm("int64", int(str(node.value)))
+        if isinstance(node, ast.Name):
+            if node.id not in self.known:
+                self.known[node.id] = tirx.Var(node.id, "int64")
+            return self.known[node.id]
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](self.term(node.left), self.term(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self.term(node.operand)
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in ("min", "max"):
+                return getattr(tirx, name)(*map(self.term, node.args))
+        raise NotData(f"a dim holds {ast.dump(node)[:60]}")
+
+    def type(self, item: Any) -> Any:
+        """The type that JSON spells."""
+        ((tag, inner),) = item.items()
+        if tag == "tensor":
+            dtype, shape, rank = inner
+            if shape is None:
+                return relax.TensorType(None, dtype, ndim=rank)
+            return relax.TensorType(self.shape(shape), dtype)
+        if tag == "shape_type":
+            values, rank = inner
+            return relax.ShapeType(ndim=rank) if values is None else relax.ShapeType(self.shape(values))
+        if tag == "tuple_type":
+            return relax.TupleType([self.type(each) for each in inner])
+        if tag == "function_type":
+            params, result, is_pure = inner
+            return relax.FuncType([self.type(each) for each in params], self.type(result), is_pure)
+        return tvm.ir.PrimType(inner) if tag == "prim_type" else relax.ObjectType()
+
+
+OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
+    ast.Add: lambda left, right: left + right,
+    ast.Sub: lambda left, right: left - right,
+    ast.Mult: lambda left, right: left * right,
+    ast.FloorDiv: tirx.floordiv,
+    ast.Mod: tirx.floormod,
+}

@@ -1,0 +1,44 @@
+"""Walks over the data of a Relax program: what its graphs read, and which functions they call."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping  # noqa: UP035 (Python 3.8)
+
+
+def walk(item: Any) -> Iterator[Any]:
+    """Everything inside, bodies included."""
+    yield item
+    for inner in item if isinstance(item, list) else item.values() if isinstance(item, dict) else ():
+        yield from walk(inner)
+
+
+def called(graph: dict[str, Any], tag: str = "function") -> set[str]:
+    """The functions that a graph names, in bodies too; with `extern` those of other libraries."""
+    tagged = (item for item in walk(graph["bindings"]) if isinstance(item, dict) and set(item) == {tag})
+    return {item[tag] for item in tagged if isinstance(item[tag], str)}
+
+
+def reads(args: list[Any]) -> set[str]:
+    """The names that arguments read; a body's results count as read."""
+    found = {item["ref"] for item in walk(args) if isinstance(item, dict) and set(item) == {"ref"}}
+    for item in walk(args):
+        if isinstance(item, dict) and "outputs" in item and "bindings" in item:
+            found.update(item["outputs"])
+    return found
+
+
+def in_circles(graphs: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The functions that call themselves, by way of others too."""
+    calls = {name: called(graph) & graphs.keys() for name, graph in graphs.items()}
+    return [name for name in graphs if name in reached(name, calls)]
+
+
+def reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """What is called from a function, however far away."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        fresh = calls[waiting.pop()] - found
+        found |= fresh
+        waiting += fresh
+    return found
