@@ -1,6 +1,7 @@
 """What is done to a program before it is a case, and what the case then owes.
 
-A valid program must run and give right results; a broken one must be refused, an endangered one survived.
+A valid program must run and give right results, of NaN and infinity too where these are defined; a broken one
+must be refused, an endangered one survived.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ from generators.disrupt import disrupt
 from generators.draws import Draws
 from generators.grow import Program
 from generators.hazards import endanger
+from generators.nonfinite import put_nonfinite
 from oracles.demand import REFUSAL, SURVIVAL
 
-_DISRUPTED, _ENDANGERED = 0.06, 0.1
-"""The shares of a mixture."""
+_DISRUPTED, _ENDANGERED, _NONFINITE = 0.06, 0.1, 0.08
+"""The shares of a mixture; no value but a finite one fits two in three of the last."""
 
 
 class Mode(StrEnum):
-    """Valid programs; broken ones; ones with one dangerous thing; or all of these, mostly valid ones."""
+    """Valid programs; broken ones; ones with one dangerous thing; valid ones of values that are not finite.
+
+    Or all of these, mostly valid ones.
+    """
 
     STRICT = "strict"
     DISRUPTIVE = "disruptive"
     VULNERABLE = "vulnerable"
+    NONFINITE = "nonfinite"
     MIXED = "mixed"
 
 
@@ -33,9 +39,12 @@ def mode_of(mode: Mode, seed: int) -> Mode:
     if mode is not Mode.MIXED:
         return mode
     form = Draws(f"which mode/{seed}").random()
-    if form >= _DISRUPTED + _ENDANGERED:
-        return Mode.STRICT
-    return Mode.DISRUPTIVE if form < _DISRUPTED else Mode.VULNERABLE
+    shares = {Mode.DISRUPTIVE: _DISRUPTED, Mode.VULNERABLE: _ENDANGERED, Mode.NONFINITE: _NONFINITE}
+    for each, share in shares.items():
+        if form < share:
+            return each
+        form -= share
+    return Mode.STRICT
 
 
 def as_case(program: Program, seed: int) -> Case:
@@ -54,6 +63,8 @@ def in_mode(mode: Mode, seed: int, program: Program) -> Case:
         changed, demand, note = replace(program, model=broken[0]), REFUSAL, f"violation: {broken[1]}"
     elif mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
         changed, demand, note = endangered[0], SURVIVAL, f"hazard: {endangered[1]}"
+    elif mode is Mode.NONFINITE and (special := put_nonfinite(draws, program)):
+        return as_case(special, seed)
     else:
         return as_case(program, seed)
     return replace(as_case(changed, seed), settings=(demand,), notes=(note,))

@@ -33,8 +33,9 @@ NONLINEAR = frozenset(_NONLINEAR.split())
 LOGARITHMIC = frozenset(["LogSoftmax", "ReduceLogSum", "ReduceLogSumExp"])
 """Those of them whose result is the logarithm of a sum: a relative error becomes an absolute one."""
 
-SHIFTED = frozenset(["Celu", "Elu", "Gelu", "Mish", "Selu", "Softplus"])
-"""Operators that may add one inside, as log(1 + exp(x)): in a short type its last place counts."""
+_SHIFTED = "Asinh Atanh Celu Elu Erf Gelu Mish Selu Sinh Softplus Tanh"
+SHIFTED = frozenset(_SHIFTED.split())
+"""Operators that may add one inside, as log(1 + exp(x)), 2 sigmoid(2x) - 1: the last place of one counts."""
 
 UNKNOWN_TERMS = 256
 Dims = tuple[int, ...]

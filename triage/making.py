@@ -18,6 +18,7 @@ class Mode(StrEnum):
     STRICT = "strict"
     DISRUPTIVE = "disruptive"
     VULNERABLE = "vulnerable"
+    NONFINITE = "nonfinite"
     MIXED = "mixed"
 
 
@@ -36,7 +37,11 @@ Source = Annotated[
 ]
 Modes = Annotated[
     Mode,
-    typer.Option("--mode", help="Valid programs, broken ones, ones with a dangerous value, or all of these."),
+    typer.Option(
+        "--mode",
+        help="Valid programs, broken ones, ones with a dangerous value, valid ones with NaN and infinity, "
+        "or all of these.",
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -25,6 +26,7 @@ from generators.spec import Realm
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
+from oracles.sensitivity import DEFINED
 
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 STRATEGIES = pytest.mark.parametrize(
@@ -148,6 +150,23 @@ def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_chec
         assert kind in ("attribute", "rank", "shape") or complaint is not None, note
     assert set(kinds) == KINDS
     assert kinds.total() >= 180
+
+
+def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them() -> None:
+    changed = 0
+    for seed in range(200):
+        program = grow(seed, 8)
+        case = in_mode(Mode.NONFINITE, seed, program)
+        assert case.program == program.model.SerializeToString(deterministic=True)
+        given = program.inputs
+        special = {name for name, value in case.inputs.items() if not np.array_equal(value, given[name])}
+        changed += len(special)
+        for name in special:
+            differs = case.inputs[name] != given[name]
+            assert not np.isfinite(case.inputs[name][differs]).any()
+        readers = {node.op_type for node in program.model.graph.node if special & set(node.input)}
+        assert not special or readers & DEFINED
+    assert changed > 40
 
 
 @pytest.mark.parametrize("name", ["random", "coverage", "backward", "uniform", "mutate"])

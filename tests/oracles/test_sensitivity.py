@@ -76,6 +76,7 @@ SHIFTED_MASK = (
     "g (float[2] x) => (float[2] y) <float big = {1000.0}>"
     " { a = Add(x, big) d = Sub(a, big) b = Cast<to = 9>(d) y = Cast<to = 1>(b) }"
 )
+ERF_MASK = "g (float[2] x) => (float[2] y) { e = Erf(x) b = Cast<to = 9>(e) y = Cast<to = 1>(b) }"
 NEARLY_ONE = np.nextafter(np.full(2, 1.0, F), F(2))
 LINE = np.linspace(0.1, 1.3, 64, dtype=F)
 
@@ -96,6 +97,8 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
         (EQUALITY, lambda y: F(1) - y, {"x": np.full(2, 1.3, F)}, "value"),
         (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-4, F)}, ""),
         (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
+        (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-38, F)}, ""),
+        (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
     ],
     ids=[
         *("cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"),
@@ -107,6 +110,7 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
             "not equal",
         ),
         *("zero but for rounding", "not zero"),
+        *("zero where one is added inside", "not zero there"),
     ],
 )
 def test_rounding_explains_what_it_can_do(
