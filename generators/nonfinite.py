@@ -20,9 +20,8 @@ from oracles.sensitivity import DEFINED
 VALUES = (np.nan, np.inf, -np.inf)
 MOST = 3
 """Elements of one input that change."""
-_TELLING = frozenset(
-    "Abs Clip Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Max Min Neg Relu Where".split()
-)
+_COMPUTING = "Abs Clip Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Max Min Neg Relu Where"
+_TELLING = frozenset(_COMPUTING.split())
 """Those of them that look at a value and do not only move it; their inputs come first."""
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
