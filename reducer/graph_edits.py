@@ -12,6 +12,7 @@ from corpus.graph_program import (
     GRAPH,
     REF,
     Binding,
+    Graph,
     GraphProgram,
     Input,
     Json,
@@ -96,18 +97,19 @@ def _program(
     order = [item.name for item in old.main.inputs if item.name in edges.inputs]
     inputs = tuple(edges.inputs[name] for name in dict.fromkeys([*order, *edges.inputs]))
     main = replace(old.main, inputs=inputs, bindings=bindings, outputs=outputs)
-    constants = {name: value for name, value in old.constants.items() if name in edges.constants}
-    fresh = replace(old, main=main, constants={**constants, **edges.constants})
+    fresh = replace(old, main=main, constants={**old.constants, **edges.constants})
     return subject.with_program(without_unused(fresh), edges.values)
 
 
 def without_unused(program: GraphProgram) -> GraphProgram:
     """Without constants, functions and opaque functions that nothing reaches."""
     called: set[str] = set()
-    read: set[str] = set(program.main.outputs)
+    read: set[str] = set()
     todo = [program.main]
     while todo:
-        for binding in todo.pop().walk():
+        graph = todo.pop()
+        read.update(graph.outputs)
+        for binding in graph.walk():
             read.update(binding.reads)
             fresh = [name for name in binding.calls if name not in called]
             called.update(fresh)
@@ -184,10 +186,11 @@ def change_flow(
     subject: GraphSubject,
     changed: Mapping[str, Tensor],
     edit: Callable[[Binding], Binding] | None = None,
+    edit_function: Callable[[Graph], Graph] | None = None,
 ) -> GraphSubject | None:
     """The subject with these values for some of its inputs and constants; None where it does not type.
 
-    `edit` is what belongs to the same change in the bindings.
+    `edit` and `edit_function` are what belongs to the same change in the bindings, and in the functions.
     """
     old = subject.program
     inputs = tuple(
@@ -195,7 +198,15 @@ def change_flow(
     )
     bindings = tuple(map(edit, old.main.bindings)) if edit else old.main.bindings
     constants = {name: changed.get(name, value) for name, value in old.constants.items()}
-    program = replace(old, main=replace(old.main, inputs=inputs, bindings=bindings), constants=constants)
+    functions = {
+        name: edit_function(graph) if edit_function else graph for name, graph in old.functions.items()
+    }
+    program = replace(
+        old,
+        main=replace(old.main, inputs=inputs, bindings=bindings),
+        constants=constants,
+        functions=functions,
+    )
     values = {name: changed.get(name, value) for name, value in subject.inputs.items()}
     fresh = subject.with_program(program, values)
     is_like = edit is None and all(_is_like(subject.array(name), value) for name, value in changed.items())
@@ -221,15 +232,21 @@ def resize(
 ) -> GraphSubject | None:
     """The subject with resized tensors, the integers that equal an old dim carried along where that types."""
 
-    def carry(item: Json) -> Json:
-        return sizes(item) if type(item) is int and item > 1 else item
-
     if not changed:
         return None
+
+    def carry(item: Json) -> Json:
+        if tag_of(item) == GRAPH:
+            return {GRAPH: graph_to_json(carried_in_graph(graph_of_json(item[GRAPH])))}
+        return sizes(item) if type(item) is int and item > 1 else item
 
     def carried_in(binding: Binding) -> Binding:
         mapped = binding.mapped(carry)
         return replace(mapped, kwargs=binding.kwargs) if "attrs" in binding.kwargs else mapped
 
-    carried = change_flow(subject, changed, carried_in)
+    def carried_in_graph(graph: Graph) -> Graph:
+        inputs = tuple(replace(item, shape=tuple(map(carry, item.shape))) for item in graph.inputs)
+        return replace(graph, inputs=inputs, bindings=tuple(map(carried_in, graph.bindings)))
+
+    carried = change_flow(subject, changed, carried_in, carried_in_graph)
     return carried if carried is not None else change_flow(subject, changed, lambda binding: binding)

@@ -42,7 +42,12 @@ def _surprises(tree: ast.Module, format: str) -> Iterator[str]:
 def _given(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ClassDef(name=name):
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.arg(arg=name)
+                | ast.ClassDef(name=name)
+                | ast.FunctionDef(name=name)
+            ):
                 yield name
             case ast.ImportFrom(names=names):
                 yield from (each.asname or each.name for each in names)

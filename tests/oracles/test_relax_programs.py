@@ -1,0 +1,204 @@
+"""TVMScript of every kind: what is read of it runs as the script's own module does."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.graph_program import GraphProgram
+from corpus.load import Imported
+from corpus.target import Target
+from oracles.importing import imported
+from oracles.judge import Judge
+from oracles.sandbox import Sandbox
+from oracles.verdict import Outcome, Verdict
+from reducer.api import Options, reduce_case
+
+HEAD = """
+import numpy as np
+import tvm
+from tvm.script import ir as I, relax as R, tirx as T
+"""
+
+RECURSIVE = """
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def rec(n: R.Tensor((), "int64"), x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        c: R.Tensor((), "bool") = R.greater(n, R.const(0, "int64"))
+        if c:
+            m: R.Tensor((), "int64") = R.subtract(n, R.const(1, "int64"))
+            y: R.Tensor((2, 3), "float32") = R.add(x, x)
+            r: R.Tensor((2, 3), "float32") = Module.rec(m, y)
+        else:
+            r: R.Tensor((2, 3), "float32") = x
+        return r
+    @R.function(pure=False)
+    def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        y: R.Tensor((2, 3), "float32") = Module.rec(R.const(3, "int64"), x)
+        return y
+inputs = [np.ones((2, 3), "float32")]
+"""
+PASSED = """
+@I.ir_module
+class Module:
+    @R.function
+    def forward(
+        t: R.Tuple(R.Tensor(("n",), "float32"), R.Tensor(("n",), "float32")),
+        s: R.Shape(["n", "k"]), c: R.Prim("int64"), u: R.Tensor(dtype="float32", ndim=1), o: R.Any,
+    ) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        with R.dataflow():
+            a = t[0]
+            b = t[1]
+            d = R.add(a, b)
+            R.output(d)
+        e = R.match_cast(u, R.Tensor((n,), "float32"))
+        f = R.add(d, e)
+        return f
+"""
+LONG = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2,), "int64"), d: R.Tensor((2,), "float64")):
+        with R.dataflow():
+            y = R.add(x, R.const([2**40, -3], "int64"))
+            z = R.add(d, R.const([1e-300, 2.0], "float64"))
+            R.output(y, z)
+        return (y, z)
+inputs = [np.zeros(2, "int64"), np.zeros(2, "float64")]
+"""
+COMPILES = """
+@I.ir_module
+class Before:
+    @R.function
+    def decode(x: R.Tensor(("n", 3), "float32")):
+        with R.dataflow():
+            y = R.exp(x)
+            R.output(y)
+        return y
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            y = R.tanh(x)
+            R.output(y)
+        return y
+ex = tvm.compile(Before, tvm.target.Target("llvm"))
+vm = tvm.relax.VirtualMachine(ex, tvm.cpu())
+vm["decode"](tvm.runtime.tensor(np.full((4, 3), 2.0, "float32")))
+raise RuntimeError("not reached")
+"""
+LOCAL = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        @R.function
+        def inner(a: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+            b = R.tanh(a)
+            c = R.add(b, y)
+            return c
+        z = inner(x)
+        return z
+"""
+REGISTERS = """
+@tvm.register_global_func("test.of.the.script")
+def one(a, b):
+    b.copyfrom(a.numpy() + 1)
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            t = R.call_dps_packed("test.of.the.script", (x,), out_ty=R.Tensor((4,), "float32"))
+            R.output(t)
+        return t
+"""
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    with Judge(Target("tvm"), format="relax", lower_levels=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def opener() -> Iterator[Sandbox]:
+    """Another sandbox: what a script registers stays in the process that opens it."""
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    with Sandbox("tvm") as found:
+        yield found
+
+
+def opened(opener: Sandbox, script: str) -> tuple[GraphProgram, Imported]:
+    content = base64.b64encode((HEAD + script).encode()).decode()
+    found = imported(opener, "relax", Path("script.py"), content)
+    return find_format("relax").parse(found.program), found
+
+
+def case_of(opener: Sandbox, script: str) -> Case:
+    program, found = opened(opener, script)
+    inputs = found.inputs or find_format("relax").make_inputs(program, 1)
+    return Case("relax", found.program, inputs, Target("tvm"))
+
+
+def verdict_of(judge: Judge, opener: Sandbox, script: str) -> Verdict:
+    return judge.verdict(case_of(opener, script))
+
+
+def outputs_of(judge: Judge, opener: Sandbox, script: str) -> list[np.ndarray]:
+    (run,) = judge.runs(case_of(opener, script), judge.configs[:1])
+    assert run.is_ok, run.message
+    return [np.asarray(value) for value in run.outputs.values()]
+
+
+def test_a_function_that_calls_itself_is_a_program(judge: Judge, opener: Sandbox) -> None:
+    (found,) = outputs_of(judge, opener, RECURSIVE)
+    assert (found == 8).all()
+
+
+def test_shapes_numbers_tuples_and_types_left_open_are_passed_as_the_function_takes_them(
+    judge: Judge, opener: Sandbox
+) -> None:
+    program, found = opened(opener, PASSED)
+    assert [item.name for item in program.main.inputs] == ["t_0", "t_1", "s", "c", "u", "o"]
+    assert program.facts["main"] == "forward"
+    assert found.notes, "the tuple is taken apart, which is said"
+    verdict = verdict_of(judge, opener, PASSED)
+    assert verdict.outcome is Outcome.PASS, verdict.title
+
+
+def test_constants_of_64_bits_keep_them(judge: Judge, opener: Sandbox) -> None:
+    long, double = outputs_of(judge, opener, LONG)
+    assert (long.dtype, long.tolist()) == (np.int64, [2**40, -3])
+    assert (double.dtype, double.tolist()) == (np.float64, [1e-300, 2.0])
+
+
+def test_a_script_that_compiles_and_calls_its_module_is_not_run_beyond_that(opener: Sandbox) -> None:
+    program, found = opened(opener, COMPILES)
+    assert program.facts["main"] == "decode"
+    assert list(program.functions) == ["main"]
+    assert np.shape(found.inputs["x"]) == (4, 3)
+
+
+def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge: Judge, opener: Sandbox) -> None:
+    verdict = verdict_of(judge, opener, REGISTERS)
+    assert verdict.outcome is Outcome.INVALID
+    assert "'test.of.the.script'" in verdict.title
+
+
+def test_a_local_function_reduces_to_itself(judge: Judge, opener: Sandbox, tmp_path: Path) -> None:
+    """TVM's pipeline lowers no local function, whatever is in it."""
+    case = case_of(opener, LOCAL)
+    if not judge.verdict(case).is_bug:
+        pytest.skip("the installed TVM does not show the failure")
+    done = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
+    assert done.case.measure.ops == ("function",)
