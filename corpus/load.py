@@ -115,7 +115,10 @@ def _made(
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """The inputs that came with a foreign file where it has them all, else values from the seed."""
     if foreign is None or not types.keys() <= foreign.inputs.keys():
-        return found.make_inputs(model, seed), foreign.notes if foreign else ()
+        try:
+            return found.make_inputs(model, seed), foreign.notes if foreign else ()
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from error
     given = {name: fit_value(name, foreign.inputs[name], declared, where) for name, declared in types.items()}
     return given, foreign.notes
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from onnx import GraphProto, ModelProto, NodeProto
 
+from corpus.errors import UserError
 from corpus.onnx_dims import Sizes
 from corpus.onnx_graph import consumers, initializer_names
 from corpus.onnx_infer import graph_types
@@ -17,6 +18,9 @@ from corpus.values import InputType, Tensor, Value
 
 Use = tuple[NodeProto, int]
 """A node that reads an input, and at which place."""
+
+MOST_BYTES = 8 << 30
+"""Of an input that is made."""
 
 _WORDS = ("a", "b", "ab", "abc", "1", "2.5", "", "é")
 _SEQUENCE = 2
@@ -80,6 +84,10 @@ def _make(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Valu
 
 def _tensor(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Tensor:
     shape = sizes.shape(declared.shape)
+    if math.prod(shape) * declared.dtype.itemsize > MOST_BYTES:
+        raise UserError(
+            f"an input of {declared.dtype.name}{list(shape)} is too large to be made; give --inputs"
+        )
     if rule is not None and declared.dtype.kind in "iufb":
         return rule(shape, rng).astype(declared.dtype)
     return sample(declared.dtype, shape, rng)

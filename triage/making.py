@@ -27,13 +27,17 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="X",
-        help="How graphs grow: random, coverage, backward, functions, mutate, smt or uniform; "
+        help="How graphs grow: random, coverage, backward, functions, mutate, patterns, smt or uniform; "
         "PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
     ),
 ]
 Source = Annotated[
     Path | None,
-    typer.Option("--from", metavar="FILE", help="A saved coverage.json, or the model that is to be mutated."),
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="A saved coverage.json, the model that is to be mutated, or a folder of patterns.",
+    ),
 ]
 Modes = Annotated[
     Mode,

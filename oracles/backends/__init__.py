@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from corpus.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+    from typing import Any
 
     from corpus.target import Target
     from oracles.run import Config, Run
@@ -53,6 +54,23 @@ class Optimising(Protocol):
 
     def without(self, config: Config, disabled: Iterable[str]) -> Config:
         """The configuration with these passes disabled as well."""
+
+
+@runtime_checkable
+class TellsPasses(Optimising, Protocol):
+    """An optimiser whose log tells of any one pass whether it changed the program."""
+
+    documented: Callable[[str, str], dict[str, Any]]
+    """In the worker: the programs that the tests of a file make, given its path and its content in base64."""
+
+    def may_have_fired(self, run: Run) -> tuple[str, ...]:
+        """The passes that changed the program, or that one which did is told together with."""
+
+    def told_with(self, name: str) -> tuple[str, ...]:
+        """The passes that are to be disabled for the log to tell of this one alone."""
+
+    def has_fired(self, run: Run, name: str) -> bool:
+        """Whether the pass changed the program in a run without those."""
 
 
 @runtime_checkable

@@ -277,6 +277,13 @@ def _varint(value: int) -> bytes:
     return bytes([value & 127 | (128 if more else 0)]) + (_varint(more) if more else b"")
 
 
+def documented(path: str, content: str) -> dict[str, Any]:
+    """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
+    from oracles.in_worker import onnx_documented
+
+    return onnx_documented.documented(path, content)
+
+
 def tables() -> list[list[Any]]:
     """Which kernels there are: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
     rows = []
@@ -492,6 +499,20 @@ def suspects(run: Run) -> tuple[str, ...]:
     """What can be disabled of what fired; where it applies rules all of these: no log tells which."""
     names = (rule for name in fired(run) if name not in ALWAYS for rule in RULES.get(name, [name]))
     return tuple(dict.fromkeys(names))
+
+
+may_have_fired = suspects
+
+
+def told_with(name: str) -> tuple[str, ...]:
+    """The other rules of the transformers that apply this one: the log has one line for all of them."""
+    families = [rules for rules in RULES.values() if name in rules]
+    return tuple(dict.fromkeys(rule for rules in families for rule in rules if rule != name))
+
+
+def has_fired(run: Run, name: str) -> bool:
+    """Whether the transformer, or one that applies the rule, modified the graph."""
+    return any(step == name or name in RULES.get(step, ()) for step in fired(run))
 
 
 def optimizers(run: Run) -> tuple[str, ...]:

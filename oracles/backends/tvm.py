@@ -340,6 +340,18 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(name for name in (*fired(run), LLVM) if name in known)
 
 
+may_have_fired = fired
+
+
+def told_with(name: str) -> tuple[str, ...]:
+    """None: the watch tells of each pass by itself."""
+    return ()
+
+
+def has_fired(run: Run, name: str) -> bool:
+    return name in fired(run)
+
+
 def optimizers(run: Run) -> tuple[str, ...]:
     """What ran of the passes that can be left out, and LLVM's optimisations where they are on."""
     ran = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]

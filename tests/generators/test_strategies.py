@@ -36,7 +36,8 @@ STRATEGIES = pytest.mark.parametrize(
 
 
 def test_the_strategies_are_found() -> None:
-    assert strategy_names() == ("backward", "coverage", "functions", "mutate", "random", "smt", "uniform")
+    named = ("backward", "coverage", "functions", "mutate", "patterns", "random", "smt", "uniform")
+    assert strategy_names() == named
     with pytest.raises(UserError, match="there is backward, coverage"):
         find_strategy("sideways")
 

@@ -1,0 +1,290 @@
+"""Documented tests of our own: a model for each rewrite that grown programs seldom meet.
+
+`crux patterns extract tests/documented --trust` takes patterns out of them; each model is the textbook form
+of what an optimiser puts together, with one operator more here and there that the pattern can do without.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper, parser
+
+HEADER = '<ir_version: 8, opset_import: ["" : {}, "com.microsoft" : 1, "ai.onnx.ml" : 2]>'
+
+
+def model(text: str, opset: int = 17, **weights: tuple[int, ...]) -> onnx.ModelProto:
+    """The model of a graph's text; `weights` are initializers of these shapes, of small different numbers."""
+    made = parser.parse_model(f"{HEADER.format(opset)} {text}")
+    for name, shape in weights.items():
+        count = int(np.prod(shape))
+        values = (np.arange(count, dtype=np.float32) % 7 + 1).reshape(shape) / 8
+        made.graph.initializer.append(numpy_helper.from_array(values.astype(np.float32), name))
+    return made
+
+
+def test_bias_and_gelu() -> None:
+    model(
+        """g (float[2,3,4] x) => (float[2,3,4] y)
+        <float root = {1.4142135}, float one = {1.0}, float half = {0.5}> {
+        a = Add(x, b) d = Div(a, root) e = Erf(d) f = Add(e, one) m = Mul(a, f) y = Mul(m, half) }""",
+        b=(4,),
+    )
+
+
+def test_sum_and_layer_norm() -> None:
+    model(
+        """g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) {
+        s = Add(x, z) y = LayerNormalization<axis = -1, epsilon = 0.00001>(s, w, b) }""",
+        w=(4,),
+        b=(4,),
+    )
+    model(
+        """g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) {
+        m = MatMul(x, k) c = Add(m, c0) s = Add(c, z)
+        y = LayerNormalization<axis = -1, epsilon = 0.00001>(s, w, b) }""",
+        k=(4, 4),
+        c0=(4,),
+        w=(4,),
+        b=(4,),
+    )
+
+
+def test_layer_norm_written_out() -> None:
+    for opset in (13, 17):
+        model(
+            """g (float[2,3,4] x) => (float[2,3,4] y) <float two = {2.0}, float eps = {0.00001}> {
+            m = ReduceMean<axes = [-1]>(x) s = Sub(x, m) p = Pow(s, two) v = ReduceMean<axes = [-1]>(p)
+            e = Add(v, eps) r = Sqrt(e) d = Div(s, r) q = Mul(d, w) y = Add(q, b) }""",
+            opset,
+            w=(4,),
+            b=(4,),
+        )
+        model(
+            """g (float[2,3,4] x) => (float[2,3,4] y) <float two = {2.0}, float eps = {0.00001}> {
+            p = Pow(x, two) v = ReduceMean<axes = [-1]>(p) e = Add(v, eps) r = Sqrt(e) d = Div(x, r)
+            y = Mul(w, d) }""",
+            opset,
+            w=(4,),
+        )
+
+
+def test_skipped_and_simplified_layer_norm() -> None:
+    model(
+        """g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) <float two = {2.0}, float eps = {0.00001}> {
+        s = Add(x, z) p = Pow(s, two) v = ReduceMean<axes = [-1]>(p) e = Add(v, eps) r = Sqrt(e)
+        d = Div(s, r) y = Mul(w, d) }""",
+        w=(4,),
+    )
+
+
+def test_gathers_of_one_axis() -> None:
+    model(
+        """g (float[2,3,4] x) => (float[2,4] a1, float[2,4] b1, float[2,4] c1)
+        <int64 i = {0}, int64 j = {1}, int64 k = {2}> {
+        a = Gather<axis = 1>(x, i) b = Gather<axis = 1>(x, j) c = Gather<axis = 1>(x, k)
+        a1 = Neg(a) b1 = Abs(b) c1 = Exp(c) }"""
+    )
+
+
+def test_slices_to_depth() -> None:
+    model(
+        """g (float[1,3,8,8] x) => (float[1,12,4,4] y) <int64[1] h = {2}, int64[1] w = {3},
+        int64[1] two = {2}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] end = {9223372036854775807}> {
+        a = Slice(x, zero, end, h, two) a0 = Slice(a, zero, end, w, two)
+        b = Slice(x, one, end, h, two) b0 = Slice(b, zero, end, w, two)
+        c = Slice(x, zero, end, h, two) c0 = Slice(c, one, end, w, two)
+        d = Slice(x, one, end, h, two) d0 = Slice(d, one, end, w, two)
+        y = Concat<axis = 1>(a0, b0, c0, d0) }"""
+    )
+
+
+def test_quantised_product() -> None:
+    for scaled in ("", "t = Add(s, c) "):
+        model(
+            f"""g (float[2,4] x) => (float[2,3] y)
+            <int8[4,3] w = {{1, -2, 3, 4, 5, -6, 7, 8, 9, 1, 2, 3}}, float ws = {{0.5}}, int8 wz = {{0}}> {{
+            q, qs, qz = DynamicQuantizeLinear(x) i = MatMulInteger(q, w, qz, wz) f = Cast<to = 1>(i)
+            m = Mul(qs, ws) s = Mul(f, m) {scaled} y = Neg({"t" if scaled else "s"}) }}""",
+            c=(3,),
+        )
+    model(
+        """g (uint8[2,4] x, float xs) => (float[2,3] y)
+        <int8[4,3] w = {1, -2, 3, 4, 5, -6, 7, 8, 9, 1, 2, 3}, float ws = {0.5}, uint8 xz = {3},
+        int8 wz = {0}> {
+        i = MatMulInteger(x, w, xz, wz) f = Cast<to = 1>(i) m = Mul(xs, ws) y = Mul(f, m) }"""
+    )
+
+
+def test_convolution_and_what_follows() -> None:
+    for tail in (
+        "y = Add(c, a)",
+        "y = Mul(c, a)",
+        "r = Add(c, x1) y = Relu(r)",
+        "y = Relu(c)",
+        "y = LeakyRelu(c)",
+        "y = Sigmoid(c)",
+        "y = Clip(c, low, high)",
+        "y = BatchNormalization(c, n, n, n, n)",
+        "p = BatchNormalization(c, n, n, n, n) y = Relu(p)",
+        "h = HardSigmoid(c) y = Mul(c, h)",
+    ):
+        model(
+            f"""g (float[1,2,6,6] x, float[1,3,6,6] x1) => (float[1,3,6,6] y)
+            <float low = {{0.0}}, float high = {{6.0}}> {{
+            c = Conv<pads = [1, 1, 1, 1], kernel_shape = [3, 3]>(x, w, n) {tail} }}""",
+            w=(3, 2, 3, 3),
+            n=(3,),
+            a=(3, 1, 1),
+        )
+
+
+def test_padding_and_a_window() -> None:
+    for tail in (
+        "y = Conv<kernel_shape = [3, 3]>(p, w)",
+        "y = MaxPool<kernel_shape = [3, 3]>(p)",
+        "y = AveragePool<kernel_shape = [3, 3], count_include_pad = 1>(p)",
+    ):
+        model(
+            f"""g (float[1,2,6,6] x) => (float[1,c,6,6] y) <int64[8] pads = {{0, 0, 1, 1, 0, 0, 1, 1}}> {{
+            p = Pad(x, pads) {tail} }}""",
+            w=(3, 2, 3, 3),
+        )
+
+
+def test_matrices_and_what_follows() -> None:
+    for text in (
+        "m = MatMul(x, w) y = Add(m, b)",
+        "g = Gemm(x, w) y = Sum(g, b)",
+        "g = Gemm(x, w, b) y = Relu(g)",
+        "g = Gemm(x, w, b) y = LeakyRelu(g)",
+        "t = Transpose<perm = [1, 0]>(x0) y = Gemm(t, w)",
+        "t = Transpose<perm = [1, 0]>(x0) y = MatMul(t, w)",
+        "y1 = Gemm(x, w) y = Transpose<perm = [1, 0]>(y1)",
+        "m = MatMul(x, w) y = BatchNormalization(m, b, b, b, b)",
+        "k = Mul(x, half) m = MatMul(k, w) y = Neg(m)",
+        "m = MatMul(x, w) y = Mul(m, half)",
+        "m = MatMul(x, w) y = Div(m, half)",
+    ):
+        model(
+            f"""g (float[2,4] x, float[4,2] x0) => (float[p,q] y) <float half = {{0.25}}> {{ {text} }}""",
+            w=(4, 3),
+            b=(3,),
+        )
+
+
+def test_what_changes_nothing() -> None:
+    for text in (
+        "a = Relu(x) y = Clip(a, low, high)",
+        "n = Not(c) y = Where(n, x, z)",
+        "a = Cast<to = 11>(x) b = Cast<to = 1>(a) y = Neg(b)",
+        "a = Cast<to = 11>(x) s = Shape(a) y = Cast<to = 1>(s)",
+        "a = Div(one, x) y = Mul(a, z)",
+        "a = Identity(x) y = Neg(a)",
+        "a = Dropout(x) y = Neg(a)",
+        "a = Add(x, none) y = Neg(a)",
+        "a = Mul(x, one) y = Neg(a)",
+        "a = Expand(x, shape) y = Neg(a)",
+        "a = Slice(x, zero, end, zero) y = Neg(a)",
+        "a = Unsqueeze(k, zero) y = Add(x, a)",
+        "a = Reshape(x, flat) b = Reshape(a, shape) y = Neg(b)",
+        "a = Transpose<perm = [1, 0]>(x) b = Neg(a) y = Transpose<perm = [1, 0]>(b)",
+        "a = Concat<axis = 0>(k, k) y = Add(x, x)",
+        "a = Exp(x) b = Exp(x) y = Add(a, b)",
+        "a = Squeeze(x1, zero) b = Squeeze(x1, zero) y = Add(a, b)",
+    ):
+        model(
+            f"""g (float[3,4] x, float[3,4] z, float[1,3,4] x1, bool[3,4] c) => (float y)
+            <float low = {{-1.0}}, float high = {{6.0}}, float one = {{1.0}}, float none = {{0.0}},
+            int64[2] shape = {{3, 4}}, int64[1] flat = {{12}}, int64[1] zero = {{0}},
+            int64[1] end = {{9223372036854775807}}> {{ {text} }}""",
+            k=(4,),
+        )
+
+
+def test_shape_computed_from_the_input() -> None:
+    model(
+        """g (float[2,3,4] x) => (float[2,12] y) <int64 i = {0}, int64[1] zero = {0}, int64[1] rest = {-1}> {
+        s = Shape(x) d = Gather<axis = 0>(s, i) u = Unsqueeze(d, zero) c = Concat<axis = 0>(u, rest)
+        y = Reshape(x, c) }"""
+    )
+
+
+QUANTISED = (
+    "<float s = {0.05}, uint8 q = {128}, int8 z = {0}, float t = {0.1}, "
+    "float low = {-6.4}, float high = {6.35}>"
+)
+
+
+def test_quantised_and_back() -> None:
+    for text in (
+        "a = Relu(x) b = QuantizeLinear(a, s, z) y = DequantizeLinear(b, s, z)",
+        "a = Clip(x, low, high) b = QuantizeLinear(a, s, z) y = DequantizeLinear(b, s, z)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = QuantizeLinear(b, s, q) "
+        "y = DequantizeLinear(c, s, q)",
+        "a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) y = Neg(b)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = Reshape(b, flat) "
+        "d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = MatMul(b, w) "
+        "d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = Add(b, b) "
+        "d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) v = DequantizeLinear(wq, t, z) "
+        "c = MatMul(b, v) d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = Softmax(b) "
+        "d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q)",
+        "a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) y1 = Neg(b) y = Abs(b)",
+        "a = Transpose<perm = [1, 0]>(x) b = QuantizeLinear(a, s, q) y = DequantizeLinear(b, s, q)",
+        "a = QuantizeLinear(x, s, q) b = QuantizeLinear(x, s, q) c = DequantizeLinear(a, s, q) "
+        "d = DequantizeLinear(b, s, q) y = Add(c, d)",
+    ):
+        quantised = QUANTISED[:-1] + ", int64[1] flat = {12}, int8[4,2] wq = {1, 2, 3, 4, 5, 6, 7, 8}>"
+        model(f"g (float[3,4] x) => (float y) {quantised} {{ {text} }}", w=(4, 2))
+
+
+def test_quantised_convolution() -> None:
+    quantised = QUANTISED[:-1] + ", int8[1,2,1,1] wq = {1, 2}, int32[1] bias = {3}>"
+    model(
+        f"""g (float[1,2,4,4] x) => (float y) {quantised} {{
+        a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) v = DequantizeLinear(wq, t, z)
+        c = Conv(b, v) d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q) }}"""
+    )
+    model(
+        f"""g (float[1,2,4,4] x) => (float y) {quantised} {{
+        a = QuantizeLinear(x, s, q) b = DequantizeLinear(a, s, q) c = Conv(b, k, n)
+        d = QuantizeLinear(c, s, q) y = DequantizeLinear(d, s, q) }}""",
+        k=(1, 2, 1, 1),
+        n=(1,),
+    )
+
+
+def test_swish_and_its_kin() -> None:
+    for text in (
+        "a = Sigmoid(x) y = Mul(x, a)",
+        "m = Mul(x, k) a = Sigmoid(m) y = Mul(x, a)",
+    ):
+        model(f"g (float[2,3,4] x) => (float y) <float k = {{1.702}}> {{ {text} }}")
+
+
+def test_attention_written_out() -> None:
+    model(
+        """g (float[1,2,3,4] q, float[1,2,3,4] k, float[1,2,3,4] v) => (float y) <float scale = {2.0}> {
+        t = Transpose<perm = [0, 1, 3, 2]>(k) m = MatMul(q, t) d = Div(m, scale)
+        s = Softmax<axis = -1>(d) y = MatMul(s, v) }"""
+    )
+
+
+def test_halves_kept_as_constants() -> None:
+    half = helper.make_tensor("h", onnx.TensorProto.FLOAT16, [4], [0.5, 1.0, 2.0, 4.0])
+    made = model("g (float[3,4] x) => (float y) { f = Cast<to = 1>(h) y = Mul(x, f) }")
+    made.graph.initializer.append(half)
+
+
+def test_nchw_kept_in_blocks() -> None:
+    model(
+        """g (float[1,8,6,6] x) => (float y) {
+        a = Conv<pads = [1, 1, 1, 1], kernel_shape = [3, 3]>(x, w) b = Relu(a)
+        c = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(b) y = Conv<kernel_shape = [1, 1]>(c, v) }""",
+        w=(8, 8, 3, 3),
+        v=(8, 8, 1, 1),
+    )

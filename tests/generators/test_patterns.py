@@ -1,0 +1,88 @@
+"""Programs around patterns: each holds one, still fires its pass, and is valid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from corpus.errors import UserError
+from corpus.pattern import FOLDER, load_patterns
+from corpus.target import Target
+from generators.budget import UNLIMITED
+from generators.draws import Draws
+from generators.modes import as_case
+from generators.patterns import Hidden, adapt, place_recipe
+from generators.recipes import recipe_of
+from generators.scope import Scope, draw_temper
+from generators.steps import Steps
+from generators.strategies import find_strategy
+from generators.types import F32, I32, I64, DType, Range, Shape
+from oracles.firing import Firing
+from oracles.sandbox import Job, Sandbox
+
+
+def scope_of(seed: str) -> Scope:
+    draws = Draws(seed)
+    return Scope(draws, draw_temper(draws))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "operators"),
+    [
+        (F32, (2, 6), []),
+        (F32, (3, 4), ["Reshape"]),
+        (F32, (5,), ["Reshape", "Slice"]),
+        (F32, (4, 5), ["Reshape", "Pad", "Reshape"]),
+        (I32, (2, 6), ["Cast"]),
+        (I64, (1, 2), ["Reshape", "Slice", "Reshape", "Cast"]),
+    ],
+)
+def test_a_value_is_brought_to_a_type_by_as_few_nodes_as_it_takes(
+    dtype: DType, shape: Shape, operators: list[str]
+) -> None:
+    scope = scope_of("adapt")
+    value = scope.create(F32, (2, 6), Range(-3, 3), as_input=True)
+    made = adapt(Steps(scope, 5), value, dtype, shape)
+    assert made.type == (dtype, shape)
+    assert [node.op for node in scope.nodes] == operators
+
+
+def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not() -> None:
+    recipes = [recipe for pattern in load_patterns(FOLDER) if (recipe := recipe_of(pattern))]
+    taken = hidden = 0
+    for number, recipe in enumerate(recipes):
+        scope, kept = scope_of(f"place {number}"), Hidden()
+        (slot, *_) = [slot for slot in recipe.slots if not slot.steers]
+        dims = tuple(dim if isinstance(dim, int) else recipe.least[dim] for dim in slot.dims)
+        value = scope.create(slot.dtype, dims, slot.within, as_input=True)
+        scope.opset = recipe.opsets[1]
+        assert place_recipe(scope, recipe, recipe.nodes, kept)
+        taken += any(value.name in node.operands for node in scope.nodes)
+        hidden += bool(kept)
+        assert len(scope.nodes) == recipe.nodes
+    assert taken > 0.6 * len(recipes)
+    assert 0.2 * len(recipes) < hidden < 0.9 * len(recipes)
+
+
+def test_passes_fire_on_programs_around_patterns_that_run() -> None:
+    programs = list(find_strategy("patterns")(range(60), 10, None, UNLIMITED))
+    passes: Counter[str] = Counter()
+    firing_on = ran = 0
+    with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
+        config = firing.backend.configs(Target("ort"))[:1]
+        for seed, program in enumerate(programs):
+            case = as_case(program, seed)
+            found = firing.passes(case.program)
+            passes.update(found)
+            firing_on += bool(found)
+            ran += sandbox.run(Job(case.program, case.inputs, config))[0].is_ok
+    assert firing_on > 0.8 * len(programs)
+    assert len(passes) > 20
+    assert ran >= 0.95 * len(programs)
+
+
+def test_a_folder_without_usable_patterns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no patterns"):
+        next(find_strategy("patterns")(range(1), 5, tmp_path, UNLIMITED))

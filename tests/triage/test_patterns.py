@@ -1,0 +1,163 @@
+"""Patterns: taken out of documents, kept as files, and still firing on the installed release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import parser
+
+from corpus.errors import UserError
+from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
+from corpus.target import Target
+from generators.patterns import is_sound
+from generators.recipes import recipe_of
+from oracles.firing import Firing
+from triage.cli import run
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
+FUSED = """g (float[2,3] a, float[3,4] w, float[4] b) => (float[2,4] y) {
+    n = Neg(a) m = MatMul(n, w) s = Add(m, b) y = Exp(s) }"""
+RENAMED = """other (float[2,3] a1, float[3,4] w1, float[4] b1) => (float[2,4] out) {
+    n1 = Neg(a1) m1 = MatMul(n1, w1) s1 = Add(m1, b1) out = Exp(s1) }"""
+PASS = "MatMulAddFusion"
+CODE = f'''
+import unittest
+import onnx
+from onnx import parser
+
+HEADER = {HEADER!r}
+
+
+class Fusions(unittest.TestCase):
+    def test_of_a_product_and_a_sum(self):
+        parser.parse_model(HEADER + """{FUSED}""")
+        raise RuntimeError("what it says of its model does not matter")
+
+
+def test_with_a_fixture_that_is_not_made(fixture):
+    raise AssertionError
+
+
+def test_that_writes_a_file():
+    onnx.save(parser.parse_model(HEADER + """{RENAMED}"""), "/nowhere/at/all.onnx")
+'''
+
+
+@pytest.fixture(scope="module")
+def firing() -> Iterator[Firing]:
+    with Firing(Target("ort")) as asked:
+        yield asked
+
+
+def save(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(parser.parse_model(HEADER + text).SerializeToString())
+
+
+def extracted(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[dict[str, int], str]:
+    assert run(["patterns", "extract", *map(str, arguments), "--json"]) == 0
+    printed = capsys.readouterr()
+    return json.loads(printed.out), printed.err
+
+
+def fusion(folder: Path) -> Pattern:
+    (found,) = [pattern for pattern in load_patterns(folder) if pattern.fires == PASS]
+    return found
+
+
+def test_two_models_give_the_fusion_once_and_without_what_it_does_not_need(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], firing: Firing
+) -> None:
+    save(tmp_path / "tests" / "first.onnx", FUSED)
+    save(tmp_path / "tests" / "deeper" / "second.onnx", RENAMED)
+    facts, _ = extracted(capsys, tmp_path / "tests", "-o", tmp_path / "patterns")
+    assert (facts["files"], facts["models"], facts["duplicates"]) == (2, 2, facts["patterns"])
+    found = fusion(tmp_path / "patterns")
+    assert found.operators == ("MatMul", "Add")
+    assert found.origin == "deeper/second.onnx"
+    assert found.opsets[0] == 13
+    assert len(found.least) >= 2
+    assert firing.fires(found.sized_model().SerializeToString(), PASS)
+
+
+def test_the_tests_of_a_file_are_run_only_where_it_is_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_fusions.py").write_text(CODE)
+    facts, told = extracted(capsys, tmp_path / "tests", "-o", tmp_path / "patterns")
+    assert (facts["models"], facts["skipped"]) == (0, 1)
+    assert told.count("--trust") == 1
+    facts, _ = extracted(capsys, tmp_path / "tests", "-o", tmp_path / "patterns", "--trust")
+    assert facts["models"] == 2
+    assert fusion(tmp_path / "patterns").origin == "test_fusions.py::Fusions::test_of_a_product_and_a_sum"
+
+
+def test_what_cannot_be_read_is_left_out_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tests = tmp_path / "tests"
+    save(tests / "good.onnx", FUSED)
+    (tests / "cut.onnx").write_bytes((tests / "good.onnx").read_bytes()[:-9])
+    (tests / "empty.onnx").write_bytes(b"")
+    (tests / "text.onnx").write_text("no model")
+    (tests / "gone.onnx").symlink_to(tmp_path / "nowhere")
+    save(tests / "huge.onnx", "g (float[999999,999999,9] x) => (float[999999,999999,9] y) { y = Neg(x) }")
+    (tests / "raises.py").write_text("raise SystemExit(3)")
+    (tests / "no_python.py").write_text("def (")
+    (tests / "dies.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    facts, told = extracted(capsys, tests, "-o", tmp_path / "patterns", "--trust")
+    lines = [line for line in told.splitlines() if "skipped" in line]
+    assert facts["skipped"] == len(lines) == 8
+    named = ("cut", "empty", "text", "gone", "huge", "raises", "no_python", "dies")
+    assert all(sum(f"{name}." in line for line in lines) == 1 for name in named)
+    assert fusion(tmp_path / "patterns").origin == "good.onnx"
+
+
+def test_a_folder_without_tests_or_patterns_is_a_users_mistake(tmp_path: Path) -> None:
+    assert run(["patterns", "extract", str(tmp_path / "nowhere")]) == 2
+    assert run(["patterns", "list", "--from", str(tmp_path)]) == 2
+    save(tmp_path / "model.onnx", FUSED)
+    with pytest.raises(UserError, match="no pattern"):
+        load_pattern(tmp_path / "model.onnx")
+
+
+SHIPPED = sorted(FOLDER.glob("*.onnx"))
+
+
+def test_a_pattern_keeps_its_bytes_and_its_name() -> None:
+    assert len(SHIPPED) > 100
+    for path in SHIPPED:
+        pattern = load_pattern(path)
+        assert pattern.to_bytes() == path.read_bytes()
+        assert path.stem == pattern.name
+
+
+def test_names_and_origin_have_no_part_in_what_a_pattern_is_called() -> None:
+    for path in SHIPPED[::20]:
+        model = onnx.ModelProto.FromString(path.read_bytes())
+        model.producer_name = model.graph.name = "another"
+        for entry in model.metadata_props:
+            entry.value = "elsewhere" if entry.key == "origin" else entry.value
+        assert read_pattern(model.SerializeToString(), "here").name == path.stem
+
+
+@pytest.mark.parametrize("path", SHIPPED[::3], ids=lambda path: path.stem)
+def test_a_shipped_pattern_makes_its_pass_fire_and_can_be_grown(path: Path, firing: Firing) -> None:
+    pattern = load_pattern(path)
+    assert firing.fires(pattern.sized_model().SerializeToString(), pattern.fires)
+    recipe = recipe_of(pattern)
+    assert recipe is not None
+    assert is_sound(recipe)
+
+
+def test_patterns_are_listed_with_their_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["patterns", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) == len(SHIPPED)
+    assert len({each["pass"] for each in listed}) >= 40
+    assert all(each["backend"] == "ort" and each["operators"] and each["origin"] for each in listed)

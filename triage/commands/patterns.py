@@ -1,0 +1,103 @@
+"""`crux patterns`: optimisation patterns out of a compiler's documented tests, and those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triage.options import CaseOptions, StoreOptions, as_command
+from triage.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from corpus.pattern import Pattern
+
+Tests = Annotated[Path, typer.Argument(metavar="TESTS_DIR", help="A directory of .onnx files and tests.")]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the patterns go.")]
+Most = Annotated[int, typer.Option("--most", metavar="N", help="Patterns of one pass, at most.", min=1)]
+Source = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="A folder of patterns. (default: the shipped ones)"),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="Optimisation patterns from documented tests.")
+    group.command("extract")(as_command(CaseOptions, extract))
+    group.command("list")(as_command(StoreOptions, list_patterns))
+    app.add_typer(group, name="patterns")
+
+
+def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns"), most: Most = 10) -> int:
+    """Take out of documented tests the least graphs on which passes of the optimiser fire.
+
+    Reads every .onnx file below the directory; Python files, whose code makes models, with --trust.
+
+    Example: crux patterns extract tests -o patterns --target ort
+    """
+    from triage.progress import progress
+
+    with progress() as shown:
+        facts = _extract(options, tests, out, most, shown.note, shown.status)
+    emit(iter([facts]), as_json=options.json, show=_show_facts, single=True)
+    return 0
+
+
+def _extract(
+    options: CaseOptions, tests: Path, out: Path, most: int, note: Any, status: Any
+) -> dict[str, Any]:
+    from oracles.firing import Firing
+    from triage.documents import Reader
+    from triage.extracting import Extraction
+
+    target = options.target_of(None)
+    skipped: list[str] = []
+
+    def skip(line: str) -> None:
+        skipped.append(line)
+        note(f"skipped: {line}")
+
+    reader = Reader(target, options.limits, options.memory << 20, options.trust, skip)
+    files = 0
+    with Firing(target, limits=options.limits) as firing, options.judge(target) as judge:
+        extraction = Extraction(firing, judge, most)
+        for path, documents in reader.documents(tests):
+            files += 1
+            status(f"{files:,} files, {len(extraction.found):,} patterns: {path.name}")
+            for pattern in extraction.of(documents):
+                pattern.save(out)
+    return {"files": files, **extraction.facts(), "skipped": len(skipped), "folder": str(out)}
+
+
+def list_patterns(options: StoreOptions, source: Source = None) -> int:
+    """List patterns: the pass that each makes fire, its operators, where it came from.
+
+    Example: crux patterns list --from patterns
+    """
+    from corpus.pattern import FOLDER, load_patterns
+
+    documents = _documents(load_patterns(source or FOLDER))
+    found = emit(documents, as_json=options.json, show=_show)
+    say(f"{len(found)} patterns of {len({each['pass'] for each in found})} passes")
+    return 0
+
+
+def _documents(patterns: Iterator[Pattern]) -> Iterator[Document]:
+    for pattern in patterns:
+        yield pattern.facts()
+
+
+def _show_facts(documents: list[Document]) -> Table:
+    return table(("tests", ""), documents[0].items())
+
+
+def _show(documents: list[Document]) -> Table:
+    rows = [
+        (each["name"], each["pass"], " ".join(each["operators"]), each["backend"], each["origin"])
+        for each in documents
+    ]
+    return table(("pattern", "pass", "operators", "backend", "origin"), rows)
