@@ -4,9 +4,12 @@ A *fact* is something that holds of the module. At first, as the importer leaves
 (Relax operators that no PrimFunc implements yet), dataflow blocks, and a check that functions are pure.
 Passes that ask for nothing run on any module; that is what was seen of each, not what its documentation
 says. Passes are left out that change a function's signature (parameters lifted out, bundled, fetched
-lazily), that give other results by design (mixed precision, fast mathematics, training), or that the
-pipelines do not accept before them (those that leave the block form of a PrimFunc, or rewrite its storage
-before its blocks are lowered).
+lazily), that give other results by design (mixed precision, fast mathematics, training), or that need what
+only the code generator puts in (a target on each function, packed arguments).
+
+PrimFuncs are made in the form of blocks. `loops` says that they have become plain loops, `flat` that their
+buffers have one dim as well: most passes take either form, and what the pipelines do to blocks they leave
+alone. The bodies around them must not be in dataflow blocks any more, where TVM looks for reshapes in them.
 """
 
 from __future__ import annotations
@@ -81,8 +84,8 @@ ANYWHERE = """
     FuseTransposeMatmul InlinePrivateFunctions LambdaLift LowerGPUIPCAllocStorage Normalize
     NormalizeGlobalVar OptimizeLayoutTransform RealizeVDevice RemoveRedundantReshape
     RemoveUnusedOutputs RemoveUnusedParameters ReorderPermuteDimsAfterConcat ReorderTakeAfterMatmul
-    RewriteCUDAGraph RewriteDataflowReshape SpecializePrimFuncBasedOnCallSite SplitLayoutRewritePreproc
-    TopologicalSort backend.DispatchSampling backend.DispatchSortScan
+    RewriteCUDAGraph RewriteDataflowReshape SpecializePrimFuncBasedOnCallSite TopologicalSort
+    backend.DispatchSampling backend.DispatchSortScan
 """
 """Relax passes that any module can be given."""
 
@@ -100,7 +103,13 @@ ON_PRIMFUNCS = """
     s_tir.RewriteUnsafeSelect s_tir.StmtSimplify s_tir.TransformMmaBufferLayout s_tir.UnifyThreadBinding
     s_tir.UseAssumeToReduceBranches s_tir.VerifyVTCMLimit
 """
-"""Passes over PrimFuncs in the form of blocks, as legalising the operators makes them."""
+"""Passes over PrimFuncs in any form: of blocks, as legalising the operators makes them, or of loops."""
+
+ON_FLAT = """
+    tirx.PointerValueTypeRewrite tirx.StorageRewrite
+    s_tir.DecorateDeviceScope s_tir.InstrumentProfileIntrinsics
+"""
+"""Passes over PrimFuncs of loops over buffers of one dim."""
 
 CONDITIONAL = (
     _pass("LegalizeOps", gives="primfuncs", takes="operators"),
@@ -110,7 +119,8 @@ CONDITIONAL = (
     _pass("MergeCompositeFunctions", bars="allocations"),
     _pass("RemovePurityChecking", gives="unchecked"),
     _pass("ToNonDataflow", gives="plain"),
-    _pass("ConvertToDataflow", takes="plain"),
+    _pass("ConvertToDataflow", bars="loops", takes="plain"),
+    _pass("SplitLayoutRewritePreproc", bars="loops"),
     _pass("CallTIRRewrite", needs="primfuncs unchecked plain", gives="allocations"),
     _pass("VMShapeLower", needs="unchecked"),
     _pass("KillAfterLastUse", needs="unchecked plain"),
@@ -123,6 +133,10 @@ CONDITIONAL = (
     _pass("s_tir.PlanAndUpdateBufferAllocationLocation", needs="initialised"),
     _pass("s_tir.ConvertBlocksToOpaque", needs="initialised", gives="opaque"),
     _pass("s_tir.CompactBufferAllocation", needs="opaque"),
+    _pass("s_tir.LowerOpaqueBlock", needs="opaque plain", gives="loops"),
+    _pass("tirx.FlattenBuffer", needs="loops", gives="flat"),
+    _pass("tirx.CommonSubexprElim", needs="loops"),
+    _pass("tirx.NarrowDataType", needs="flat", arguments=(32,)),
 )
 """Passes with conditions of their own."""
 
@@ -131,6 +145,7 @@ PASSES = {
     for each in (
         *map(_pass, ANYWHERE.split()),
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
+        *(_pass(name, needs="flat") for name in ON_FLAT.split()),
         *CONDITIONAL,
     )
 }
@@ -158,7 +173,8 @@ REQUIRED = _words(
     s_tir.LiftThreadBinding s_tir.ManifestSharedMemoryLocalStage s_tir.LowerAutoCopy s_tir.UnifyThreadBinding
     s_tir.LowerMatchBuffer s_tir.LowerCrossThreadReduction s_tir.InjectPermutedLayout
     s_tir.TransformMmaBufferLayout s_tir.InjectVirtualThread s_tir.VerifyVTCMLimit s_tir.LowerVtcmAlloc
-    s_tir.MergeSharedMemoryAllocations tirx.BF16ComputeLegalize tirx.FP8ComputeLegalize tirx.VectorizeLoop
+    s_tir.MergeSharedMemoryAllocations s_tir.LowerOpaqueBlock tirx.FlattenBuffer
+    tirx.BF16ComputeLegalize tirx.FP8ComputeLegalize tirx.VectorizeLoop
     tirx.AnnotateEntryFunc tirx.ConvertSSA tirx.LowerTVMBuiltin
     """
 )
@@ -206,7 +222,9 @@ def _place(name: str, found: list[str]) -> bool:
     """Put a pass at the end, after what it needs; False where that cannot be had any more."""
     wanted = PASSES[name]
     for fact in sorted(wanted.bars & facts_after(found)):
-        _place(next(each.name for each in PASSES.values() if fact in each.takes), found)
+        taker = next((each.name for each in PASSES.values() if fact in each.takes), "")
+        if not taker or not _place(taker, found):
+            return False
     for fact in sorted(wanted.needs - facts_after(found)):
         maker = next((each.name for each in PASSES.values() if fact in each.gives), "")
         if not maker or not _place(maker, found):

@@ -68,6 +68,23 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
     assert set(PASSES) >= REQUIRED
 
 
+LOOPS = ("s_tir.LowerOpaqueBlock", "tirx.FlattenBuffer", "tirx.StorageRewrite", "tirx.CommonSubexprElim")
+
+
+def test_functions_of_plain_loops_go_through_what_suits_them(judge: Judge) -> None:
+    case = case_of(*repaired([*LOOPS, "tirx.NarrowDataType", "s_tir.HoistIfThenElse", "tirx.StmtSimplify"]))
+    verdict = judge.verdict(case)
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
+    assert {*LOOPS[:3], "tirx.NarrowDataType"} <= set(tvm.fired(run))
+
+
+@pytest.mark.parametrize("name", ["ConvertToDataflow", "SplitLayoutRewritePreproc"])
+def test_what_takes_no_plain_loops_cannot_follow_what_makes_them(name: str) -> None:
+    assert "leaves loops" in misplaced((*repaired(LOOPS[:1]), name))
+    assert not misplaced(repaired([LOOPS[0], name, LOOPS[1]]))
+
+
 def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
     pytest.importorskip("tvm", reason="TVM is not installed")
     done = subprocess.run(
