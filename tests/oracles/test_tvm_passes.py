@@ -98,6 +98,9 @@ def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
     assert json.loads(done.stdout) == {}
 
 
+FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [
@@ -109,6 +112,11 @@ def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
             ["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "CallTIRRewrite", "LowerRuntimeBuiltin"],
             "cannot follow",
         ),
+        (
+            [*FUSED, "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite"],
+            "CallTIRRewrite cannot follow a pass that leaves groups",
+        ),
+        (["RemovePurityChecking", "VMShapeLower", "MergeCompositeFunctions"], "leaves lowered"),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
