@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,7 @@ from corpus.formats.onnx import parse
 from corpus.measure import Measure
 from corpus.onnx_measure import measure
 from corpus.target import Target
-from oracles.backends import TellsPasses, find_backend
+from oracles.backends import Sequenced, TellsPasses, find_backend
 from oracles.run import Config, Limits, Run
 from oracles.sandbox import Job, Sandbox
 
@@ -23,16 +24,15 @@ _LIMITS = Limits()
 class Firing:
     """Asks one target's optimiser, in a sandbox of its own; a context manager.
 
-    `sequence` are passes that run before the target's own, where the target runs such.
+    A pass that the target's backend runs by name is asked by running it alone, after what it needs.
     """
 
-    def __init__(self, target: Target, *, limits: Limits = _LIMITS, sequence: tuple[str, ...] = ()) -> None:
+    def __init__(self, target: Target, *, limits: Limits = _LIMITS) -> None:
         backend = find_backend(target.backend)
         if not isinstance(backend, TellsPasses):
             raise UserError(f"target {target}: its log does not tell which pass changed a program")
         self.backend: TellsPasses = backend
         self.target = target
-        self.sequence = sequence
         self.config = _without_execution(backend_configs(target))
         self._sandbox = Sandbox(target.backend, python=target.get("python") or None, limits=limits)
 
@@ -61,6 +61,8 @@ class Firing:
 
     def fires(self, program: bytes, name: str) -> bool:
         """Whether this pass changes the program, which compiles."""
+        if isinstance(self.backend, Sequenced) and name in self.backend.SEQUENCEABLE:
+            return self._fires_by_name(program, name, self.backend.repaired([name]))
         config = self.backend.without(self.config, self.backend.told_with(name))
         run = self._run(program, config)
         return run.is_ok and self.backend.has_fired(run, name)
@@ -70,8 +72,13 @@ class Firing:
         """The passes that change a program of a single operator, which is to say any program."""
         return frozenset(self.passes(_single_operator()))
 
-    def _run(self, program: bytes, config: Config) -> Run:
-        job = Job(program, {}, (config,), outputs=(), collect_log=True, passes=self.sequence)
+    def _fires_by_name(self, program: bytes, name: str, sequence: tuple[str, ...]) -> bool:
+        alone = replace(self.config, settings=(*self.config.settings, ("run", "passes")))
+        run = self._run(program, alone, sequence)
+        return run.is_ok and self.backend.has_fired(run, name)
+
+    def _run(self, program: bytes, config: Config, sequence: tuple[str, ...] = ()) -> Run:
+        job = Job(program, {}, (config,), outputs=(), collect_log=True, passes=sequence)
         return self._sandbox.run(job)[0]
 
 

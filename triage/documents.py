@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
@@ -33,13 +34,17 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Opens the files of a directory; `skip` hears in one line of each that it is left out, and why."""
+    """Opens the files of a directory; `skip` hears in one line of each that it is left out, and why.
+
+    `untold` counts what tests made that is no ONNX model and could not be written as one, by the reason.
+    """
 
     target: Target
     limits: Limits
     memory_bytes: int
     trust: bool
     skip: Tell
+    untold: Counter[str] = field(default_factory=Counter)
 
     def documents(self, folder: Path) -> Iterator[tuple[Path, list[Document]]]:
         """Each file with what it holds, by path; raises `UserError` where there is no such directory."""
@@ -73,6 +78,7 @@ class Reader:
                 raise UserError(
                     f"{path}: running it did not end in {seconds}, or ended its process"
                 ) from None
+        self.untold.update(answer.get("left_out", {}))
         for note in answer["notes"]:
             self.skip(f"{path}: {' '.join(note.split())[:200]}")
         return [document for each in answer["models"] for document in self._one(name, *each)]

@@ -50,10 +50,10 @@ class Extraction:
         if case is None:
             self.counts["left out: too large, or its values are no tensors"] += 1
             return
-        fired = [name for name in self.firing.passes(case.program) if name not in self.firing.commonplace]
+        fired = self._fired(case, document.fires)
         self.counts["models on which a pass fires"] += bool(fired)
         for name in fired:
-            if self._has_enough(name) or name != (document.fires or name):
+            if self._has_enough(name):
                 continue
             pattern = self._pattern(case, name)
             if pattern is None:
@@ -65,6 +65,13 @@ class Extraction:
             else:
                 self.found[pattern.digest] = pattern
                 yield pattern
+
+    def _fired(self, case: Case, told: str) -> list[str]:
+        """The passes that change the program, less those that change any; only the one that was told."""
+        if told:
+            is_of_use = told not in self.firing.commonplace and not self._has_enough(told)
+            return [told] if is_of_use and self.firing.fires(case.program, told) else []
+        return [name for name in self.firing.passes(case.program) if name not in self.firing.commonplace]
 
     def _has_enough(self, name: str) -> bool:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most

@@ -78,6 +78,8 @@ def _run(
     target = _target(settings)
     with target:
         module = apply_passes(module, settings)
+        if settings.get("run") == "passes":
+            return {}
         module = _optimised(module, settings.get("pipeline", "default"), target)
     enter("codegen")
     executable = relax.build(
@@ -127,6 +129,13 @@ def open_program(name: str, content: str) -> dict[str, Any]:
     from oracles.in_worker.relax_capture import capture
 
     return opened(capture, name, content)
+
+
+def documented(path: str, content: str) -> dict[str, Any]:
+    """What the tests of a file (in base64) give to passes, as ONNX models; runs the file's code."""
+    from oracles.in_worker import relax_documented
+
+    return relax_documented.documented(path, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:

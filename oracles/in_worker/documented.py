@@ -62,7 +62,7 @@ def _tests(names: dict[str, Any]) -> Iterator[Any]:
             for case in cases:
                 yield f"{name}::{case.id().rpartition('.')[2]}", case.debug
         elif inspect.isclass(found) and name.startswith("Test"):
-            methods = [each for each in vars(found) if each.startswith("test")]
+            methods = [each for each in dir(found) if each.startswith("test")]
             yield from ((f"{name}::{each}", _method(found, each)) for each in methods)
         elif inspect.isfunction(found) and name.startswith("test"):
             yield from _calls(name, found)

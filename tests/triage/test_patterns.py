@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import onnx
@@ -161,3 +162,60 @@ def test_patterns_are_listed_with_their_passes(capsys: pytest.CaptureFixture[str
     assert len(listed) == len(SHIPPED)
     assert len({each["pass"] for each in listed}) >= 40
     assert all(each["backend"] == "ort" and each["operators"] and each["origin"] for each in listed)
+
+
+RELAX = """
+import pytest
+import tvm
+from tvm import relax
+from tvm.script import ir as I, relax as R
+
+
+class Compares:
+    def test_compare(self):
+        relax.transform.{pass_}()(self.Before)
+        raise AssertionError("whether it passes does not matter")
+
+
+class TestProducts(Compares):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor([16]), a: R.Tensor([16, 2]), b: R.Tensor([2, 32])) -> R.Tensor([32]):
+            c: R.Tensor([16, 32]) = R.matmul(a, b)
+            d: R.Tensor([32]) = R.matmul(x, c)
+            return d
+
+
+@pytest.mark.parametrize("size, kind", [(4, "float32"), pytest.param(5, "float32")])
+def test_what_onnx_has_no_word_for(size, kind):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((size, size), kind)):
+            y = R.nn.silu(R.matmul(R.matmul(x, x), x))
+            return y
+
+    relax.transform.LegalizeOps()(Before)
+"""
+
+
+@pytest.mark.skipif(find_spec("tvm") is None, reason="TVM is not installed")
+@pytest.mark.slow
+def test_a_relax_test_gives_the_module_that_its_pass_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_order.py").write_text(RELAX.replace("{pass_}", "AdjustMatmulOrder"))
+    facts, told = extracted(
+        capsys, tmp_path / "tests", "-o", tmp_path / "patterns", "--trust", "--target", "tvm"
+    )
+    (pattern,) = load_patterns(tmp_path / "patterns")
+    assert (pattern.backend, pattern.fires, pattern.operators) == (
+        "tvm",
+        "AdjustMatmulOrder",
+        ("MatMul", "MatMul"),
+    )
+    assert pattern.origin == "test_order.py::TestProducts::test_compare"
+    assert facts["no ONNX model"] == 2
+    assert "relax.nn.silu (2)" in told

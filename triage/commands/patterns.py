@@ -70,7 +70,12 @@ def _extract(
             status(f"{files:,} files, {len(extraction.found):,} patterns: {path.name}")
             for pattern in extraction.of(documents):
                 pattern.save(out)
-    return {"files": files, **extraction.facts(), "skipped": len(skipped), "folder": str(out)}
+    reasons = dict(reader.untold.most_common())
+    if reasons:
+        first = ", ".join(f"{name} ({number})" for name, number in list(reasons.items())[:8])
+        note(f"left out {sum(reasons.values())} functions that ONNX has no words for: {first}")
+    told = {"no ONNX model": sum(reasons.values())} if reasons else {}
+    return {"files": files, **extraction.facts(), **told, "skipped": len(skipped), "folder": str(out)}
 
 
 def list_patterns(options: StoreOptions, source: Source = None) -> int:
