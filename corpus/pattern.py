@@ -45,8 +45,8 @@ class Pattern:
 
     @property
     def name(self) -> str:
-        """The pass, and a digest of the graph that names and origin have no part in."""
-        return f"{self.fires}-{self.digest[:10]}"
+        """The pass, and a digest of the graph that names and origin have no part in; a file's name."""
+        return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.fires)[:80]}-{self.digest[:10]}"
 
     @cached_property
     def digest(self) -> str:

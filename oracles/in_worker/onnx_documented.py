@@ -27,7 +27,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
         made.clear()
 
     with _watched(made):
-        note = run_tests(path, base64.b64decode(content).decode(), after_each)
+        note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
     return {"models": found, "notes": [note] if note else []}
 
 

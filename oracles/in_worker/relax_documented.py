@@ -50,7 +50,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
         changed.clear()
 
     with _hooked(changed):
-        note = run_tests(path, base64.b64decode(content).decode(), after_each)
+        note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
     models = [[test, name, program] for (name, program), test in found.items()]
     return {"models": models, "notes": [note] if note else [], "left_out": left_out}
 

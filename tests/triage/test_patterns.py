@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -154,6 +155,13 @@ def test_a_shipped_pattern_makes_its_pass_fire_and_can_be_grown(path: Path, firi
     recipe = recipe_of(pattern)
     assert recipe is not None
     assert is_sound(recipe)
+
+
+def test_a_pass_of_any_name_is_kept_inside_the_folder(tmp_path: Path) -> None:
+    pattern = replace(load_pattern(SHIPPED[0]), fires="../../relax/pass of mine")
+    path = pattern.save(tmp_path / "patterns")
+    assert path.parent == tmp_path / "patterns"
+    assert load_pattern(path) == pattern
 
 
 def test_patterns_are_listed_with_their_passes(capsys: pytest.CaptureFixture[str]) -> None:
