@@ -18,6 +18,9 @@ FEWEST, MOST = 1, 8
 LONGEST = 16
 """Passes of a sequence at most, those left out that were put in for others."""
 
+SECOND_THOUGHTS = 2
+"""How often a pass is drawn where each time it is one that seldom changes anything."""
+
 FRESH = 0.3
 """How often a sequence is drawn anew where there are some to mutate."""
 
@@ -25,7 +28,16 @@ FRESH = 0.3
 def draw_sequence(draws: Draws, backend: Sequenced) -> Passes:
     """A random sequence of the backend's passes."""
     count = draws.between(FEWEST, MOST)
-    return backend.repaired(tuple(draws.pick(backend.SEQUENCEABLE) for _ in range(count)))
+    return backend.repaired(tuple(draw_pass(draws, backend) for _ in range(count)))
+
+
+def draw_pass(draws: Draws, backend: Sequenced) -> str:
+    """A pass; one that seldom changes anything is mostly drawn again."""
+    for _ in range(SECOND_THOUGHTS):
+        name = draws.pick(backend.SEQUENCEABLE)
+        if name not in backend.SELDOM:
+            break
+    return name
 
 
 def next_sequence(draws: Draws, backend: Sequenced, pool: Sequence[Passes]) -> Passes:
@@ -39,9 +51,7 @@ def next_sequence(draws: Draws, backend: Sequenced, pool: Sequence[Passes]) -> P
 def change_point(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
     """One pass replaced, put in or left out."""
     place = draws.between(0, len(one) - 1)
-    new = draws.pick(
-        ((draws.pick(backend.SEQUENCEABLE),), (one[place], draws.pick(backend.SEQUENCEABLE)), ())
-    )
+    new = draws.pick(((draw_pass(draws, backend),), (one[place], draw_pass(draws, backend)), ()))
     return (*one[:place], *new, *one[place + 1 :]) or one
 
 

@@ -83,9 +83,13 @@ class Staged(Protocol):
 
 @runtime_checkable
 class Sequenced(Protocol):
-    """A backend that runs a case's own sequence of passes, by their names, before it builds the program."""
+    """A backend that runs a case's own sequence of passes, by their names, before it builds the program.
+
+    Of those that are drawn, some are `SELDOM` of any effect.
+    """
 
     SEQUENCEABLE: tuple[str, ...]
+    SELDOM: frozenset[str]
 
     def misplaced(self, names: Sequence[str]) -> str:
         """Why these passes cannot stand in this order; empty where they can."""
@@ -147,6 +151,13 @@ class RoundTripping(Protocol):
     """A backend that can write a program out and read it back first: by the setting `via`, one of these."""
 
     WRITTEN_AS: tuple[str, ...]
+
+
+@runtime_checkable
+class ChecksModules(Protocol):
+    """A backend that can check the module after every pass: by this setting."""
+
+    CHECKED_BY: str
 
 
 @runtime_checkable

@@ -20,6 +20,7 @@ FORK_PER_TEST = True
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
 WRITTEN_AS = ("script", "json")
+CHECKED_BY = "well-formed"
 
 # In the worker
 
@@ -51,7 +52,8 @@ def run(
     """Import, optimise, build and run one model (bytes or a path); `enter` is told of each phase.
 
     Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`;
-    `passes` that run before the pipeline, `disabled_passes` that run nowhere. With `run` off, and for a
+    `passes` that run before the pipeline, `disabled_passes` that run nowhere; `well-formed` checks the module
+    after each of them. With `run` off, and for a
     device that is not there, it ends with the code: no VM is made.
     """
     from oracles.in_worker.tvm_watch import watched
@@ -320,6 +322,7 @@ def tags(run: Run) -> tuple[str, ...]:
 # Passes
 
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
+SELDOM = tvm_passes.SELDOM
 misplaced = tvm_passes.misplaced
 
 

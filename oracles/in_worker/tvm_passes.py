@@ -122,13 +122,13 @@ CONDITIONAL = (
     _pass("ConvertToDataflow", bars="loops", takes="plain"),
     _pass("SplitLayoutRewritePreproc", bars="loops"),
     _pass("CallTIRRewrite", needs="primfuncs unchecked plain", bars="groups", gives="allocations"),
-    _pass("VMShapeLower", needs="unchecked", gives="lowered"),
+    _pass("VMShapeLower", needs="unchecked plain", gives="lowered"),
     _pass("KillAfterLastUse", needs="unchecked plain"),
     _pass("AttachAttrLayoutFreeBuffers", needs="primfuncs"),
     _pass("ConvertLayout", needs="operators", arguments=({"relax.nn.conv2d": ["NHWC", "OHWI"]},)),
     _pass("StaticPlanBlockMemory", needs="allocations"),
     _pass("LowerAllocTensor", needs="allocations", takes="allocations"),
-    _pass("LowerRuntimeBuiltin", bars="allocations"),
+    _pass("LowerRuntimeBuiltin", needs="unchecked", bars="allocations"),
     _pass("s_tir.LowerInitBlock", needs="primfuncs", gives="initialised"),
     _pass("s_tir.PlanAndUpdateBufferAllocationLocation", needs="initialised"),
     _pass("s_tir.ConvertBlocksToOpaque", needs="initialised", gives="opaque"),
@@ -186,6 +186,23 @@ AT_WILL = frozenset(PASSES) - REQUIRED
 
 UNDRAWN = _words("KillAfterLastUse s_tir.HoistExpression tirx.ForceNarrowIndexToInt32")
 """Passes that refuse or spoil some modules as early as this; only a user asks for them."""
+
+
+SELDOM = _words(
+    """
+    AllocateWorkspace LowerGPUIPCAllocStorage RealizeVDevice RewriteCUDAGraph backend.DispatchSampling
+    InlinePrivateFunctions LambdaLift Normalize RemoveUnusedParameters
+    tirx.AnnotateEntryFunc tirx.BF16ComputeLegalize tirx.FP8ComputeLegalize tirx.ConvertSSA
+    tirx.InlinePrivateFunctions tirx.LowerTVMBuiltin tirx.SkipAssert tirx.VerifyMemory
+    s_tir.AnnotateIrregularLoop s_tir.CanonicalizeLoop s_tir.InjectDoubleBuffer s_tir.InjectPermutedLayout
+    s_tir.InjectSoftwarePipeline s_tir.InjectVirtualThread s_tir.InstrumentBoundCheckers
+    s_tir.LiftThreadBinding s_tir.LowerAutoCopy s_tir.LowerCrossThreadReduction s_tir.LowerMatchBuffer
+    s_tir.LowerVtcmAlloc s_tir.ManifestSharedMemoryLocalStage s_tir.MergeSharedMemoryAllocations
+    s_tir.RemoveWeightLayoutRewriteBlock s_tir.TransformMmaBufferLayout s_tir.UnifyThreadBinding
+    s_tir.UseAssumeToReduceBranches s_tir.VerifyVTCMLimit
+    """
+)
+"""Passes for what importing and legalising for a CPU make none of: threads, devices, other memory."""
 
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:

@@ -8,6 +8,7 @@ from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
 
 import tvm
 import tvm_ffi
+from tvm import relax
 
 from oracles.in_worker.tvm_passes import PASSES
 
@@ -15,16 +16,22 @@ BEGINS, CHANGED, SAME = "crux: pass begins", "crux: pass changed", "crux: pass l
 """How a line of the log begins; the name of the pass ends it."""
 
 
+class IllFormed(Exception):
+    """A pass has broken the module, by TVM's own check."""
+
+
 @tvm.ir.instrument.pass_instrument
 class Watch:
     """Leaves out the passes that are disabled; with `log` says on stderr of each whether it changed anything.
 
-    It sees nested passes too, those of the code generator included.
+    With `checks` it raises after the first pass that leaves an ill-formed module. It sees nested passes too,
+    those of the code generator included.
     """
 
-    def __init__(self, disabled: Any, log: bool) -> None:
+    def __init__(self, disabled: Any, log: bool, checks: bool) -> None:
         self.disabled = frozenset(disabled)
         self.log = log
+        self.checks = checks
         self.open: list[int] = []
 
     def should_run(self, module: Any, info: Any) -> bool:
@@ -36,9 +43,20 @@ class Watch:
             _say(f"{BEGINS} {info.name}")
 
     def run_after_pass(self, module: Any, info: Any) -> None:
+        if self.checks and (why := complaint(module)):
+            raise IllFormed(f"the module is ill-formed after {info.name}: {why}")
         if self.log:
             has_changed = self.open.pop() != tvm_ffi.structural_hash(module)
             _say(f"{CHANGED if has_changed else SAME} {info.name}")
+
+
+def complaint(module: Any) -> str:
+    """Why TVM's own check finds a module ill-formed: its last line; empty where it does not."""
+    try:
+        is_sound = relax.analysis.well_formed(module)  # older releases answer, newer ones raise
+    except Exception as error:
+        return str(error).strip().split("\n")[-1]
+    return "it is" if is_sound is False else ""
 
 
 def _say(line: str) -> None:
@@ -53,14 +71,15 @@ def watched(settings: dict[str, Any]) -> Iterator[None]:
     Contexts that TVM's own code opens would hide one of ours; so it is put into each as it is made.
     """
     disabled, log = settings.get("disabled_passes") or (), bool(settings.get("log"))
-    if not disabled and not log:
+    checks = bool(settings.get("well-formed"))
+    if not disabled and not log and not checks:
         yield
         return
     context = tvm.transform.PassContext
     plain = context.__init__
 
     def watching(self: Any, *arguments: Any, **options: Any) -> None:
-        options["instruments"] = [*(options.get("instruments") or ()), Watch(disabled, log)]
+        options["instruments"] = [*(options.get("instruments") or ()), Watch(disabled, log, checks)]
         plain(self, *arguments, **options)
 
     context.__init__ = watching

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -14,10 +15,13 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.target import Target
 from oracles.backends import find_backend
-from oracles.in_worker.tvm_passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, misplaced, repaired
+from oracles.importing import imported
+from oracles.in_worker.tvm_passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
 from oracles.judge import Judge
+from oracles.sandbox import Sandbox
 from oracles.sequence import with_sequence
 from oracles.verdict import Outcome
 from reducer.api import Options, reduce_case
@@ -41,7 +45,8 @@ with tvm.target.Target("llvm"):
     for name in PASSES:
         try:
             module = apply_passes(from_onnx(model, keep_params_in_input=False), {"passes": repaired([name])})
-            tvm.relax.analysis.well_formed(module)
+            if tvm.relax.analysis.well_formed(module) is False:
+                broken[name] = "ill-formed"
         except Exception as error:
             broken[name] = str(error)
 print(json.dumps(broken))
@@ -65,7 +70,7 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
     lowered = [name for name in PASSES if name.startswith(("tirx.", "s_tir."))]
     assert len(PASSES) - len(lowered) >= 40
     assert len(lowered) >= 25
-    assert set(PASSES) >= REQUIRED
+    assert set(PASSES) >= REQUIRED | SELDOM
 
 
 LOOPS = ("s_tir.LowerOpaqueBlock", "tirx.FlattenBuffer", "tirx.StorageRewrite", "tirx.CommonSubexprElim")
@@ -156,6 +161,41 @@ def test_a_sequence_changes_the_case_and_not_its_results(judge: Judge) -> None:
     assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm.fired(run))
     (plain,) = judge.runs(case_of(), judge.configs[1:2], collect_log=True)
     assert "FuseOps" not in tvm.fired(plain)
+
+
+IN_A_BRANCH = """
+from tvm.script import ir as I, relax as R
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4, 6), "float32"), k: R.Tensor((), "bool")) -> R.Tensor((4, 6), "float32"):
+        e = R.exp(x)
+        if k:
+            f = R.add(e, x)
+            g = R.nn.relu(f)
+            y = R.multiply(g, f)
+        else:
+            h = R.tanh(e)
+            y = R.multiply(h, h)
+        z = R.nn.softmax(y)
+        return z
+"""
+
+
+def test_the_pass_that_breaks_a_module_is_named() -> None:
+    """What a branch allocates, TVM 0.27's planner uses outside of it; no result shows that."""
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    with Sandbox("tvm") as sandbox:
+        content = base64.b64encode(IN_A_BRANCH.encode()).decode()
+        found = imported(sandbox, "relax", Path("script.py"), content)
+    inputs = find_format("relax").make_inputs(find_format("relax").parse(found.program), 1)
+    case = Case("relax", found.program, inputs, Target("tvm"))
+    with Judge(Target.parse("tvm@oracles=well-formed"), format="relax") as judge:
+        verdict = judge.verdict(case)
+        assert judge.verdict(case, only=judge.configs[1]).outcome is Outcome.PASS
+    if not verdict.is_bug:
+        pytest.skip("the installed TVM does not show the failure")
+    assert "ill-formed after StaticPlanBlockMemory: Var storage" in verdict.title
 
 
 def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge: Judge) -> None:

@@ -1,0 +1,20 @@
+"""Well-formedness: the backend checks the module after each pass, so that the one that broke it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from corpus.case import Case
+from oracles.asked import Asking, Way, named
+from oracles.backends import ChecksModules, find_backend
+
+NAME = "well-formed"
+
+
+def ways(case: Case, asking: Asking) -> Iterator[Way]:
+    """The optimised way once more, with a check after every pass, those of the case itself included."""
+    backend = find_backend(asking.target.backend)
+    if isinstance(backend, ChecksModules):
+        settings = (*asking.optimised.settings, (backend.CHECKED_BY, True))
+        yield Way(named(NAME, replace(asking.optimised, settings=settings)))
