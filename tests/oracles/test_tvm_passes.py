@@ -121,7 +121,10 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
             [*FUSED, "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite"],
             "CallTIRRewrite cannot follow a pass that leaves groups",
         ),
-        (["RemovePurityChecking", "VMShapeLower", "MergeCompositeFunctions"], "leaves lowered"),
+        (
+            ["RemovePurityChecking", "ToNonDataflow", "VMShapeLower", "MergeCompositeFunctions"],
+            "leaves lowered",
+        ),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
