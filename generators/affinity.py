@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from generators.draws import Draws
-from generators.ops import all_operators
+from generators.ops import all_operators, aten_operators
 from generators.spec import LAST_OPSET, Kind, Operator, Realm
 from generators.types import DType, TensorType
 
@@ -79,7 +79,8 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
 @cache
 def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
     """Those that take a value of this type at some opset."""
-    known = (operator for operator in all_operators() if not operator.is_source and rank in operator.ranks)
+    everyone = (*all_operators(), *aten_operators())
+    known = (operator for operator in everyone if not operator.is_source and rank in operator.ranks)
     return tuple(operator for operator in known if dtype in operator.dtypes_at(LAST_OPSET))
 
 

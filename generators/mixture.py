@@ -19,7 +19,6 @@ from generators.grow import Program
 from generators.modes import Mode, as_case, in_mode, mode_of
 from generators.sequences import sequences
 from generators.strategies import find_strategy
-from generators.strategies.uniform import uniform
 from oracles.demand import AGREEMENT
 
 BLOCK = 16
@@ -32,6 +31,8 @@ _SHARES = {
     "mutate": 0.8,
     "uniform": 0.5,
 }
+_OWN = 90.0
+"""The share of programs of the target's own operators, where it has such."""
 _SIZES = (5, 8, 10, 10, 14)
 _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 """How often a broken or endangered program of a mixture is one of few nodes, and of how many.
@@ -45,7 +46,7 @@ class Plan:
     """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes.
 
     With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
-    `given` each has that one.
+    `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`.
     """
 
     strategy: str = MIXED
@@ -56,6 +57,7 @@ class Plan:
     sequences: bool = True
     passes_of: str = ""
     given: tuple[str, ...] = ()
+    dialect: str = ""
 
 
 PLAN = Plan()
@@ -75,7 +77,8 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
 def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     draws = Draws(f"block/{block.start}")
-    strategy = draws.weighted(tuple(_SHARES), tuple(_SHARES.values()))
+    shares = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
+    strategy = draws.weighted(tuple(shares), tuple(shares.values()))
     size = draws.pick(_SIZES)
     if plan.strategy != MIXED:
         strategy = plan.strategy
@@ -87,7 +90,8 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
 def _case(plan: Plan, seed: int, program: Program, strategy: str) -> Case:
     mode, draws = mode_of(plan.mode, seed), Draws(f"size/{seed}")
     if plan.strategy == MIXED and mode is not Mode.STRICT and draws.chance(_SMALL):
-        program, strategy = uniform(seed, draws.pick(_FEW)), "uniform"
+        strategy = plan.dialect if strategy == plan.dialect else "uniform"
+        (program,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant

@@ -293,6 +293,12 @@ class Scope:
         """An operand whose content decides the types of the results: never an input."""
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
+    def content_of(self, operand: Operand) -> Tensor | None:
+        """What an operand holds, where it is no result."""
+        given = [(one.name, array) for one, array in self.inputs]
+        found = dict((*given, *self.initializers, *self.constants)).get(operand.name)
+        return found if isinstance(found, np.ndarray) else None
+
     def fix_ints(self, values: Iterable[int]) -> Operand:
         return self.fix(np.array(list(values), dtype=np.int64))
 

@@ -54,6 +54,11 @@ class Realm(StrEnum):
     CONTAINER = "container"
     TEXT = "text"
     NARROW = "narrow"
+    ATEN = "aten"
+
+
+ONNX_REALMS = frozenset(Realm) - {Realm.ATEN}
+"""What programs for any target may hold; the operators of torch itself only come where they are asked for."""
 
 
 def realm_of(dtype: DType) -> Realm | None:
@@ -257,7 +262,7 @@ class Operator:
 
     def belongs(self, realms: frozenset[Realm]) -> bool:
         """Whether a program of these realms may hold it."""
-        realm = self.realm if self.is_standard else Realm.CONTRIB
+        realm = self.realm or (None if self.is_standard else Realm.CONTRIB)
         return realm is None or realm in realms
 
     @property

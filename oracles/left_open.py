@@ -1,7 +1,8 @@
-"""Results that the text of ONNX leaves open, so that two implementations may differ and both be right."""
+"""Results that the texts of ONNX and torch leave open: two implementations may differ and both be right."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -123,6 +124,43 @@ def _is_all_zero(node: NodeProto, operands: Sequence[Value]) -> bool:
     return source is not None and not source.any()
 
 
+def _overflows(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The least integer has no positive counterpart, and a product may have no place."""
+    pair = [each for each in (_array(operands, 0), _array(operands, 1)) if each is not None and each.size]
+    if len(pair) < 2 or any(each.dtype.kind not in "iu" for each in pair):
+        return False
+    largest = [max(abs(int(each.min())), abs(int(each.max()))) for each in pair]
+    return (math.prod(largest) if node.op_type == "lcm" else max(largest)) > np.iinfo(pair[0].dtype).max
+
+
+def _divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """The least integer by -1: the quotient has no place in its type."""
+    left, right = _array(operands, 0), _array(operands, 1)
+    if left is None or right is None or left.dtype.kind != "i" or right.dtype.kind != "i":
+        return False
+    return bool((left == np.iinfo(left.dtype).min).any() and (right == -1).any())
+
+
+def _shifts_backwards(node: NodeProto, operands: Sequence[Value]) -> bool:
+    shift = _array(operands, 1)
+    return _shifts_too_far(node, operands) or (shift is not None and bool((shift < 0).any()))
+
+
+def _copies_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    index = _array(operands, 1)
+    return index is not None and len(np.unique(index)) < index.size
+
+
+def _is_unordered(place: int) -> Check:
+    """Whether what must be in order, the operand at this place, is not."""
+
+    def check(node: NodeProto, operands: Sequence[Value]) -> bool:
+        found = _array(operands, place)
+        return found is not None and not bool((widen(found)[1:] >= widen(found)[:-1]).all())
+
+    return check
+
+
 _TWICE: dict[str, Check] = {"writes to one place twice": _writes_twice}
 _INEXACT: dict[str, Check] = {"integers that a float64 does not hold": _is_inexact}
 _CHECKS: dict[str, dict[str, Check]] = {
@@ -141,6 +179,17 @@ _CHECKS: dict[str, dict[str, Check]] = {
     "ScatterND": _TWICE,
     "Shrink": _INEXACT,
     "TopK": {"in no order": _is_unsorted},
+    "bitwise_left_shift": {"by as many bits as there are": _shifts_backwards},
+    "bitwise_right_shift": {"by as many bits as there are": _shifts_backwards},
+    "bucketize": {"boundaries in no order": _is_unordered(1)},
+    "div": {"the least integer by -1": _divides_least},
+    "floor_divide": {"the least integer by -1": _divides_least},
+    "fmod": {"the least integer by -1": _divides_least},
+    "gcd": {"beyond the type": _overflows},
+    "index_copy": {"writes to one place twice": _copies_twice},
+    "lcm": {"beyond the type": _overflows},
+    "remainder": {"the least integer by -1": _divides_least},
+    "searchsorted": {"boundaries in no order": _is_unordered(0)},
 }
 OPEN = frozenset(_CHECKS)
 """The operators of which the text leaves something open."""

@@ -25,6 +25,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx_graph import subgraphs
 from corpus.values import Tensor
+from oracles import aten
 from oracles.accumulation import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
 from oracles.perturb_inputs import EPSILON, NOISE_ULPS, stand_ins
 from oracles.value_types import Types, static_dims
@@ -42,7 +43,7 @@ _EXACT = """
     Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
     Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
 """
-EXACT = frozenset(_EXACT.split())
+EXACT = aten.EXACT | frozenset(_EXACT.split())
 """Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
 UNRANDOM_OPSET = 22
@@ -208,6 +209,9 @@ class Perturbation:
         twin, total = NodeProto(), self._name()
         twin.CopyFrom(node)
         twin.ClearField("name")
+        for attribute in twin.attribute:
+            if attribute.HasField("f"):
+                attribute.f = abs(attribute.f)
         for index, name in enumerate(node.input):
             if self._is_float(name):
                 twin.input[index] = self._name()

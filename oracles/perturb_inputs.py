@@ -49,22 +49,24 @@ def stand_ins(seed: int, element: int) -> tuple[float, float]:
     return huge, (0.0, huge, -huge, 1.0)[seed % 4]
 
 
-def perturb_inputs(inputs: Mapping[str, Value], seed: int, *, finite: bool = True) -> dict[str, Value]:
-    """The inputs with noise of the same size, and `finite`; whole numbers stay, they are exact on purpose.
+def perturb_inputs(
+    inputs: Mapping[str, Value], seed: int, *, finite: bool = True, size: float = NOISE_ULPS
+) -> dict[str, Value]:
+    """The inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
 
     As in the model, an even seed moves everything the other way than the odd one before it.
     """
     rng = np.random.default_rng((seed + 1) // 2)
-    return {name: _perturb_value(value, rng, seed, finite) for name, value in inputs.items()}
+    return {name: _perturb_value(value, rng, seed, finite, size) for name, value in inputs.items()}
 
 
-def _perturb_value(value: Value, rng: np.random.Generator, seed: int, finite: bool) -> Value:
+def _perturb_value(value: Value, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Value:
     if isinstance(value, list):
-        return [_perturb_tensor(item, rng, seed, finite) for item in value]
-    return None if value is None else _perturb_tensor(value, rng, seed, finite)
+        return [_perturb_tensor(item, rng, seed, finite, size) for item in value]
+    return None if value is None else _perturb_tensor(value, rng, seed, finite, size)
 
 
-def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: bool) -> Tensor:
+def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Tensor:
     element = _ELEMENTS.get(value.dtype)
     if element is None:
         return value
@@ -73,5 +75,5 @@ def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: 
         huge, standing = stand_ins(seed, element)
         wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
     drawn = rng.uniform(-1, 1, wide.shape)
-    noise = (drawn + np.sign(drawn)) / 2 * NOISE_ULPS * EPSILON[element] * (1 if seed % 2 else -1)
+    noise = (drawn + np.sign(drawn)) / 2 * size * EPSILON[element] * (1 if seed % 2 else -1)
     return np.where(wide == np.rint(wide), wide, wide * (1 + noise)).astype(value.dtype)

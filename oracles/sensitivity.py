@@ -19,6 +19,7 @@ from onnx import NodeProto
 from corpus.onnx_graph import free_names, producers, subgraphs, walk_nodes
 from corpus.onnx_types import element_type
 from corpus.values import Tensor, Value
+from oracles import aten
 from oracles.compare import (
     Difference,
     Mask,
@@ -32,7 +33,7 @@ from oracles.compare import (
 )
 from oracles.in_double import NARROW
 from oracles.perturb import QUANTISING, RANDOM, Perturbation
-from oracles.perturb_inputs import EPSILON, perturb_inputs
+from oracles.perturb_inputs import EPSILON, NOISE_ULPS, perturb_inputs
 from oracles.record import Recording, record_model
 from oracles.run import Run, Status
 from oracles.sandbox import Job
@@ -50,7 +51,7 @@ _DEFINED = """
     GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg Not Or Relu Reshape Slice SpaceToDepth
     Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor
 """
-DEFINED = frozenset(_DEFINED.split())
+DEFINED = aten.DEFINED | frozenset(_DEFINED.split())
 """Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
 
 
@@ -171,8 +172,14 @@ class Noise:
         """One perturbed run; where the backend cannot run the noisy program, noise in the inputs must do."""
         if seed in SNAPPING:
             return self._snapped(seed, self._replaced)
-        inputs = perturb_inputs(self._job.inputs, seed)
+        inputs = self._noisy_inputs(seed)
         return self._noisy(Perturbation(self.types, seed, self._replaced, steps), inputs)
+
+    def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
+        """What flows into a program of torch's own is exact, whoever runs it: only results are rounded."""
+        is_exact = any(node.domain == aten.DOMAIN for node in self._model.graph.node)
+        size = 0.0 if is_exact else NOISE_ULPS
+        return perturb_inputs(self._job.inputs, seed, finite=finite, size=size)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:
         """The run on round numbers; None where the backend cannot do that."""
@@ -184,7 +191,7 @@ class Noise:
     def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
         if seed in SNAPPING:
             return self._snapped(seed, frozenset())
-        inputs = perturb_inputs(self._job.inputs, seed, finite=False)
+        inputs = self._noisy_inputs(seed, finite=False)
         return self._noisy(Perturbation(self.types, seed, (), steps), inputs)
 
     def _noisy(self, perturbation: Perturbation, inputs: Mapping[str, Value]) -> Mapping[str, Value] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.mixture import PLAN, Plan, make_cases
+from oracles.backends import Speaking, find_backend
 from oracles.sequence import split
 from triage.environment import describe_environment
 from triage.failures import Failure, record_failure
@@ -30,6 +31,12 @@ class Step:
     failure: Failure | None
 
 
+def dialect_of(target: Target) -> str:
+    """The strategy that makes programs of the target's own operators; empty where it has none."""
+    backend = find_backend(target.backend)
+    return backend.DIALECT if isinstance(backend, Speaking) else ""
+
+
 class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
@@ -48,7 +55,8 @@ class Fuzzer:
     ) -> None:
         self.store, self.options = store, options
         self.target, given = split(target)
-        self.plan = replace(plan, passes_of=target.backend if plan.sequences else "", given=given)
+        passes_of = target.backend if plan.sequences else ""
+        self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
         self._avoided = avoided
         self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
         self.tally = Tally()

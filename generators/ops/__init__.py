@@ -6,12 +6,23 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.spec import Operator
+from generators.spec import Operator, Realm
 
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
-    """Every operator of every family, by name."""
+    """Every operator of every family, by name, but those of torch itself."""
+    return tuple(operator for operator in _known() if operator.realm is not Realm.ATEN)
+
+
+@cache
+def aten_operators() -> tuple[Operator, ...]:
+    """Every operator of torch itself, by name."""
+    return tuple(operator for operator in _known() if operator.realm is Realm.ATEN)
+
+
+@cache
+def _known() -> tuple[Operator, ...]:
     found: dict[str, Operator] = {}
     for module in sorted(info.name for info in iter_modules(__path__)):
         for operator in import_module(f"{__name__}.{module}").OPERATORS:
@@ -28,4 +39,4 @@ def find_operator(name: str) -> Operator:
 
 @cache
 def _by_name() -> dict[str, Operator]:
-    return {operator.name: operator for operator in all_operators()}
+    return {operator.name: operator for operator in _known()}

@@ -20,7 +20,7 @@ from generators.counts import qualified_name
 from generators.draws import Draws
 from generators.grow import Program, begin, finish, step
 from generators.scope import Mark, Scope, Temper, draw_temper
-from generators.spec import Operand, Operator, Realm, realm_of
+from generators.spec import ONNX_REALMS, Operand, Operator, Realm, realm_of
 from generators.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 
 _PROBES = 10
@@ -39,7 +39,7 @@ _REALMS: tuple[tuple[Realm, ...], ...] = (
     (Realm.CONTAINER,),
     (Realm.TEXT,),
     (Realm.NARROW,),
-    tuple(Realm),
+    tuple(ONNX_REALMS),
 )
 
 

@@ -17,7 +17,7 @@ from generators.draws import Draws
 from generators.grow import Program, apply, begin, finish
 from generators.ops import all_operators
 from generators.scope import DoesNotFit, Mark, Scope, draw_temper
-from generators.spec import Operand, Operator, Realm
+from generators.spec import ONNX_REALMS, Operand, Operator
 from generators.types import ALL, DType
 
 _TRIES = 8
@@ -59,7 +59,7 @@ def uniform(
     likely to hold any operator.
     """
     draws = Draws(f"uniform/{seed}/{nodes}")
-    temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=frozenset(Realm))
+    temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=ONNX_REALMS)
     scope = Scope(draws, temper)
     if not creates:
         begin(scope)

@@ -113,6 +113,13 @@ class Lowered(Protocol):
 
 
 @runtime_checkable
+class Speaking(Protocol):
+    """A backend with operators of its own beside ONNX's: the strategy that makes programs of them."""
+
+    DIALECT: str
+
+
+@runtime_checkable
 class Forking(Protocol):
     """A backend whose tests each run in a process of their own: that costs little beside a compilation."""
 

@@ -15,6 +15,7 @@ NAME = "inductor"
 PACKAGE = "torch"
 DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 LOWERED = True
+DIALECT = "aten"
 WRITTEN_AS = ("export",)
 FORK_PER_TEST = True
 

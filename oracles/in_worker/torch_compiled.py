@@ -22,4 +22,6 @@ def compiled(module: Any, backend: str, enter: Callable[[str], None]) -> Any:
 
         return called
 
-    return torch.compile(module, backend=making, fullgraph=True, dynamic=False)
+    # of a graph its forward: what the module's own call does with an error would be compiled, and hide it
+    entry = module.forward if isinstance(module, torch.fx.GraphModule) else module
+    return torch.compile(entry, backend=making, fullgraph=True, dynamic=False)

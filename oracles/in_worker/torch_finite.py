@@ -13,8 +13,14 @@ import torch
 
 from oracles.in_worker.onnx_program import fed_names
 from oracles.in_worker.torch_lowering import Op, Unsupported
-from oracles.in_worker.torch_ops import TABLE
-from oracles.in_worker.torch_program import attributes_of, from_torch, of_proto, to_torch, version_of
+from oracles.in_worker.torch_program import (
+    attributes_of,
+    from_torch,
+    lowering_of,
+    of_proto,
+    to_torch,
+    version_of,
+)
 
 STEEP, FLAT = 1.0, 0.05
 """Added to the derivative of steps, and of functions that are flat somewhere."""
@@ -102,12 +108,9 @@ class Search:
         return len(self.nodes), None
 
     def _run(self, node: Any, operands: list[Any]) -> list[Any]:
-        if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
-            raise Unsupported(node.op_type)
         known = [value if value is None else value.detach() for value in operands]
-        function = TABLE[node.op_type](
-            Op(node.op_type, attributes_of(node), known, self.opset, len(node.output))
-        )
+        op = Op(node.op_type, attributes_of(node), known, self.opset, len(node.output))
+        function = lowering_of(node)(op)
         found = function(*operands)
         if node.op_type in PROXIES:
             found = found + PROXIES[node.op_type] * (operands[0] - known[0])

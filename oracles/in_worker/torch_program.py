@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from oracles.aten import DOMAIN
 from oracles.in_worker.onnx_program import fed_names
+from oracles.in_worker.torch_aten import call
 from oracles.in_worker.torch_elementwise import DTYPES
 from oracles.in_worker.torch_lowering import Op, Unsupported
 from oracles.in_worker.torch_ops import TABLE
@@ -69,11 +71,9 @@ def add(
     node: Any, graph: Any, values: dict[str, Any], places: dict[str, Any], opset: int, *, lenient: bool
 ) -> None:
     """Lower one node: run it, and write it down."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
-        raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to torch")
     operands = [values[name] if name else None for name in node.input]
     op = Op(node.op_type, attributes_of(node), operands, opset, len(node.output))
-    function = TABLE[node.op_type](op)
+    function = lowering_of(node)(op)
     found = evaluated(function, operands, lenient=lenient)
     made = graph.call_function(function, tuple(places[name] if name else None for name in node.input))
     several = isinstance(found, (tuple, list))
@@ -81,6 +81,15 @@ def add(
         if name:
             values[name] = found[index] if several else found
             places[name] = graph.call_function(pick, (made, index)) if several else made
+
+
+def lowering_of(node: Any) -> Any:
+    """That of torch's own operators is the operator itself; raises `Unsupported`."""
+    if node.domain == DOMAIN:
+        return call
+    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
+        raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to torch")
+    return TABLE[node.op_type]
 
 
 def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:

@@ -63,6 +63,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
     def call(self, function: Any, args: Any, kwargs: Any) -> str:
         path = str(resolve_name(function) or f"{function.__module__}.{function.__name__}")
         path = path.replace("torch.functional.", "torch.").replace("torch.nn.functional.", "F.")
+        path = f"torch.ops.{path}" if path.startswith("aten.") else path
         texts = [self.text(each) for each in args]
         named = [f"{key}={self.text(value)}" for key, value in kwargs.items()]
         owner, _, name = path.rpartition(".")

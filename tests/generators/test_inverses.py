@@ -15,7 +15,7 @@ from generators.grow import Program, finish, place
 from generators.inverses.shared import volume
 from generators.ops import all_operators, find_operator
 from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.spec import Call, Operator, Realm
+from generators.spec import ONNX_REALMS, Call, Operator
 from generators.types import BOOL, F32, I64, U8, DType, TensorType
 from oracles.backends import find_backend
 from oracles.sandbox import Job, Sandbox
@@ -37,7 +37,7 @@ def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
     opset = draws.between(operator.since, operator.until)
     if not hazards:
         temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-    return Scope(draws, replace(temper, opset=opset, realms=frozenset(Realm)))
+    return Scope(draws, replace(temper, opset=opset, realms=ONNX_REALMS))
 
 
 def sampled(operator: Operator, scope: Scope) -> Call | None:

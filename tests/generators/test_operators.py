@@ -16,7 +16,7 @@ from generators.draws import Draws
 from generators.grow import Program, apply, finish
 from generators.ops import all_operators, find_operator
 from generators.scope import Scope, draw_temper
-from generators.spec import LAST_OPSET, MAX_RANK, Operator, Realm
+from generators.spec import LAST_OPSET, MAX_RANK, ONNX_REALMS, Operator
 from generators.types import ANYTHING, BOOL, I64, DType, Range
 from oracles.backends import find_backend
 from oracles.sandbox import Job, Sandbox
@@ -46,7 +46,7 @@ def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -
         temper = draw_temper(draws)
         if not hazards:
             temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-        scope = Scope(draws, replace(temper, realms=frozenset(Realm)))
+        scope = Scope(draws, replace(temper, realms=ONNX_REALMS))
         dtype = draws.pick(operator.dtypes_at(LAST_OPSET))
         rank = draws.pick(operator.ranks)
         if not operator.takes(dtype, rank, scope.opset):

@@ -36,9 +36,9 @@ STRATEGIES = pytest.mark.parametrize(
 
 
 def test_the_strategies_are_found() -> None:
-    named = ("backward", "coverage", "functions", "mutate", "patterns", "random", "smt", "uniform")
+    named = ("aten", "backward", "coverage", "functions", "mutate", "patterns", "random", "smt", "uniform")
     assert strategy_names() == named
-    with pytest.raises(UserError, match="there is backward, coverage"):
+    with pytest.raises(UserError, match="there is aten, backward, coverage"):
         find_strategy("sideways")
 
 

@@ -1,0 +1,72 @@
+"""Forward, over operators of torch itself, with those of ONNX between them that torch has a lowering for.
+
+A program goes on from a new input every few nodes: whatever is compiled at once is compiled for little more.
+
+Only torch's own targets run such programs; for those a mixture holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from generators.budget import UNLIMITED, Budget
+from generators.draws import Draws
+from generators.grow import Choose, Program, begin, finish, grow_to, leaning_choice
+from generators.scope import Scope, Temper, draw_temper
+from generators.spec import Operand, Operator, Realm
+from generators.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
+
+_DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)
+_WEIGHTS = (12.0, 3.0, 2.0, 1.5, 2.0, 2.0, 0.7, 0.7, 1.0, 0.7)
+_COMPANIONS = """
+    Abs Add And BatchNormalization BitwiseAnd Clip Concat Conv Cos CumSum Div Einsum Equal Erf Exp Expand
+    Floor Gather GatherElements Gemm Greater Less Log MatMul Max MaxPool Mean Min Mod Mul Neg Not Pad Pow
+    PRelu Reciprocal ReduceL2 ReduceMax ReduceMean ReduceSum Relu Reshape Round ScatterElements Sigmoid
+    Sign Sin Slice Softmax Split Sqrt Squeeze Sub Tanh Transpose Unsqueeze Where
+"""
+COMPANIONS = frozenset(_COMPANIONS.split())
+"""Operators of ONNX that programs of torch's own hold as well."""
+_TRIES, _BETWEEN, _CHAIN = 12, 0.4, 5
+
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
+    """A program a seed."""
+    for seed in seeds:
+        draws = Draws(f"aten/{seed}/{nodes}")
+        scope = Scope(draws, _temper(draws, budget))
+        choose = _choice(draws)
+        begin(scope)
+        while (room := nodes - len(scope.nodes)) > 0:
+            before = len(scope.nodes)
+            grow_to(scope, choose, before + draws.between(1, min(_CHAIN, room)))
+            if len(scope.nodes) == before:  # the budget allows no more
+                break
+            begin(scope)
+        yield finish(scope)
+
+
+def _temper(draws: Draws, budget: Budget) -> Temper:
+    """Of the types that torch computes in, bfloat16 among them; nothing written out."""
+    temper = draw_temper(draws, budget)
+    first, other = (draws.weighted(_DTYPES, _WEIGHTS) for _ in range(2))
+    realms = {Realm.ATEN, Realm.NARROW} if BF16 in (first, other) else {Realm.ATEN}
+    return replace(temper, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
+
+
+def _choice(draws: Draws) -> Choose:
+    leaning = leaning_choice(draws)
+
+    def choose(scope: Scope, focus: Operand) -> Operator | None:
+        for _ in range(_TRIES):
+            operator = leaning(scope, focus)
+            if operator is None or operator.realm is Realm.ATEN:
+                return operator
+            if operator.name in COMPANIONS and draws.chance(_BETWEEN):
+                return operator
+        return None
+
+    return choose

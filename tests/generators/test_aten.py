@@ -1,0 +1,104 @@
+"""Operators of torch itself: each entry's programs run in eager torch with the types and ranges it says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import onnx
+import pytest
+
+from corpus.formats.onnx import checker_complaint
+from generators.draws import Draws
+from generators.grow import Program, apply, finish
+from generators.mixture import BLOCK, Plan, make_cases
+from generators.ops import all_operators, aten_operators
+from generators.scope import DoesNotFit, Scope, draw_temper
+from generators.spec import Operator, Realm
+from generators.strategies.aten import COMPANIONS
+from oracles import aten
+from oracles.run import Config
+from oracles.sandbox import Job, Sandbox
+from tests.generators.agreement import is_within, value_agrees
+
+SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    pytest.importorskip("torch", reason="torch is not installed")
+    with Sandbox("torch") as opened:
+        yield opened
+
+
+def programs_of(operator: Operator) -> Iterator[Program]:
+    """A program of this one operator for each element type that it takes."""
+    for dtype in operator.dtypes:
+        for number in itertools.count():
+            draws = Draws(f"{operator.name}/{dtype}/{number}")
+            temper = draw_temper(draws)
+            dims = tuple(dim for dim in temper.dims if dim)
+            realms = frozenset({Realm.ATEN, Realm.NARROW})
+            scope = Scope(draws, replace(temper, extreme=0.0, shared=0.0, dims=dims, realms=realms))
+            try:
+                focus = scope.create(dtype, scope.shape(draws.pick(operator.ranks)), operator.domain)
+            except DoesNotFit:
+                continue
+            if apply(scope, operator, focus):
+                yield finish(scope)
+                break
+            if number > 300:
+                break
+
+
+def job_of(program: Program) -> Job:
+    return Job(program.model.SerializeToString(), program.inputs, (Config("eager"),))
+
+
+@pytest.mark.parametrize("operator", aten_operators(), ids=lambda operator: operator.name.rpartition(".")[2])
+def test_an_entry_runs_in_eager_torch_with_each_type_and_as_its_rules_say(
+    operator: Operator, sandbox: Sandbox
+) -> None:
+    programs = list(programs_of(operator))
+    assert len(programs) >= 0.7 * len(operator.dtypes)
+    for program in programs:
+        (run,) = sandbox.run(job_of(program))
+        assert run.is_ok, run.message
+        for name, value in run.outputs.items():
+            assert value_agrees(value, program.types[name])
+            assert is_within(value, program.ranges[name])
+
+
+def test_there_are_many_and_none_is_in_a_program_of_another_target() -> None:
+    assert len(SHORT) > 150
+    assert not {operator.name for operator in aten_operators()} & {one.name for one in all_operators()}
+    for case in make_cases(Plan(nodes=4), range(4 * BLOCK)):
+        model = onnx.ModelProto.FromString(case.program)
+        assert all(node.domain != aten.DOMAIN for node in model.graph.node)
+
+
+def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> None:
+    holding, checked = 0, 0
+    for case in make_cases(Plan(nodes=4, dialect="aten"), range(4 * BLOCK)):
+        model = onnx.ModelProto.FromString(case.program)
+        names = {node.op_type for node in model.graph.node if node.domain == aten.DOMAIN}
+        holding += bool(names)
+        assert names <= set(SHORT)
+        if names and not case.settings and checked < 8:
+            checked += 1
+            assert checker_complaint(model) is None
+            assert {each.domain: each.version for each in model.opset_import}[aten.DOMAIN] == 1
+    assert holding > 2.5 * BLOCK
+    assert checked == 8
+
+
+def test_the_judge_s_tables_name_operators_that_there_are() -> None:
+    named = aten.EXACT | aten.LINEAR | aten.NONLINEAR | aten.LOGARITHMIC | aten.SHIFTED
+    assert named <= set(SHORT)
+    assert not aten.LINEAR & aten.NONLINEAR
+    assert not aten.EXACT & (aten.LINEAR | aten.NONLINEAR | aten.SHIFTED)
+
+
+def test_companions_are_operators_of_onnx() -> None:
+    assert {operator.name for operator in all_operators()} >= COMPANIONS
