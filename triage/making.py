@@ -27,7 +27,7 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="X",
-        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, smt or uniform; "
+        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, smt, uniform; "
         "PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
     ),
 ]
