@@ -1,4 +1,4 @@
-"""Directories for workers: made, swept when their owner has died; and external data laid out in them."""
+"""Directories for workers and candidates, swept when their owner has died; external data laid out in them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from corpus.external import ExternalFile
@@ -13,6 +15,8 @@ from corpus.external import ExternalFile
 PREFIX = "tensorcrux-"
 LOCK = "lock"
 KEPT = "kept"
+HALF_MADE = 600.0
+"""Seconds after which a directory that has no lock was left by one who died while making it."""
 
 
 class Scratch:
@@ -110,6 +114,7 @@ def sweep(parent: Path) -> None:
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
+            _remove_half_made(folder)
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,3 +124,10 @@ def sweep(parent: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
+
+
+def _remove_half_made(folder: Path) -> None:
+    with suppress(OSError):
+        is_old = time.time() - folder.lstat().st_mtime > HALF_MADE
+        if is_old and not (folder / LOCK).exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -7,9 +7,8 @@ import queue
 import shlex
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from corpus.formats import find_format
 from oracles.compare import compare_outputs
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.run import Config
+from oracles.scratch import Scratch
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.journal import Answer, Witness
 from reducer.patience import Patience
@@ -86,8 +86,8 @@ class Command:
     patience: Patience | None = None
 
     def __call__(self, case: Case) -> Answer:
-        with tempfile.TemporaryDirectory(prefix="tensorcrux-check-") as scratch:
-            folder = Path(scratch) / "case"
+        with closing(Scratch()) as scratch:
+            folder = scratch.folder / "case"
             case.save(folder)
             with (self.patience or Patience(self.timeout)).timed() as limit:
                 code = _exit_code(self._line(folder / find_format(case.format).PROGRAM_FILE), limit)

@@ -15,6 +15,7 @@ from triage.clusters import move
 from triage.evidence import verdict_document
 from triage.names import cluster_name, failure_name
 from triage.store import Store, dump, now
+from triage.titles import with_operators
 
 NEW = "new"
 REDUCED = "reduced"
@@ -136,12 +137,13 @@ def record_reduction(
 ) -> Failure:
     """Point a failure at its reduced case, whose signature says to which cluster it belongs."""
     case_id = store.add_case(reduced)
+    title = with_operators(verdict.title, reduced.measure.ops)
     with store.transaction():
-        cluster = assign(store, signature, verdict.title, reduced=True, inside=failure.cluster)
+        cluster = assign(store, signature, title, reduced=True, inside=failure.cluster)
         store.write(
             "UPDATE failures SET reduced_case = ?, signature = ?, title = ?, verdict = ?, status = ?"
             " WHERE id = ?",
-            (case_id, signature.digest, verdict.title, dump(verdict_document(verdict)), REDUCED, failure.id),
+            (case_id, signature.digest, title, dump(verdict_document(verdict)), REDUCED, failure.id),
         )
         move(store, failure.id, cluster, "the reduced case's signature")
         if cluster != failure.cluster:

@@ -16,6 +16,7 @@ from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.expectation import Expectation
 from triage.privacy import scrub
+from triage.titles import with_operators
 from triage.ways import in_short, in_words, only_with
 
 MOST_ROWS = 8
@@ -53,7 +54,6 @@ OF_ONNX = Witness(
     "ONNX's reference evaluator",
     "ONNX's reference evaluator runs the model",
 )
-MOST_OPERATORS = 4
 UNOPTIMISED = "un-optimised"
 WRONG = {
     "nan": "NaN where there should be none, or the reverse",
@@ -64,9 +64,7 @@ WRONG = {
 
 def title(expectation: Expectation, operators: Sequence[str]) -> str:
     """One line that says which operators do what, the title of the issue."""
-    run, kinds = expectation.failing, list(dict.fromkeys(operators))
-    shown = [*kinds[:MOST_OPERATORS], *(["…"] if len(kinds) > MOST_OPERATORS else [])]
-    where = f"{' + '.join(shown)}: " if shown else ""
+    run = expectation.failing
     if expectation.outcome is Outcome.CRASH:
         what = f"{signal_text(run)} {_while(run)}"
     elif expectation.outcome is Outcome.EXCEPTION:
@@ -75,7 +73,7 @@ def title(expectation: Expectation, operators: Sequence[str]) -> str:
         what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
     else:
         what = f"{expectation.outcome.value} {_while(run)}"
-    return f"{where}{what}{_only_with(expectation)}"
+    return with_operators(f"{what}{_only_with(expectation)}", operators)
 
 
 def _only_with(expectation: Expectation) -> str:
