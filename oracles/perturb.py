@@ -52,6 +52,12 @@ UNRANDOM_OPSET = 22
 MOST_DRAWN = 1 << 20
 """Elements of a constant of noise."""
 
+INT8_STEP = 1 / 254
+"""What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
+
+onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`): it is meant.
+"""
+
 _PREFIX = "crux_noise_"
 QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
 _RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
@@ -77,6 +83,7 @@ class Perturbation:
     _count: int = field(default=0, init=False)
     _opset: int = field(default=0, init=False)
     _raw: dict[str, str] = field(default_factory=dict, init=False)
+    _dequantised: set[str] = field(default_factory=set, init=False)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A noisy copy; the model itself stays as it is."""
@@ -88,6 +95,7 @@ class Perturbation:
         return noisy
 
     def _perturb_graph(self, graph: GraphProto) -> None:
+        self._dequantised |= {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
         nodes = [new for node in graph.node for new in self._around(node)]
         del graph.node[:], graph.value_info[:]
         graph.node.extend(nodes)
@@ -181,6 +189,8 @@ class Perturbation:
         element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
         if node.op_type in LINEAR | NONLINEAR:
             ulps += growth(terms_of(node, self.types))
+        if node.op_type == "MatMul" and node.input[1] in self._dequantised:
+            ulps += INT8_STEP / EPSILON[element]
         if node.op_type in LINEAR | NONLINEAR | SHIFTED:
             size = yield from self._size(node, source, target)
         move = self._snap if self.snaps else self._move

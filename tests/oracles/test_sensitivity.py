@@ -77,6 +77,10 @@ SHIFTED_MASK = (
     " { a = Add(x, big) d = Sub(a, big) b = Cast<to = 9>(d) y = Cast<to = 1>(b) }"
 )
 ERF_MASK = "g (float[2] x) => (float[2] y) { e = Erf(x) b = Cast<to = 9>(e) y = Cast<to = 1>(b) }"
+SMALL_WEIGHTS = (
+    "g (float[1,3] x) => (float[1,1] y) <int8[3,1] w = {4, 6, 8}, float one = {1.0}>"
+    " { d = DequantizeLinear(w, one) y = MatMul(x, d) }"
+)
 NEARLY_ONE = np.nextafter(np.full(2, 1.0, F), F(2))
 LINE = np.linspace(0.1, 1.3, 64, dtype=F)
 
@@ -99,6 +103,8 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
         (SHIFTED_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
         (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 1e-38, F)}, ""),
         (ERF_MASK, lambda y: F(1) - y, {"x": np.full(2, 0.1, F)}, "value"),
+        (SMALL_WEIGHTS, lambda y: y + F(0.05), {"x": np.array([[-4, -3, 4]], F)}, ""),
+        (SMALL_WEIGHTS, lambda y: y + F(2.0), {"x": np.array([[-4, -3, 4]], F)}, "value"),
     ],
     ids=[
         *("cancellation", "beyond it", "one step", "ten steps", "a clear maximum", "a tie"),
@@ -111,6 +117,7 @@ LINE = np.linspace(0.1, 1.3, 64, dtype=F)
         ),
         *("zero but for rounding", "not zero"),
         *("zero where one is added inside", "not zero there"),
+        *("eight bits of the other side", "more than that"),
     ],
 )
 def test_rounding_explains_what_it_can_do(
