@@ -32,7 +32,9 @@ class Input:
     """What flows in under a name: a tensor's dtype and dims, symbolic ones by their names.
 
     `declared` is the type that the program gives it where that is another one: a tensor of any dims, a shape
-    or a number passed as such, a function's tuple.
+    or a number passed as such, a function's tuple. Of torch it is a `layout` where a tensor does not lie in
+    memory as usual: its dims from the outermost to the innermost, each with its gap, which is how many times
+    as far apart its elements are as they need be, 0 where all are the same.
     """
 
     name: str
@@ -191,6 +193,16 @@ def graph_of_json(item: Json) -> Graph:
         tuple(item["outputs"]),
         dict(item.get("facts", {})),
     )
+
+
+def _input(item: Json) -> Input:
+    name, dtype, shape, *layout = item
+    pairs = tuple((int(dim), int(gap)) for dim, gap in layout[0]) if layout else ()
+    if pairs and (
+        sorted(dim for dim, _ in pairs) != [*range(len(shape))] or any(gap < 0 for _, gap in pairs)
+    ):
+        raise ValueError(f"input {name!r} is of no layout")
+    return Input(name, dtype, tuple(shape), pairs)
 
 
 def graph_to_json(graph: Graph) -> Json:

@@ -77,6 +77,10 @@ class Context:
         declared = self._types.get(name)
         return static_dims(declared) if declared is not None else None
 
+    def left_open(self, output: str) -> str:
+        """What before an output may give what it likes, of programs that are no ONNX models; else empty."""
+        return ""
+
     @cached_property
     def _types(self) -> Types:
         return tensor_types(self.model, self.job.inputs)

@@ -14,6 +14,7 @@ from corpus.graph_program import GraphProgram
 from corpus.values import Value
 from oracles.compare import Tolerance
 from oracles.context import Context
+from oracles.graph_left_open import left_open_by_graph
 from oracles.graph_noise import GraphNoise
 from oracles.names import names_of_graph
 from oracles.run import Config, Phase, Run, Status
@@ -77,6 +78,10 @@ class GraphContext(Context):
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         return None
+
+    def left_open(self, output: str) -> str:
+        wanted = self.noise.ancestors(output)
+        return left_open_by_graph(self.program, wanted, self.noise.recording.values)
 
     @cached_property
     def _untold(self) -> Iterator[Truth]:

@@ -19,6 +19,7 @@ import onnx
 from corpus.graph_program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
 from oracles.compare import is_float, widen
+from oracles.graph_left_open import writes
 from oracles.graph_record import record_graph
 from oracles.perturb import MOST_NOISE, grid_factor
 from oracles.perturb_inputs import EPSILON, NOISE_ULPS, element_of
@@ -94,7 +95,7 @@ class GraphNoise(Noise):
         run = self._rerun(replace(self._job, program=noisy.to_bytes()))[0]
         if run.is_ok:
             names = self.program.main.outputs
-            return dict(zip(names, run.outputs.values(), strict=False))
+            return {**run.outputs, **dict(zip(names, run.outputs.values(), strict=False))}
         if run.status is not Status.EXCEPTION:
             self._gave_up = True
         return None
@@ -148,7 +149,7 @@ def _moved(
         return source
 
     mutated: frozenset[str] = frozenset(
-        name for binding in program.main.bindings if mutates(binding) for name in binding.reads
+        name for binding in program.main.bindings if writes(binding) for name in binding.reads
     )
     for binding in program.main.bindings:
         local = dict(instead)
@@ -159,11 +160,6 @@ def _moved(
     outputs = tuple(instead.get(name, name) for name in program.main.outputs)
     main = replace(program.main, bindings=tuple(bindings), outputs=outputs)
     return replace(program, main=main, constants=constants)
-
-
-def mutates(binding: Binding) -> bool:
-    """Whether it writes to its operand: a copy with noise in between would hide that from the original."""
-    return binding.op.split(".")[-1 if binding.op.startswith("Tensor") else -2].endswith("_")
 
 
 def redirected(binding: Binding, instead: Mapping[str, str]) -> Binding:

@@ -47,7 +47,7 @@ def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
     bindings = program.main.bindings[:count]
     values = tuple(binding.name for binding in bindings if binding.op != LOCAL)
     main = replace(program.main, bindings=bindings, outputs=values)
-    return rerun(replace(job, program=replace(program, main=main).to_bytes(), outputs=None))[0]
+    return rerun(replace(job, program=replace(program, main=main).to_bytes(), outputs=values))[0]
 
 
 def _tensors(run: Run) -> dict[str, Value]:

@@ -60,7 +60,12 @@ def _is_out_of_range(node: NodeProto, operands: Sequence[Value]) -> bool:
     """A float that the integers of the target type do not hold."""
     source, like = _array(operands, 0), _array(operands, 1)
     target = like.dtype if like is not None else DTYPES.get(_attribute(node, "to", TensorProto.FLOAT))
-    if source is None or target is None or target.kind not in "iu" or not is_float(source):
+    return source is not None and target is not None and is_beyond(source, target)
+
+
+def is_beyond(source: Tensor, target: np.dtype[Any]) -> bool:
+    """Whether some of these floats do not fit into the integers of a type."""
+    if target.kind not in "iu" or not is_float(source) or source.dtype.kind == "c":
         return False
     limits = np.iinfo(target)
     with np.errstate(invalid="ignore"):

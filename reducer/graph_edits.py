@@ -29,14 +29,17 @@ def assemble_bindings(
 ) -> GraphSubject | None:
     """A program of these bindings, in order, that may read any tensor of the subject; the rest is cut away.
 
-    A binding that reads what no tensor can stand for (a tuple, a shape) is cut as well. Without `outputs`
-    they are the subject's own that are still made, then what nobody reads any more.
+    A binding that reads what no tensor can stand for (a tuple, a shape) is cut as well; a number is written
+    where it is read. Without `outputs` they are the subject's own that are still made, then what nobody reads
+    any more.
     """
     edges = _Edges(subject)
     kept: dict[str, Binding] = {}
     for binding in bindings:
-        if all(name in kept or edges.can_supply(name) for name in binding.reads):
-            kept[binding.name] = binding
+        numbers = {name: subject.number(name) for name in binding.reads if name not in kept}
+        filled = _filled(binding, {name: value for name, value in numbers.items() if value is not None})
+        if all(name in kept or edges.can_supply(name) for name in filled.reads):
+            kept[binding.name] = filled
     read = dict.fromkeys(name for binding in kept.values() for name in binding.reads)
     for name in read:
         if name not in kept:
@@ -49,11 +52,21 @@ def assemble_bindings(
     return _with_known_dims(subject, _program(subject, tuple(kept.values()), edges, tuple(chosen)))
 
 
+def _filled(binding: Binding, numbers: Mapping[str, float]) -> Binding:
+    """The binding with these numbers written where their names stood."""
+    if not numbers:
+        return binding
+    return binding.mapped(lambda item: numbers.get(item[REF], item) if tag_of(item) == REF else item)
+
+
 def _outputs(subject: GraphSubject, kept: Mapping[str, Binding], read: Mapping[str, None]) -> list[str]:
     own = [name for name in subject.program.main.outputs if name in kept]
     was_read = {name for binding in subject.program.main.bindings for name in binding.reads}
     loose = [name for name in kept if name not in read and name not in own and name in was_read]
-    tensors = [name for name in loose if isinstance(subject.facts.values.get(name), np.ndarray)]
+    values = subject.facts.values
+    tensors = [
+        name for name in loose if isinstance(values.get(name), np.ndarray) and name not in subject.numbers
+    ]
     if own or tensors or not kept:
         return own + tensors
     return [list(kept)[-1]]
@@ -220,7 +233,9 @@ def _fitted(item: Input, value: Tensor) -> Input:
     dims = tuple(
         dim if isinstance(dim, str) else size for dim, size in zip(item.shape, value.shape, strict=True)
     )
-    return Input(item.name, value.dtype.name, dims)
+    return Input(
+        item.name, value.dtype.name, dims, item.declared if tag_of(item.declared) == "layout" else None
+    )
 
 
 def _is_like(old: Tensor | None, new: Tensor) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 
 from corpus.case import Case
@@ -28,12 +29,13 @@ class GraphSubject(Subject):
 
     `nodes` is a view: one node a binding, with the last word of its operator as type. `describe` asks the
     framework for the types of a program, or for the `error` that makes it ill-formed. `shapes` are the dims
-    that it told of the bindings, symbolic ones by their names.
+    that it told of the bindings, symbolic ones by their names; `numbers` the bindings that give a number.
     """
 
     program: GraphProgram = field(kw_only=True)
     describe: Describe = field(default=_undescribed, kw_only=True, compare=False)
     shapes: Mapping[str, Shape] = field(default_factory=dict, kw_only=True)
+    numbers: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
@@ -88,6 +90,11 @@ class GraphSubject(Subject):
     def complaint(self) -> str:
         """Why the framework finds the program ill-formed; empty where it does not."""
         return str(self.describe(self.document, self.inputs).get("error", ""))
+
+    def number(self, name: str) -> int | float | None:
+        """What a binding gives that gives a number; None for every other."""
+        value = self.facts.values.get(name) if name in self.numbers else None
+        return value.item() if isinstance(value, np.ndarray) and value.size == 1 else None
 
     def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> GraphSubject:
         """This subject with another program: only the inputs that it takes."""

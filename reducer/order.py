@@ -9,6 +9,7 @@ import numpy as np
 
 from corpus.onnx_graph import body_weights, subgraphs, walk_model, walk_nodes
 from corpus.values import Tensor
+from reducer.graph_dtypes import dtype_words
 from reducer.graph_order import counts
 from reducer.graph_subject import GraphSubject
 from reducer.naming import count_strange
@@ -45,6 +46,8 @@ def _measured(subject: Subject) -> Size:
     passes = len(subject.passes)
     if isinstance(subject, GraphSubject):
         found = counts(subject)
+        words = [word for binding in subject.program.main.walk() for word in dtype_words(binding)]
+        strange += sum(word not in PLAIN for word in words)
         return (*found.of_nodes, axes, strange, found.literals, complexity, passes, found.names, found.bytes)
     model = subject.model
     graph = model.graph

@@ -62,9 +62,10 @@ def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, st
         return learn(subject, lambda case: record(judge, case), like)
     job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
     recording = record_graph(subject.program, job, judge.rerun)
-    told = judge.describe(subject.document, subject.inputs).get("types", {})
-    shapes = {name: tuple(dims) for name, (_, dims) in told.items() if dims is not None}
-    learned = replace(subject, facts=Facts(values=recording.values), shapes=shapes)
+    told = judge.describe(subject.document, subject.inputs)
+    types, numbers = told.get("types", {}), frozenset(told.get("numbers", ()))
+    shapes = {name: tuple(dims) for name, (_, dims) in types.items() if dims is not None}
+    learned = replace(subject, facts=Facts(values=recording.values), shapes=shapes, numbers=numbers)
     return learned, recording.crashed_at or ""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 import torch
 
 
-def compiled(module: Any, backend: str, enter: Callable[[str], None]) -> Any:
+def compiled(module: Any, backend: str, enter: Callable[[str], None], dynamic: Any = False) -> Any:
     """The phase is *codegen* from here on, and *execute* once what was made of the module is called."""
     enter("codegen")
     torch._dynamo.reset()
@@ -24,4 +24,4 @@ def compiled(module: Any, backend: str, enter: Callable[[str], None]) -> Any:
 
     # of a graph its forward: what the module's own call does with an error would be compiled, and hide it
     entry = module.forward if isinstance(module, torch.fx.GraphModule) else module
-    return torch.compile(entry, backend=making, fullgraph=True, dynamic=False)
+    return torch.compile(entry, backend=making, fullgraph=True, dynamic=dynamic)

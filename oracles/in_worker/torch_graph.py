@@ -1,174 +1,55 @@
-"""A torch program as data: read out of an fx graph, and turned into a module again.
-
-Operators are named as fx names them (`torch.ops.aten.add.Tensor`, `operator.floordiv`, `Tensor.mean`); only
-functions of torch that compute are ever looked up by name.
-"""
+"""A torch program that is data, turned into a module again and run (`torch_data` is the way there)."""
 
 from __future__ import annotations
 
 import base64
 import json
-import math
-import operator
-import types
+import re
 from typing import Any
 
 import numpy as np
 import torch
 
 from oracles.in_worker.torch_compiled import compiled
-from oracles.in_worker.torch_program import from_torch, to_torch
-
-HOMES = ("torch.functional", "torch.nn.functional", "torch._C", "_operator", "math", "torch._tensor")
-"""Where the functions live that a program may name; `torch` itself only has built-in ones."""
-
-
-class NotData(Exception):
-    """A graph holds something that no data can say."""
-
-
-# Out of fx
-
-
-def to_data(module: Any) -> dict[str, Any]:
-    """The bindings, outputs and held tensors of a GraphModule; its placeholders keep their nodes' names."""
-    program: dict[str, Any] = {"bindings": [], "outputs": [], "constants": {}}
-    for node in module.graph.nodes:
-        if node.op == "get_attr":
-            value = attribute(module, node.target)
-            if not isinstance(value, torch.Tensor):
-                raise NotData("the graph holds other graphs (control flow), which crux does not take apart")
-            program["constants"][node.name] = value
-        elif node.op == "output":
-            program["outputs"] = [each.name for each in flat(node.args[0]) if isinstance(each, torch.fx.Node)]
-        elif node.op != "placeholder":
-            args = [literal(item) for item in node.args]
-            kwargs = {key: literal(item) for key, item in node.kwargs.items()}
-            program["bindings"].append([node.name, name_of(node), args, kwargs])
-    return program
-
-
-def attribute(module: Any, path: str) -> Any:
-    for part in path.split("."):
-        module = getattr(module, part)
-    return module
-
-
-def flat(value: Any) -> list[Any]:
-    """The leaves of lists, tuples and dicts."""
-    if isinstance(value, (list, tuple)):
-        return [leaf for item in value for leaf in flat(item)]
-    return [leaf for item in value.values() for leaf in flat(item)] if isinstance(value, dict) else [value]
-
-
-def name_of(node: Any) -> str:
-    """The name under which `resolve` finds the operator again."""
-    if node.op == "call_method":
-        return f"Tensor.{node.target}"
-    if node.op != "call_function":
-        raise NotData(f"the graph calls a module ({node.target})")
-    name = qualified(node.target)
-    if resolve(name) is not node.target:
-        raise NotData(f"the graph calls {name}, which is no operator of torch")
-    return name
-
-
-def qualified(function: Any) -> str:
-    if isinstance(function, torch._ops.OpOverload):
-        return "torch.ops." + str(function)
-    if isinstance(function, torch._ops.OpOverloadPacket):
-        return "torch.ops." + str(function)
-    name = str(getattr(function, "__name__", ""))
-    if getattr(operator, name, None) is function:
-        return f"operator.{name}"
-    try:
-        return str(torch.fx.node._get_qualified_name(function))
-    except (AttributeError, RuntimeError):
-        raise NotData(f"the graph calls {function!r}") from None
-
-
-def resolve(name: str) -> Any:
-    """The function of that name; NotData for one that is none, or does more than compute."""
-    root, _, rest = name.partition(".")
-    found: Any = {"torch": torch, "operator": operator, "math": math, "_operator": operator}.get(root)
-    for part in rest.split("."):
-        found = getattr(found, part, None) if found is not None and not part.startswith("__") else None
-    if found is None or not is_operator(found):
-        raise NotData(f"{name[:80]!r} is no operator of torch")
-    return found
-
-
-def is_operator(found: Any) -> bool:
-    if isinstance(found, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return True
-    home = str(getattr(found, "__module__", None) or "torch._C")
-    if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType)):
-        return home == "torch" or home.startswith(HOMES) or home in ("builtins", "None")
-    return isinstance(found, types.FunctionType) and (
-        home in HOMES
-        or home.startswith("torch._jit_internal")
-        or found in torch.overrides.get_overridable_functions().get(torch, ())
-    )
-
-
-def literal(item: Any) -> Any:
-    """An argument as JSON with tags."""
-    if isinstance(item, torch.fx.Node):
-        return {"ref": item.name}
-    if item is None or isinstance(item, (bool, str)):
-        return item
-    if isinstance(item, (int, float)) and type(item) in (int, float):
-        return item if math.isfinite(item) else {"float": str(item)}
-    if isinstance(item, (list, torch.fx.immutable_collections.immutable_list)):
-        return [literal(each) for each in item]
-    if isinstance(item, tuple):
-        return {"tuple": [literal(each) for each in item]}
-    if isinstance(item, slice):
-        return {"slice": [literal(each) for each in (item.start, item.stop, item.step)]}
-    return special(item)
-
-
-def special(item: Any) -> Any:
-    if item is Ellipsis:
-        return {"ellipsis": True}
-    if isinstance(item, dict):
-        return {"dict": [[literal(key), literal(value)] for key, value in item.items()]}
-    if isinstance(item, complex):
-        return {"complex": [repr(item.real), repr(item.imag)]}
-    if isinstance(item, torch.device):
-        return {"device": str(item)}
-    for tag, kind in NAMED.items():
-        if isinstance(item, kind):
-            return {tag: str(item).split(".")[-1]}
-    raise NotData(f"the graph holds a {type(item).__name__}")
-
-
-NAMED: dict[str, Any] = {"dtype": torch.dtype, "layout": torch.layout, "memory": torch.memory_format}
-
-
-# Back to fx
+from oracles.in_worker.torch_data import NotData, is_property, resolve
+from oracles.in_worker.torch_program import STORED, from_torch, to_torch
 
 
 def to_module(program: dict[str, Any], double: bool = False, device: str = "cpu") -> tuple[Any, list[str]]:
     """The GraphModule and the names of its inputs; `double` computes in float64 wherever it is in floats."""
-    graph = torch.fx.Graph()
-    names = [item[0] for item in program["main"]["inputs"]]
-    places = {name: graph.placeholder(f"x{index}") for index, name in enumerate(names)}
     weights: dict[str, Any] = {}
+    held = []
     for index, (name, item) in enumerate(program["constants"].items()):
         value = constant(*item)
         weights[f"w{index}"] = (widened(value) if double else value).to(device)
-        places[name] = graph.get_attr(f"w{index}")
-    for name, op, args, kwargs in program["main"]["bindings"]:
-        given = [value_of(item, places, double) for item in args]
-        keyed = {key: value_of(item, places, double) for key, item in kwargs.items()}
-        if op.startswith("Tensor."):
-            places[name] = graph.call_method(method(op[7:]), tuple(given), keyed)
+        held.append((name, f"w{index}"))
+    return to_graph(program["main"], weights, held, double), [item[0] for item in program["main"]["inputs"]]
+
+
+def to_graph(graph_data: Any, held: dict[str, Any], constants: list[tuple[str, str]], double: bool) -> Any:
+    """A graph of data as a GraphModule that holds these tensors; the graphs inside it become its children."""
+    graph = torch.fx.Graph()
+    places = {item[0]: graph.placeholder(f"x{at}") for at, item in enumerate(graph_data["inputs"])}
+    places.update({name: graph.get_attr(attribute) for name, attribute in constants})
+
+    def graph_node(inner: Any) -> Any:
+        name = f"g{len(held)}"
+        held[name] = to_graph(inner, {}, [], double)
+        return graph.get_attr(name)
+
+    for name, op, args, kwargs in graph_data["bindings"]:
+        given = tuple(value_of(item, places, double, graph_node) for item in args)
+        keyed = {key: value_of(item, places, double, graph_node) for key, item in kwargs.items()}
+        if not op.startswith("Tensor."):
+            places[name] = graph.call_function(resolve(op), given, keyed)
+        elif is_property(op[7:]):
+            places[name] = graph.call_function(getattr, (*given, op[7:]))
         else:
-            places[name] = graph.call_function(resolve(op), tuple(given), keyed)
-    graph.output(tuple(places[name] for name in program["main"]["outputs"]))
+            places[name] = graph.call_method(method(op[7:]), given, keyed)
+    results = tuple(places[name] for name in graph_data["outputs"])
+    graph.output(results[0] if graph_data.get("facts", {}).get("single") else results)
     graph.lint()
-    return torch.fx.GraphModule(weights, graph), names
+    return torch.fx.GraphModule(held, graph)
 
 
 def method(name: str) -> str:
@@ -178,10 +59,14 @@ def method(name: str) -> str:
     return name
 
 
-def value_of(item: Any, places: dict[str, Any], double: bool) -> Any:
-    """The argument that a tagged JSON value spells."""
+def value_of(item: Any, places: dict[str, Any], double: bool, graph_node: Any) -> Any:
+    """The argument that a tagged JSON value spells; `graph_node` makes a node of a graph."""
+
+    def inside(value: Any) -> Any:
+        return value_of(value, places, double, graph_node)
+
     if isinstance(item, list):
-        return [value_of(each, places, double) for each in item]
+        return [inside(each) for each in item]
     if not isinstance(item, dict):
         return item
     ((tag, inner),) = item.items()
@@ -191,10 +76,12 @@ def value_of(item: Any, places: dict[str, Any], double: bool) -> Any:
         found = dtype(inner)
         return torch.float64 if double and found.is_floating_point else found
     if tag in ("tuple", "slice"):
-        items = value_of(inner, places, double)
+        items = inside(inner)
         return tuple(items) if tag == "tuple" else slice(*items)
     if tag == "dict":
-        return {value_of(key, places, double): value_of(each, places, double) for key, each in inner}
+        return {inside(key): inside(each) for key, each in inner}
+    if tag == "graph":
+        return graph_node(inner)
     return SIMPLE[tag](inner)
 
 
@@ -234,10 +121,42 @@ def encoded(value: Any) -> list[Any]:
     return [str(plain.dtype).split(".")[-1], list(plain.shape), base64.b64encode(raw).decode("ascii")]
 
 
-def feeds(values: dict[str, Any], names: list[str], double: bool = False, device: str = "cpu") -> list[Any]:
-    """Tensors to call the module with, each its own."""
-    found = [to_torch(values[name]) for name in names]
-    return [(widened(value) if double else value).to(device) for value in found]
+def feeds(values: dict[str, Any], inputs: list[Any], double: bool = False, device: str = "cpu") -> list[Any]:
+    """Tensors to call the module with, each its own, laid out in memory as their inputs say."""
+    found = [to_torch(values[item[0]], STORED) for item in inputs]
+    wide = [(widened(value) if double else value).to(device) for value in found]
+    pairs = zip(wide, inputs)  # noqa: B905 (Python 3.8)
+    return [laid_out(value, item[3]["layout"]) if len(item) > 3 else value for value, item in pairs]
+
+
+def laid_out(value: Any, layout: list[list[int]]) -> Any:
+    """A copy of a tensor under a layout: its dims from the outermost, with a gap at each; 0 repeats one."""
+    strides, length = [0] * value.dim(), 1
+    for dim, gap in reversed(layout):
+        strides[dim] = length * gap
+        length = max(strides[dim] * max(value.shape[dim], 1), length)
+    base = value[tuple(slice(0, 1) if not gap else slice(None) for _, gap in sorted(layout))]
+    copy = torch.empty_strided(base.shape, strides, dtype=value.dtype, device=value.device).copy_(base)
+    return copy.as_strided(value.shape, strides)
+
+
+def layout_of(value: Any) -> list[list[int]]:
+    """How a tensor lies in memory, in words that fit other sizes too; empty where that is as usual.
+
+    What lies in no such way (overlapping windows) counts as usual.
+    """
+    if value.layout is not torch.strided or value.is_contiguous() or value.is_quantized:
+        return []
+    strides = value.stride()
+    order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], dim))
+    found, length = [], 1
+    for dim in reversed(order):
+        if strides[dim] % length and value.shape[dim] > 1:
+            return []
+        gap = strides[dim] // length if value.shape[dim] > 1 else 1
+        found.append([dim, gap])
+        length = max(length * gap * value.shape[dim], length)
+    return found[::-1]
 
 
 def evaluate(module: Any, given: list[Any], fake: Any = None) -> list[Any]:
@@ -254,7 +173,8 @@ def evaluate(module: Any, given: list[Any], fake: Any = None) -> list[Any]:
             known[node] = next(waiting)
         elif node.op == "get_attr":
             value = getattr(module, node.target)
-            known[node] = value if fake is None else fake.from_tensor(value)
+            is_held = fake is None or not isinstance(value, torch.Tensor)
+            known[node] = value if is_held else fake.from_tensor(value)
         elif node.op != "output":
             function = getattr(args[0], node.target) if node.op == "call_method" else node.target
             value = function(*(args[1:] if node.op == "call_method" else args), **kwargs)
@@ -287,7 +207,11 @@ def results(names: list[str], values: Any) -> dict[str, Any]:
 def run_program(
     program: bytes, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Any
 ) -> dict[str, Any]:
-    """Run a program of the format `torch`; settings: `backend` of `torch.compile`, `double`, `device`."""
+    """Run a program of the format `torch`; settings: `backend` of `torch.compile`, `double`, `device`.
+
+    Asked for `outputs` by name it gives them as they were made. Otherwise it gives the results as a caller
+    gets them, and after them what it has written to: inputs and constants, each called `NAME afterwards`.
+    """
     if settings.get("show") == "source":
         from oracles.in_worker.torch_graph_source import source
 
@@ -296,42 +220,142 @@ def run_program(
     backend, double = settings.get("backend", "eager"), bool(settings.get("double"))
     device = str(settings.get("device", "cpu"))
     module, names = to_module(document, double, device)
-    given = feeds(inputs, names, double, device)
+    given = feeds(inputs, document["main"]["inputs"], double, device)
     torch.manual_seed(0)
     with torch.no_grad():
-        if backend == "eager":
+        if backend == "eager" and outputs is not None:
             enter("execute")
             known = named(document, evaluate(module, given))
             known.update({name: given[index] for index, name in enumerate(names)})
-            wanted = outputs or document["main"]["outputs"]
-            missing = [name for name in wanted if name not in known]
+            missing = [name for name in outputs if name not in known]
             known.update({name: constant(*document["constants"][name]) for name in missing})
-            return results(wanted, [known[name] for name in wanted])
-        values = compiled(module, backend, enter)(*given)
-    return results(document["main"]["outputs"], values)
+            return results(outputs, [known[name] for name in outputs])
+        changed = written(document, module, given)
+        if backend == "eager":
+            enter("execute")
+            values = module(*given)
+        else:
+            is_dynamic = mark_dims(document, given)
+            values = compiled(module, backend, enter, dynamic=None if is_dynamic else False)(*given)
+    found = results(document["main"]["outputs"], values)
+    state = {**dict(zip(names, given)), **held(document, module)}  # noqa: B905 (Python 3.8)
+    return {**found, **results([f"{name} afterwards" for name in changed], [state[name] for name in changed])}
+
+
+def mark_dims(document: dict[str, Any], given: list[Any]) -> bool:
+    """Have dynamo take the symbolic dims as such; whether there are any."""
+    found = dynamic_dims(document)
+    for place, dim in found:
+        torch._dynamo.maybe_mark_dynamic(given[place], dim)
+    return bool(found)
+
+
+def dynamic_dims(document: dict[str, Any]) -> list[tuple[int, int]]:
+    """The symbolic dims of inputs: (which input, which dim)."""
+    shapes = [item[2] for item in document["main"]["inputs"]]
+    return [(at, dim) for at, shape in enumerate(shapes) for dim, size in enumerate(shape) if is_text(size)]
+
+
+def is_text(item: Any) -> bool:
+    return isinstance(item, str)
+
+
+def held(document: dict[str, Any], module: Any) -> dict[str, Any]:
+    """The constants in a module by their names."""
+    return {name: getattr(module, f"w{index}") for index, name in enumerate(document["constants"])}
+
+
+def written(document: dict[str, Any], module: Any, given: list[Any]) -> list[str]:
+    """The inputs and constants that a program writes to, found out on fake tensors."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    if not any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]):
+        return []
+    names = [item[0] for item in document["main"]["inputs"]]
+    try:
+        with FakeTensorMode() as mode, torch.no_grad():
+            fakes = [mode.from_tensor(value) for value in given]
+            constants = {name: mode.from_tensor(value) for name, value in held(document, module).items()}
+            before = {**dict(zip(names, fakes)), **constants}  # noqa: B905 (Python 3.8)
+            versions = {name: value._version for name, value in before.items()}
+            evaluate(module, fakes, mode)
+    except Exception:  # what is fake cannot do everything; what fails really fails again when it runs
+        return []
+    return [name for name, value in before.items() if value._version != versions[name]]
+
+
+def may_write(op: str, kwargs: dict[str, Any]) -> bool:
+    """Whether an operator's name leaves room for a change of what it reads."""
+    parts = op.split(".")
+    has_mark = any(part.endswith("_") and not part.endswith("__") for part in parts)
+    return has_mark or parts[-1] in ("setitem", "out") or "out" in kwargs or "_norm" in op
 
 
 def describe(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What fake tensors say of a program: the type of each binding, or why it is ill-formed."""
+    """What fake tensors say of a program: the type of each binding, or why it is ill-formed.
+
+    A dim is a text where it follows from symbolic dims of the inputs. `numbers` are the bindings that give
+    one and no tensor.
+    """
     from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     document = json.loads(program)
     made: list[Any] = []
+    symbols: dict[Any, str] = {}
     try:
         module, _ = to_module(document)
-        with FakeTensorMode() as mode, torch.no_grad():
-            made = evaluate(
-                module, [torch.empty(shape, dtype=dtype(kind)) for kind, shape in inputs.values()], mode
-            )
+        with FakeTensorMode(shape_env=ShapeEnv()) as mode, torch.no_grad():
+            given = [faked(mode, inputs[item[0]], item[2], symbols) for item in document["main"]["inputs"]]
+            made = evaluate(module, given, mode)
     except DataDependentOutputException:
         pass
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".split("\n")[0]}
     found = named(document, made)
-    return {
-        "types": {name: type_of(value) for name, value in found.items() if isinstance(value, torch.Tensor)}
-    }
+    tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+    numbers = [name for name, value in found.items() if isinstance(value, NUMBERS)]
+    return {"types": {name: type_of(value, symbols) for name, value in tensors.items()}, "numbers": numbers}
 
 
-def type_of(value: Any) -> list[Any]:
-    return [str(value.dtype).split(".")[-1], [int(dim) for dim in value.shape]]
+NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+"""What stands for itself in the text of a program."""
+
+
+def faked(mode: Any, given: Any, dims: list[Any], symbols: dict[Any, str]) -> Any:
+    """A fake input of this dtype and shape; its symbolic dims are added to the symbols, by their own."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
+    kind, shape = given
+    is_symbolic = [isinstance(dim, str) for dim in dims] if len(dims) == len(shape) else [False] * len(shape)
+    if not any(is_symbolic):
+        return torch.empty(shape, dtype=dtype(kind))
+    sizes = [DimDynamic.DYNAMIC if each else DimDynamic.STATIC for each in is_symbolic]
+    context = StatelessSymbolicContext(dynamic_sizes=sizes)
+    with torch.utils._python_dispatch._disable_current_modes():
+        value = torch.empty(shape, dtype=dtype(kind))
+    found = mode.from_tensor(value, symbolic_context=context)
+    for dim, text in zip(found.shape, dims):  # noqa: B905 (Python 3.8)
+        if isinstance(dim, torch.SymInt) and str(text).isidentifier():
+            symbols[dim.node.expr] = text
+    return found
+
+
+def type_of(value: Any, symbols: dict[Any, str]) -> list[Any]:
+    """Dtype and dims; None for dims that hang on values."""
+    dims = [dim_of(dim, symbols) for dim in value.shape]
+    return [str(value.dtype).split(".")[-1], None if None in dims else dims]
+
+
+def dim_of(dim: Any, symbols: dict[Any, str]) -> Any:
+    if not isinstance(dim, torch.SymInt):
+        return int(dim)
+    expression = dim.node.expr
+    if expression.free_symbols - symbols.keys():
+        return None
+    text = str(expression.xreplace({each: type(each)(name) for each, name in symbols.items()}))
+    return None if CALL.search(text) else text
+
+
+CALL = re.compile(r"\w\(|[^\w +*/()-]")
+"""What stands in no arithmetic of whole numbers."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oracles.in_worker.torch_graph import constant, feeds
+from oracles.in_worker.torch_data import is_property
+from oracles.in_worker.torch_graph import constant, dynamic_dims, feeds, layout_of, may_write
 from oracles.in_worker.torch_source import literal, written
 
 INFIX = {
@@ -33,21 +34,79 @@ PREFIX = {"neg": "-", "invert": "~", "inv": "~", "pos": "+"}
 
 
 def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
-    """`module`: a class `Repro` of torch.nn.Module; `inputs`: the list of what to call it with."""
+    """`module`: a class `Repro` of torch.nn.Module; `inputs`: the list of what to call it with.
+
+    `writes` says whether it changes what it is given or holds, `dims` are pairs of an input and a dim of it
+    that is of any size.
+    """
     document = json.loads(program)
     taken = [item[0] for item in document["main"]["inputs"]]
-    names = {name: f"x{index}" for index, name in enumerate(taken)}
     constants = {name: constant(*item) for name, item in document["constants"].items()}
     weights = {f"self.w{index}": value for index, value in enumerate(constants.values())}
-    names.update({name: f"self.w{index}" for index, name in enumerate(constants)})
-    bindings = document["main"]["bindings"]
-    names.update({binding[0]: f"y{index}" for index, binding in enumerate(bindings)})
-    calls = [f"{names[name]} = {call(op, args, kwargs, names)}" for name, op, args, kwargs in bindings]
+    names = {name: f"self.w{index}" for index, name in enumerate(constants)}
+    lines = lines_of(document["main"], names)
     results = [names[name] for name in document["main"]["outputs"]]
-    text = written([names[name] for name in taken], weights, calls, results)
-    given = feeds(inputs, taken)
-    literals = [f"{literal(value, 8)},  # x{index}" for index, value in enumerate(given)]
-    return {"module": np.array(text), "inputs": np.array("\n".join(literals))}
+    module = written([names[name] for name in taken], weights, lines, results)
+    given = feeds(inputs, document["main"]["inputs"])
+    literals = [f"{placed(value)},  # x{index}" for index, value in enumerate(given)]
+    writes = np.array(any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]))
+    dims = np.array(dynamic_dims(document), np.int64).reshape(-1, 2)
+    return {
+        "module": np.array(module),
+        "inputs": np.array("\n".join(literals)),
+        "writes": writes,
+        "dims": dims,
+    }
+
+
+def placed(value: Any) -> str:
+    """An expression for an input, laid out in memory as it is."""
+    if not layout_of(value):
+        return literal(value, 8)
+    base = value[tuple(slice(0, 1) if not stride else slice(None) for stride in value.stride())]
+    made = literal(base, 8)
+    if not base.is_contiguous():
+        sizes, strides = list(base.shape), list(base.stride())
+        made = f"torch.empty_strided({sizes}, {strides}, dtype={base.dtype}).copy_({made})"
+    return made if base.shape == value.shape else f"{made}.expand({list(value.shape)})"
+
+
+def lines_of(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
+    """The statements of a graph, each name as short as it can be; the graphs in it become functions."""
+    taken = sum(name.startswith("x") for name in names.values())
+    names.update({item[0]: f"x{taken + index}" for index, item in enumerate(graph["inputs"])})
+    lines = []
+    for name, op, args, kwargs in graph["bindings"]:
+        for inner in bodies_in([*args, *kwargs.values()]):
+            lines += function(inner, names)
+        names[name] = f"y{sum(other.startswith('y') for other in names.values())}"
+        lines.append(f"{names[name]} = {call(op, args, kwargs, names)}")
+    return lines
+
+
+def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
+    """A graph as a function of its own; its name stands for it from here on."""
+    name = names[key_of(graph)] = f"f{sum(other.startswith('f') for other in names.values())}"
+    lines = lines_of(graph, names)
+    results = [names[each] for each in graph["outputs"]]
+    is_single = graph.get("facts", {}).get("single")
+    answer = results[0] if is_single else f"({', '.join(results)}{',' if len(results) == 1 else ''})"
+    taken = ", ".join(names[item[0]] for item in graph["inputs"])
+    return [f"def {name}({taken}):", *(f"    {line}" for line in [*lines, f"return {answer}"])]
+
+
+def key_of(graph: dict[str, Any]) -> str:
+    """What a graph goes by among names: its own text."""
+    return "graph " + json.dumps(graph)
+
+
+def bodies_in(item: Any) -> Any:
+    """The graphs in arguments."""
+    if isinstance(item, dict) and "graph" in item:
+        yield item["graph"]
+    elif isinstance(item, (list, dict)):
+        for inner in item if isinstance(item, list) else item.values():
+            yield from bodies_in(inner)
 
 
 def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]) -> str:
@@ -62,6 +121,8 @@ def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]
         if short == "getitem":
             return f"{words[0]}[{index(args[1], names)}]"
     given = [f"{key}={text(item, names)}" for key, item in kwargs.items()]
+    if op.startswith("Tensor.") and is_property(short):
+        return f"{words[0]}.{short}"
     if op.startswith("Tensor."):
         return f"{words[0]}.{short}({', '.join([*words[1:], *given])})"
     place = op.replace("torch.nn.functional.", "F.") if op.startswith("torch.nn.functional.") else op
@@ -88,8 +149,8 @@ def text(item: Any, names: dict[str, str]) -> str:
     if not isinstance(item, dict):
         return repr(item)
     ((tag, inner),) = item.items()
-    if tag == "ref":
-        return names[inner]
+    if tag in ("ref", "graph"):
+        return names[inner if tag == "ref" else key_of(inner)]
     if tag == "tuple":
         return f"({', '.join(text(each, names) for each in inner)}{',' if len(inner) == 1 else ''})"
     if tag == "slice":

@@ -45,6 +45,9 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         if _hangs_on_no_scale(difference.output, context):
             context.noise.notes.append("left open: a scale that is not above 0")
             continue
+        if reason := context.left_open(difference.output):
+            context.noise.notes.append(f"left open: {reason}")
+            continue
         judgement = _sides(baseline, run, context, difference)
         parting = _parting(baseline, run, context, difference, judgement)
         reason = _left_open(parting, context) if parting is not None else ""

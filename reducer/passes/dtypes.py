@@ -36,7 +36,7 @@ LATTICE: Mapping[int, tuple[int, ...]] = {
     TensorProto.FLOAT8E5M2: (TensorProto.FLOAT, TensorProto.INT32),
     TensorProto.FLOAT8E5M2FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
     TensorProto.COMPLEX64: (TensorProto.FLOAT,),
-    TensorProto.COMPLEX128: (TensorProto.FLOAT,),
+    TensorProto.COMPLEX128: (TensorProto.FLOAT, TensorProto.COMPLEX64),
 }
 """By element type, what is plainer: float32 and int32 are what every operator and every reader knows."""
 
@@ -64,7 +64,7 @@ def _retyped(subject: Subject, old: int, new: int) -> Subject | None:
     """Every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
     target = onnx.helper.tensor_dtype_to_np_dtype(new)
     changed = {
-        name: _cast(array, target)
+        name: cast(array, target)
         for name in subject.sources
         if not is_shape(subject, name)
         and (array := subject.array(name)) is not None
@@ -76,11 +76,14 @@ def _retyped(subject: Subject, old: int, new: int) -> Subject | None:
     return change_model(subject, partial(_edit, old=old, new=new, changed=changed), inputs)
 
 
-def _cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
+def cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
+    """The values as another type; whole numbers that do not fit become the nearest that do."""
     if target.kind in "iu":
         limits = np.iinfo(target.name)
-        return np.clip(np.asarray(array).astype(np.int64), limits.min, limits.max).astype(target)
-    return np.asarray(array).astype(target)
+        wide = np.minimum(array, np.iinfo(np.int64).max) if array.dtype.name == "uint64" else array
+        return np.clip(np.asarray(wide).astype(np.int64), limits.min, limits.max).astype(target)
+    real = array.real if array.dtype.kind == "c" and target.kind != "c" else array
+    return np.asarray(np.asarray(real).astype(target))
 
 
 def _edit(model: onnx.ModelProto, old: int, new: int, changed: Mapping[str, Tensor]) -> None:

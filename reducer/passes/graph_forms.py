@@ -1,4 +1,4 @@
-"""Graphs of other formats than ONNX: plain names, plain dtypes, inputs as constants, fewer arguments."""
+"""Graphs of other formats than ONNX: plain names, layouts in memory, static dims, fewer arguments."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from corpus.graph_format import evaluate, passed_dims, symbols
 from corpus.graph_names import plain_names, renamed
 from corpus.graph_program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.values import Tensor
-from reducer.graph_edits import change_flow
 from reducer.graph_subject import GraphSubject
 from reducer.move import Hints, Move, Search, one_by_one
 from reducer.order import size
 from reducer.subject import Facts, Subject
-
-WIDE = {"float64": "float32", "bfloat16": "float32", "float16": "float32", "int64": "int32"}
-WIDE |= {"int16": "int32", "int8": "int32", "uint8": "int32", "complex128": "complex64"}
-"""By dtype a plainer one."""
 
 
 def plain_graph_names(subject: Subject, hints: Hints) -> Search:
@@ -43,29 +36,6 @@ def under_plain_names(subject: GraphSubject) -> GraphSubject:
         facts=Facts(values=values),
         origins={new: subject.origin(old) for old, new in names.items()},
     )
-
-
-def plain_dtypes(subject: Subject, hints: Hints) -> Search:
-    """A plainer dtype throughout, in tensors and arguments alike, one dtype at a time."""
-    return (yield from one_by_one(subject, [partial(_retyped, old, new) for old, new in WIDE.items()]))
-
-
-def _retyped(old: str, new: str, subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
-    changed: dict[str, Tensor] = {}
-    for name in subject.sources:
-        array = subject.array(name)
-        if array is not None and array.dtype.name == old:
-            changed[name] = np.asarray(array).astype(new)
-    found = change_flow(subject, changed, partial(_with_dtype, old, new)) if changed else None
-    return found if found is not None and size(found) < size(subject) else None
-
-
-def _with_dtype(old: str, new: str, binding: Binding) -> Binding:
-    def change(item: Json) -> Json:
-        return {"dtype": new} if tag_of(item) == "dtype" and item["dtype"] == old else item
-
-    return binding.mapped(change)
 
 
 def static_dims(subject: Subject, hints: Hints) -> Search:
@@ -108,14 +78,14 @@ def _sizes(subject: GraphSubject) -> dict[str, int]:
 
 
 def plain_types(subject: Subject, hints: Hints) -> Search:
-    """Inputs of any type, dtype or rank are declared as what they are given, one at a time."""
+    """Inputs of any type, dtype, rank or layout are declared as what they are given, one at a time."""
     assert isinstance(subject, GraphSubject)
     told = [item.name for item in subject.program.main.inputs if tag_of(item.declared) in OPEN]
     return (yield from one_by_one(subject, [partial(_declared_plain, name) for name in told]))
 
 
-OPEN = ("tensor", "any")
-"""What leaves open of a tensor that is passed what it is like."""
+OPEN = ("tensor", "any", "layout")
+"""What leaves open of a tensor that is passed what it is like, or says how it lies in memory."""
 
 
 def _declared_plain(name: str, subject: Subject) -> Subject | None:
@@ -172,7 +142,6 @@ def _valid(subject: GraphSubject, program: GraphProgram) -> GraphSubject | None:
 GRAPHS = (GraphSubject,)
 
 MOVES = (
-    Move("plain dtypes", 450, plain_dtypes, reshapes=True, subjects=GRAPHS),
     Move("plain types", 455, plain_types, subjects=GRAPHS),
     Move("static dims", 460, static_dims, subjects=GRAPHS),
     Move("drop arguments", 470, drop_arguments, reshapes=True, subjects=GRAPHS),

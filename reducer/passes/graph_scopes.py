@@ -12,8 +12,8 @@ from reducer.graph_subject import GraphSubject
 from reducer.move import Hints, Move, Search, one_by_one, smaller_by
 from reducer.subject import Subject
 
-BRANCHES, LOCAL, ALIAS, MEMBER = "if", "function", "alias", "getitem"
-"""What a format calls a choice of bodies, a function that is a value, another name, and a tuple's member."""
+LOCAL, ALIAS, MEMBER = "function", "alias", "getitem"
+"""What a format calls a function that is a value, another name, and a tuple's member."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def unfold(subject: Subject, hints: Hints) -> Search:
     assert isinstance(subject, GraphSubject)
     changes: list[Callable[[Subject], Subject | None]] = []
     for binding in subject.program.main.bindings:
-        places = range(len(binding.bodies)) if binding.op == BRANCHES else ()
+        places = range(len(binding.bodies)) if binding.op != LOCAL else ()
         changes += [partial(_with_branch, binding.name, place) for place in places]
         changes += [partial(_with_body, binding.name)] if _callee(subject.program, binding) else []
     return (yield from one_by_one(subject, changes))
@@ -41,7 +41,20 @@ def _with_branch(name: str, place: int, subject: Subject) -> Subject | None:
     binding = subject.bindings.get(name)
     if binding is None or place >= len(binding.bodies):
         return None
-    return _replaced(subject, name, Scope(binding.bodies[place], {}))
+    graph = binding.bodies[place]
+    given = _operands(binding)
+    taken = [item.name for item in graph.inputs]
+    if taken and len(given) != len(taken):
+        return None
+    return _replaced(subject, name, Scope(graph, dict(zip(taken, given, strict=False))))
+
+
+def _operands(binding: Binding) -> list[str]:
+    """What a binding's bodies are called with, where they do not see the names around them."""
+    tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
+    last = tuples[-1] if tuples else binding.args[-1] if binding.args else []
+    items = last if isinstance(last, list) else []
+    return [item[REF] for item in items if tag_of(item) == REF]
 
 
 def _with_body(name: str, subject: Subject) -> Subject | None:
@@ -86,6 +99,9 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> Subject | None:
     """The subject with a graph in place of one binding; of several results it makes a tuple."""
     graph, main = scope.graph, subject.program.main
     made = [scope.given.get(output, output) for output in graph.outputs]
+    members = {each.name: each.args[1] for each in main.bindings if _takes_member(each, name)}
+    if members and not graph.facts.get("single"):
+        return _with_members(subject, name, scope, made, members)
     result = made[0]
     if len(made) > 1 or graph.facts.get("tuple"):
         tupled = Binding(name, ALIAS, ({"tuple": [{REF: each} for each in made]},))
@@ -96,6 +112,30 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> Subject | None:
     program = replace(
         subject.program, main=replace(main, bindings=bindings, outputs=outputs), functions=functions
     )
+    fresh = subject.with_program(without_unused(program), subject.inputs)
+    return fresh if bindings and not fresh.complaint else None
+
+
+def _takes_member(binding: Binding, name: str) -> bool:
+    """Whether a binding takes one member of another one's tuple, as torch writes it."""
+    is_whole = len(binding.args) == 2 and type(binding.args[1]) is int
+    return binding.op == "operator.getitem" and is_whole and binding.args[0] == {REF: name}
+
+
+def _with_members(
+    subject: GraphSubject, name: str, scope: Scope, made: list[str], members: dict[str, int]
+) -> Subject | None:
+    """The subject with a graph in place of one binding and of those that take the members of its tuple."""
+    main = subject.program.main
+    if not all(at in range(len(made)) for at in members.values()):
+        return None
+    instead = {each: made[at] for each, at in members.items()}
+    kept = replace(main, bindings=tuple(each for each in main.bindings if each.name not in members))
+    bindings = tuple(_spliced(kept, name, scope, instead))
+    outputs = tuple(instead.get(output, output) for output in main.outputs)
+    if name in outputs or any(name in binding.reads for binding in bindings):
+        return None
+    program = replace(subject.program, main=replace(main, bindings=bindings, outputs=outputs))
     fresh = subject.with_program(without_unused(program), subject.inputs)
     return fresh if bindings and not fresh.complaint else None
 

@@ -97,6 +97,108 @@ inputs = [torch.ones(2)]
     assert [op.split(".")[3] for op in ops(program)] == ["exp", "add"]
 
 
+MORE_KINDS: list[tuple[str, str, list[str], str]] = [
+    (
+        "control flow keeps its graphs",
+        "model = lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))\ninputs = (torch.ones(2),)",
+        [
+            "Tensor.sum",
+            "operator.gt",
+            "torch.ops.higher_order.cond",
+            "torch.sin",
+            "torch.cos",
+            "operator.getitem",
+        ],
+        "",
+    ),
+    (
+        "gradients that the model takes",
+        "w = torch.ones(2, 2, requires_grad=True)\n"
+        "model = lambda x: torch.autograd.grad((x @ w).exp().sum(), w)[0]\ninputs = (torch.ones(2, 2),)",
+        ["mm", "exp", "mul", "mm"],
+        "",
+    ),
+    (
+        "gradients that the script takes afterwards",
+        "model = torch.nn.Linear(2, 1, bias=False)\ninputs = (torch.ones(1, 2),)\n"
+        "torch.compile(model)(*inputs).sum().backward()",
+        ["t", "mm"],
+        "the script calls backward",
+    ),
+    (
+        "positional and keyword arguments",
+        "def model(x, *, n):\n    return x * n\ninputs = ((torch.ones(2),), {'n': 3})",
+        ["operator.mul"],
+        "",
+    ),
+    (
+        "what decides by values",
+        "model = lambda x: x + 1 if x.sum() > 0 else x - 1\ninputs = (torch.ones(2),)",
+        ["add"],
+        "the model decides by values",
+    ),
+    (
+        "autocast",
+        "w = torch.ones(2, 2)\ndef model(x):\n    with torch.autocast('cpu'):\n        return x @ w\n"
+        "inputs = (torch.ones(2, 2),)",
+        ["_to_copy", "_to_copy", "mm"],
+        "",
+    ),
+    (
+        "parts of complex numbers",
+        "model = lambda x: x.real\ninputs = (torch.ones(2) * 1j,)",
+        ["Tensor.real"],
+        "",
+    ),
+    (
+        "a failure when it runs",
+        "model = lambda x: x // 0\ninputs = (torch.ones(2).int(),)",
+        ["operator.floordiv"],
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "note"), [kind[1:] for kind in MORE_KINDS], ids=[k[0] for k in MORE_KINDS]
+)
+def test_more_kinds_of_scripts(torch: Sandbox, text: str, wanted: list[str], note: str) -> None:
+    program, found = opened(torch, "torch", "s.py", f"import torch\n{text}")
+    words = [op.split(".")[3] if op.startswith("torch.ops.aten") else op for op in ops(program)]
+    assert [word for word in words if word in wanted][: len(wanted)] == wanted
+    assert any(note in each for each in found.notes) if note else not found.notes
+
+
+def test_dims_of_any_size_keep_their_names(torch: Sandbox) -> None:
+    text = """
+import torch
+@torch.compile(dynamic=True)
+def f(x, y):
+    return torch.cat([x, y]).view(-1, x.shape[0], 3)
+f(torch.ones(4, 3), torch.ones(8, 3))
+"""
+    program, _ = opened(torch, "torch", "s.py", text)
+    (first, second) = (item.shape for item in program.main.inputs)
+    assert isinstance(first[0], str)
+    assert first[1] == second[1] != first[0]
+    assert "torch.ops.aten.sym_size.int" in ops(program)
+    inputs = {
+        name: ("float32", np.shape(value))
+        for name, value in opened(torch, "torch", "s.py", text)[1].inputs.items()
+    }
+    told = torch.ask("describe", program.to_bytes().decode(), inputs)
+    assert sorted(told["types"]["cat"][1][0].split(" + ")) == sorted([first[0], second[0]])
+    assert told["numbers"]
+
+
+def test_how_an_input_lies_in_memory_is_kept(torch: Sandbox) -> None:
+    text = "import torch\nmodel = torch.exp\ninputs = (torch.ones(4, 6).t()[::2],)"
+    program, _ = opened(torch, "torch", "s.py", text)
+    assert program.main.inputs[0].declared == {"layout": [[1, 1], [0, 2]]}
+    again = find_format("torch").parse(program.to_bytes())
+    assert again.main.inputs == program.main.inputs
+
+
 def test_an_exported_program(torch: Sandbox, tmp_path: Path) -> None:
     text = """
 import base64, io, torch
@@ -185,6 +287,20 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("torch", "s.py", "import sys; sys.exit(3)", "defines no `model` and `inputs`"),
     ("torch", "s.py", "def (", "SyntaxError"),
     ("torch", "s.py", "open('/tmp/crux-was-here', 'w')", "Read-only file system"),
+    (
+        "torch",
+        "s.py",
+        "import torch\nmodel = torch.nn.ReLU\ninputs = (torch.ones(1),)",
+        "make it an instance",
+    ),
+    (
+        "torch",
+        "s.py",
+        "import torch\n@torch.library.custom_op('own::f', mutates_args=())\ndef f(x: torch.Tensor)"
+        " -> torch.Tensor:\n    return x + 1\nf.register_fake(torch.empty_like)\nmodel = f\n"
+        "inputs = (torch.ones(1),)",
+        "an operator of the program's own",
+    ),
     ("torch", "p.pt2", "no zip", "not a zip"),
     ("relax", "s.py", "import tvm", "makes no module"),
     (

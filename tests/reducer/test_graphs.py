@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from reducer.graph_subject import GraphSubject
 from reducer.move import Hints, Search, all_moves
 from reducer.nodesets import keep_nodes
 from reducer.order import size
-from reducer.passes.graph_forms import plain_graph_names, static_dims
+from reducer.passes.graph_dtypes import plain_dtypes
+from reducer.passes.graph_forms import plain_graph_names, plain_types, static_dims
 from reducer.passes.graph_scopes import unfold
 from reducer.subject import Facts
 
@@ -216,12 +217,13 @@ def test_a_real_bug_reduces_to_one_operator(script: str, target: str, op: str, t
     assert all(np.size(value) == 1 for value in case.inputs.values())
 
 
-def accepting_all(search: Search) -> GraphSubject:
-    """What a search ends with where every candidate still fails."""
+def accepting_all(search: Search, fails: Callable[[GraphSubject], bool] = lambda found: True) -> GraphSubject:
+    """What a search ends with where every candidate, or each of a kind, still fails."""
     try:
         proposal = next(search)
         while True:
-            proposal = search.send(proposal() is not None)
+            candidate = proposal()
+            proposal = search.send(isinstance(candidate, GraphSubject) and fails(candidate))
     except StopIteration as end:
         found: GraphSubject = end.value
         return found
@@ -244,4 +246,99 @@ def test_a_branch_takes_the_place_of_its_if_and_a_function_that_of_its_call() ->
     assert found.program.main.outputs == ("t",)
     assert found.bindings["t"].reads == ("q",)
     assert found.bindings["q"].reads == ("d",)
+    assert size(found) < size(start)
+
+
+def torch_subject(inputs: dict[str, Value], *bindings: Binding, layout: bool = False) -> GraphSubject:
+    taken = tuple(
+        Input(name, value.dtype.name, value.shape, {"layout": [[0, 2]]} if layout else None)
+        for name, value in inputs.items()
+        if isinstance(value, np.ndarray)
+    )
+    program = GraphProgram("torch", Graph(taken, bindings, (bindings[-1].name,)))
+    case = Case("torch", program.to_bytes(), inputs, Target("inductor"))
+    return GraphSubject.of(case, program, lambda program, inputs: {})
+
+
+def test_plainer_element_types_stand_in_tensors_arguments_and_names_alike() -> None:
+    start = torch_subject(
+        {"x": np.ones(2, np.float64), "n": np.array([7, 250], np.uint8)},
+        Binding("a", "Tensor.double", (ref("n"),)),
+        Binding("b", "torch.zeros", (2,), {"dtype": {"dtype": "float64"}}),
+        Binding("c", "torch.stack", ([ref("x"), ref("a"), ref("b")],)),
+    )
+    found = accepting_all(plain_dtypes(start, Hints()))
+    assert [str(value.dtype) for value in found.inputs.values() if isinstance(value, np.ndarray)] == [
+        "float32",
+        "int32",
+    ]
+    assert found.program.main.bindings[0].op == "Tensor.float"
+    assert found.bindings["b"].kwargs == {"dtype": {"dtype": "float32"}}
+    attributes = {"attrs": {"nodes": [{"data": {"dtype": "float16"}}]}}
+    other = replace(
+        subject(),
+        program=replace(
+            PROGRAM,
+            main=replace(
+                MAIN, bindings=(Binding("a", "relax.astype", (ref("x"),), attributes),), outputs=("a",)
+            ),
+        ),
+    )
+    plain = accepting_all(plain_dtypes(other, Hints()))
+    assert plain.bindings["a"].kwargs == {"attrs": {"nodes": [{"data": {"dtype": "float32"}}]}}
+
+
+def test_an_element_type_that_matters_in_one_place_becomes_plain_in_the_others() -> None:
+    start = torch_subject(
+        {"x": np.ones(2, np.float64), "y": np.ones(2, np.float64)},
+        Binding("a", "operator.add", (ref("x"), ref("y"))),
+    )
+    found = accepting_all(
+        plain_dtypes(start, Hints()),
+        lambda each: each.inputs["x"].dtype == np.float64,  # type: ignore[union-attr]
+    )
+    assert [str(value.dtype) for value in found.inputs.values() if isinstance(value, np.ndarray)] == [
+        "float64",
+        "float32",
+    ]
+
+
+def test_a_number_that_is_cut_is_written_where_it_was_read() -> None:
+    start = torch_subject(
+        {"x": np.ones((4, 3), np.float32)},
+        Binding("n", "torch.ops.aten.sym_size.int", (ref("x"), 0)),
+        Binding("v", "Tensor.view", (ref("x"), 3, ref("n"))),
+    )
+    known = replace(start, facts=Facts(values={"n": np.array(4)}), numbers=frozenset({"n"}))
+    found = keep_bindings(known, frozenset([1]), False)
+    assert found is not None
+    assert found.program.main.bindings[0].args == (ref("x"), 3, 4)
+
+
+def test_a_branch_with_several_results_takes_the_place_of_its_members() -> None:
+    taken = (Input("p", "float32", (2,)),)
+    branch = Graph(taken, (Binding("q", "torch.exp", (ref("p"),)),), ("q", "p"))
+    start = torch_subject(
+        {"c": np.array(True), "x": np.ones(2, np.float32)},
+        Binding(
+            "r",
+            "torch.ops.higher_order.cond",
+            (ref("c"), {GRAPH: graph_to_json(branch)}, {"tuple": [ref("x")]}),
+        ),
+        Binding("a", "operator.getitem", (ref("r"), 0)),
+        Binding("b", "operator.getitem", (ref("r"), 1)),
+        Binding("s", "operator.add", (ref("a"), ref("b"))),
+    )
+    found = accepting_all(unfold(start, Hints()))
+    check_names(found.program)
+    assert [(binding.op, binding.reads) for binding in found.program.main.bindings] == [
+        ("torch.exp", ("x",)),
+        ("operator.add", ("q", "x")),
+    ]
+
+
+def test_an_input_lies_in_memory_as_usual_where_that_does_not_matter() -> None:
+    start = torch_subject({"x": np.ones(2, np.float32)}, Binding("y", "torch.exp", (ref("x"),)), layout=True)
+    found = accepting_all(plain_types(start, Hints()))
+    assert found.program.main.inputs[0].declared is None
     assert size(found) < size(start)

@@ -49,6 +49,8 @@ def _given(tree: ast.Module) -> Iterator[str]:
                 | ast.FunctionDef(name=name)
             ):
                 yield name
+            case ast.FunctionDef(name=name):
+                yield name
             case ast.ImportFrom(names=names):
                 yield from (each.asname or each.name for each in names)
 

@@ -69,11 +69,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Source:
-    """A case's program as its framework's code, the list of what to call it with, and by which name."""
+    """A case's program as its framework's code, the list of what to call it with, and by which name.
+
+    `writes` says whether it changes what it is given or holds; `dims` are pairs of an input and a dim of it
+    that is of any size.
+    """
 
     module: str
     inputs: str
     entry: str = "main"
+    writes: bool = False
+    dims: tuple[tuple[int, int], ...] = ()
 
 
 SHOW_SOURCE = Config("source", (("show", "source"),))
@@ -90,12 +96,19 @@ def source_of(case: Case, judge: Judge) -> Source | None:
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    entry = str(run.outputs.get("entry", "main"))
-    found = Source(str(run.outputs["module"]), str(run.outputs["inputs"]), entry)
+    found = _source(run.outputs)
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, "relax" if case.format == "relax" else "torch"):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
     return found
+
+
+def _source(told: Mapping[str, Value]) -> Source:
+    """What a worker tells of a program's text."""
+    dims = np.asarray(told.get("dims", ()), np.int64).reshape(-1, 2)
+    pairs = tuple((int(place), int(dim)) for place, dim in dims)
+    entry, writes = str(told.get("entry", "main")), bool(told.get("writes", False))
+    return Source(str(told["module"]), str(told["inputs"]), entry, writes, pairs)
 
 
 def _with_plain_names(case: Case) -> Case:
