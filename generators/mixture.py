@@ -30,6 +30,7 @@ _SHARES = {
     "backward": 0.6,
     "mutate": 0.8,
     "uniform": 0.5,
+    "patterns": 1.0,
 }
 _OWN = 90.0
 """The share of programs of the target's own operators, where it has such."""
