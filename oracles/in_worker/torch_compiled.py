@@ -24,4 +24,5 @@ def compiled(module: Any, backend: str, enter: Callable[[str], None], dynamic: A
 
     # of a graph its forward: what the module's own call does with an error would be compiled, and hide it
     entry = module.forward if isinstance(module, torch.fx.GraphModule) else module
+    making.__name__ = backend  # messages name it
     return torch.compile(entry, backend=making, fullgraph=True, dynamic=dynamic)
