@@ -236,3 +236,18 @@ def axis_of(call: Call, name: str = "dim", default: int = -1) -> int:
 
 def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
     return (*shape[:axis], *dims, *shape[axis + 1 :])
+
+
+def same_shape(call: Call) -> Shape:
+    return call.operand(0).shape
+
+
+def moved_elements(call: Call) -> tuple[Range, ...]:
+    """As large as the operands, or as what is filled in."""
+    filled = [
+        abs(value)
+        for name, value in call.attributes.items()
+        if name == "value" and isinstance(value, (int, float))
+    ]
+    most = max([*magnitudes(call)[:1], *magnitudes(call)[2:], *filled])
+    return by_type(lambda call: (call.operand(0).type,), lambda call: most)(call)
