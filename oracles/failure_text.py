@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from oracles.native_text import crashed_function, signal_called, signal_said
-from oracles.normalise import function_name
+from oracles.normalise import COMPILER, function_name
 
 _EXITS = {124: "timeout", 132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -34,7 +34,6 @@ _WRAPPERS = ("InductorError", "BackendCompilerFailed")
 _INNER = re.compile(r"([A-Z]\w+): (.+)", re.S)
 _TOLD = re.compile(r"^Error message: (.+)$", re.M)
 _WRAPPED = re.compile(r"got (\w+)\((['\"])(.*)\2\)")
-_COMPILER = re.compile(r"^\S+:\d+:\d+: (?:fatal )?error: (.+)$", re.M)
 _POINTED = re.compile(r"^at \d+:\d+:$")
 _CARET = re.compile(r"^ *\^+\n(.+)$", re.M)
 _RUNNING = re.compile(r"^Failed running \w+ .*:$")
@@ -134,7 +133,7 @@ def native_site(trace: str) -> str:
 
 def _words(message: str, tail: str) -> str:
     """What the exception says, or the cause that it quotes."""
-    told = _TOLD.search(tail) or _COMPILER.search(tail)
+    told = _TOLD.search(tail) or COMPILER.search(tail)
     told = told or (_CARET.search(tail) if _POINTED.search(message.split(": ", 1)[-1]) else None)
     if told:
         return told.group(1)

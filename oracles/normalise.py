@@ -145,8 +145,18 @@ _SITE = re.compile(r"(?:^|(?<=[\s:]))(?:\S*/)?([\w.+-]+\.(?:cc|h|cpp|hpp|cu|cuh)
 _FUNCTION_WORD = re.compile(r"(?:operator\(\)|[A-Za-z_~]\w*)(?=\s|$)")
 
 
+COMPILER = re.compile(r"^\S+:\d+:\d+: (?:fatal )?error: (.+)$", re.M)
+"""The first complaint of a C++ compiler; the command and the source stand around it."""
+
+
 def parse_message(message: str) -> Parsed:
-    """Find the innermost C++ site and operator in a message; what is before the site is wrapping."""
+    """Find the innermost C++ site and operator in a message; what is before the site is wrapping.
+
+    Of what a C++ compiler writes its first complaint is the message.
+    """
+    told = COMPILER.search(message)
+    if told:
+        return Parsed("", "", f"{message.split(None, 1)[0]} {told.group(1)}")
     ops = [match for pattern in _OPS for match in pattern.finditer(message)]
     op = max(ops, key=lambda match: match.start()).group(1) if ops else ""
     sites = list(_SITE.finditer(message))

@@ -118,3 +118,12 @@ def test_rendered_operators_and_code_leave_their_names() -> None:
         "  %10 = fcmp oeq i1 %6, %9, !dbg !42\n"
     )
     assert template(text) == "relax.sqrt requires a float, but R.add(*) is not"
+
+
+def test_of_what_a_compiler_writes_its_first_complaint_is_the_message() -> None:
+    message = (
+        "CppCompileError: C++ compile error\n\nCommand:\ng++ /tmp/x/c1.cpp -O3 -o /tmp/x/c1.so\n\nOutput:\n"
+        "/tmp/x/c1.cpp: In function 'void kernel()':\n/tmp/x/c1.cpp:22:57: error: no match for 'f(int)'\n"
+        "   22 |  f(x)\n/tmp/x/c1.cpp:23:1: error: another\n"
+    )
+    assert parse_message(message).rest == "CppCompileError: no match for 'f(int)'"
