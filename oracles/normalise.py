@@ -19,10 +19,11 @@ _WRAPPING = tuple(
         r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ",
         r"Exception during initialization: ",
         r"Load model from .+? failed:\s*",
+        r"backend='\w+' raised:\s*",
         r"Non-zero status code returned while running \S+ node\. ?Name:'[^']*' ?Status Message: ",
     )
 )
-"""What onnxruntime puts before a message on its way to the caller."""
+"""What onnxruntime and dynamo put before a message on its way to the caller."""
 _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (

@@ -11,7 +11,7 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from oracles.compare import Tolerance, compare_outputs, differing
-from oracles.normalise import name_operators, parse_message
+from oracles.normalise import name_operators, parse_message, unwrap
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.expectation import Expectation
@@ -22,7 +22,6 @@ from triage.ways import in_short, in_words, only_with
 MOST_ROWS = 8
 MOST_LINES = 60
 MOST_TITLE = 110
-WRAPPING = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : (?:Exception during initialization: )?")
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _only_with(expectation: Expectation) -> str:
 def _essence(message: str) -> str:
     """The C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(name_operators(message))
-    text = f"{parsed.site}: {parsed.rest}" if parsed.site else WRAPPING.sub("", parsed.rest)
+    text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
     return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
 
