@@ -81,6 +81,17 @@ class Source:
     writes: bool = False
     dims: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def torch_imports(self) -> str:
+        """The imports that the code of a torch module and its inputs needs, and no other."""
+        code = f"{self.module}\n{self.inputs}"
+        math = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.]){name}\b", code)]
+        lines = ["import base64"] if "base64." in code else []
+        lines += [f"from math import {', '.join(math)}"] if math else []
+        blank = [""] if lines else []
+        functional = ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
+        return "\n".join([*lines, *blank, "import torch", *functional])
+
 
 SHOW_SOURCE = Config("source", (("show", "source"),))
 
