@@ -13,6 +13,8 @@ MOST_PRESUMED = 2
 """How many failures of one symptom are reduced although they look like a bug that is known already."""
 SEPARATOR = " | "
 """What stands between the parts of a symptom's text."""
+PER_SYMPTOM = 8
+"""So many wrong values or crashes of one symptom are as good as the first: their symptom says little."""
 MOST_NOVEL = 40
 """How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
 
@@ -40,7 +42,8 @@ class Selection:
             done = by_symptom[_kind(failure)]
             if done < (MOST_PRESUMED if alike or _is_specific(failure) else MOST_NOVEL):
                 size = sum(self._operators_of(failure.case_id).values())
-                ranked.append((bool(alike), done, size, failure.id, failure))
+                known = done if _is_specific(failure) else done // PER_SYMPTOM
+                ranked.append((bool(alike), known, size, failure.id, failure))
         return min(ranked, key=lambda entry: entry[:-1])[-1] if ranked else None
 
     def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
