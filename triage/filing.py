@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oracles.compare import compare_outputs
@@ -13,6 +14,7 @@ from triage import issue
 from triage.checklist import Check
 from triage.draft import Draft
 from triage.environment import package_line
+from triage.issue import Witness
 from triage.listing import describe_value, mermaid
 from triage.pass_sets import advice
 from triage.privacy import scrub
@@ -38,7 +40,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         title=draft.title,
         checks=checks,
         happened=issue.happened(expectation, package),
-        expected=issue.expected(expectation, draft.verdict, judge.tolerance, shown.witness),
+        expected=issue.expected(expectation, draft.verdict, judge.tolerance, _witness(draft)),
         outcome=expectation.outcome.value,
         advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
         nodes=draft.case.measure.nodes,
@@ -74,6 +76,14 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         found=draft.history.sentences(),
         origin=origin_text(draft),
     )
+
+
+def _witness(draft: Draft) -> Witness:
+    """Who bears out what is expected: the reference where it runs the program, else what float64 gives."""
+    reference, witness = draft.exhibit.reference, draft.exhibit.witness
+    if reference is None or reference.is_ok:
+        return witness
+    return replace(witness, referee="the same program in float64")
 
 
 def _parting(wrong: WrongResult | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from oracles.verdict import Outcome
 from triage.failures import NEW, REDUCED, Failure, list_failures
@@ -19,6 +20,10 @@ MOST_NOVEL = 40
 """How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
 
 
+Rank: TypeAlias = tuple[bool, bool, int, int, int]
+"""Endless, like what is known, how many of its symptom are done, operators, number: the least comes first."""
+
+
 class Selection:
     """Chooses the next failure to reduce, and knows when there is none worth it.
 
@@ -31,20 +36,26 @@ class Selection:
         self._operators: dict[str, Counter[str]] = {}
 
     def next(self) -> Failure | None:
-        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small."""
+        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+
+        What does not end comes last: each check and each proof takes all the time that a run may take.
+        """
         failures = [each for each in list_failures(self._store) if each.target == self._target]
         reduced = [each for each in failures if each.status == REDUCED]
         waiting = [each for each in failures if each.status == NEW]
         by_symptom = Counter(_kind(each) for each in reduced)
-        ranked = []
-        for failure in waiting:
-            alike = self._known_bugs_in(failure, reduced)
-            done = by_symptom[_kind(failure)]
-            if done < (MOST_PRESUMED if alike or _is_specific(failure) else MOST_NOVEL):
-                size = sum(self._operators_of(failure.case_id).values())
-                known = done if _is_specific(failure) else done // PER_SYMPTOM
-                ranked.append((bool(alike), known, size, failure.id, failure))
-        return min(ranked, key=lambda entry: entry[:-1])[-1] if ranked else None
+        ranked = {each: self._rank(each, reduced, by_symptom[_kind(each)]) for each in waiting}
+        worth = {failure: rank for failure, rank in ranked.items() if rank is not None}
+        return min(worth, key=lambda failure: worth[failure]) if worth else None
+
+    def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
+        """The less, the more promising; None where enough of its symptom are `done`."""
+        alike, specific = self._known_bugs_in(failure, reduced) > 0, _is_specific(failure)
+        if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
+            return None
+        is_endless = failure.outcome == Outcome.TIMEOUT.value
+        size = sum(self._operators_of(failure.case_id).values())
+        return is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
 
     def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
         """How many reduced cases of the same symptom this one could contain."""

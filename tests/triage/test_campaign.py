@@ -42,6 +42,18 @@ def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(judge, t
         assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
 
 
+def test_what_does_not_end_is_chosen_last(judge, tmp_path):
+    plant(tmp_path, judge, extras=(1,))
+    with Store(tmp_path / "crux.db") as store:
+        first = Selection(store, "ort").next()
+        with store.transaction():
+            store.write("UPDATE failures SET outcome = 'timeout' WHERE id = ?", (first.id,))
+        second = Selection(store, "ort").next()
+        assert second.id != first.id
+        set_aside(store, second, REDUCED, {})
+        assert Selection(store, "ort").next().id == first.id
+
+
 def test_failures_of_another_target_are_not_chosen(judge, tmp_path):
     plant(tmp_path, judge)
     with Store(tmp_path / "crux.db") as store:
