@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from contextlib import contextmanager
-from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -12,6 +11,7 @@ from tvm import relax
 
 from oracles.in_worker.documented import run_tests
 from oracles.in_worker.relax_onnx import NoSuchOperator, Writer
+from oracles.in_worker.tvm_watch import instrumented
 
 
 @tvm.ir.instrument.pass_instrument
@@ -49,25 +49,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
                     found.setdefault((name, base64.b64encode(program).decode("ascii")), test)
         changed.clear()
 
-    with _hooked(changed):
+    with instrumented(lambda: Pairs(changed)):
         note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
     models = [[test, name, program] for (name, program), test in found.items()]
     return {"models": models, "notes": [note] if note else [], "left_out": left_out}
-
-
-@contextmanager
-def _hooked(changed: list[tuple[str, Any]]) -> Iterator[None]:
-    """Every pass context that is made has the instrument; so has the one that is there at first."""
-    context = tvm.transform.PassContext
-    plain = context.__init__
-
-    def watching(self: Any, *arguments: Any, **options: Any) -> None:
-        options["instruments"] = [*(options.get("instruments") or ()), Pairs(changed)]
-        plain(self, *arguments, **options)
-
-    context.__init__ = watching
-    try:
-        with context():
-            yield
-    finally:
-        context.__init__ = plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
 
 import tvm
 import tvm_ffi
@@ -66,20 +66,27 @@ def _say(line: str) -> None:
 
 @contextmanager
 def watched(settings: dict[str, Any]) -> Iterator[None]:
-    """Every pass context has a watch, where there is anything to watch for.
-
-    Contexts that TVM's own code opens would hide one of ours; so it is put into each as it is made.
-    """
+    """Every pass context has a watch, where there is anything to watch for."""
     disabled, log = settings.get("disabled_passes") or (), bool(settings.get("log"))
     checks = bool(settings.get("well-formed"))
     if not disabled and not log and not checks:
         yield
         return
+    with instrumented(lambda: Watch(disabled, log, checks)):
+        yield
+
+
+@contextmanager
+def instrumented(make: Callable[[], Any]) -> Iterator[None]:
+    """Every pass context has an instrument of its own, the one that is there at first included.
+
+    Contexts that TVM's own code opens would hide one of ours; so it is put into each as it is made.
+    """
     context = tvm.transform.PassContext
     plain = context.__init__
 
     def watching(self: Any, *arguments: Any, **options: Any) -> None:
-        options["instruments"] = [*(options.get("instruments") or ()), Watch(disabled, log, checks)]
+        options["instruments"] = [*(options.get("instruments") or ()), make()]
         plain(self, *arguments, **options)
 
     context.__init__ = watching
