@@ -13,9 +13,9 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators.budget import UNLIMITED, Budget
-from generators.counts import Counts, count
-from generators.modes import Mode, in_mode, mode_of
+from generators.changes.modes import Mode, in_mode, mode_of
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.counts import Counts, count
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen
 

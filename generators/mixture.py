@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpus.case import Case
-from generators.budget import UNLIMITED
-from generators.disrupt import leave_shapes_open
-from generators.draws import Draws
-from generators.grow import Program
-from generators.modes import Mode, as_case, in_mode, mode_of
+from generators.changes.disrupt import leave_shapes_open
+from generators.changes.modes import Mode, as_case, in_mode, mode_of
+from generators.growth.grow import Program
+from generators.language.budget import UNLIMITED
+from generators.language.draws import Draws
 from generators.sequences import sequences
 from generators.strategies import find_strategy
 from oracles.demand import AGREEMENT

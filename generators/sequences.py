@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from generators.draws import Draws
+from generators.language.draws import Draws
 from oracles.backends import Sequenced, find_backend
 
 Passes: TypeAlias = tuple[str, ...]

@@ -20,14 +20,14 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.asked import SETTING, Asked, Asking, Way, find_asked, own_judge
 from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Sequenced, Tagging, find_backend
-from oracles.compare import Tolerance, compare_outputs
-from oracles.context import Context
-from oracles.declarations import outputs_contradict
-from oracles.graph_context import GraphContext
+from oracles.naming.symptom import symptom_of_run
+from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.numerics.declarations import outputs_contradict
+from oracles.probes.context import Context
+from oracles.probes.graph_context import GraphContext
 from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
-from oracles.symptom import symptom_of_run
+from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"

@@ -16,26 +16,27 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
 from oracles.judge import STATE_DEPENDENT, Judge
-from oracles.naming import signature
-from oracles.record import record
+from oracles.naming.components import signature
+from oracles.probes.record import record
 from oracles.run import Config, Limits
 from oracles.sequence import misplaced
 from oracles.verdict import Outcome, Verdict
-from reducer.divergence import Divergence, find_divergence
-from reducer.engine import Engine
+from reducer.engine.gate import Budget, BudgetSpent, Gate, Predicate
+from reducer.engine.journal import NAME as JOURNAL
+from reducer.engine.journal import Answer, Journal
+from reducer.engine.patience import Patience
+from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom, Silent
+from reducer.engine.rounds import Engine
+from reducer.engine.steadiness import Refusals
 from reducer.evidence import read_hints
-from reducer.gate import Budget, BudgetSpent, Gate, Predicate
 from reducer.hiding import hide, inspect
-from reducer.journal import NAME as JOURNAL
-from reducer.journal import Answer, Journal
-from reducer.move import Hints, all_moves
-from reducer.order import size
+from reducer.move import Hints
+from reducer.moves import all_moves
 from reducer.pass_sets import PassSet, failing_config, find_pass_set
-from reducer.patience import Patience
-from reducer.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.result import Reduction, finished
-from reducer.steadiness import Refusals
-from reducer.subject import Subject
+from reducer.subject.divergence import Divergence, find_divergence
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
 from reducer.subjects import is_valid, kept_of, kind_of, learn_facts, named_by_values, open_subject
 from reducer.trace import Point
 

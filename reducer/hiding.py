@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from corpus.case import Case
 from corpus.errors import UserError
-from reducer.engine import Engine
-from reducer.move import hiding_moves
-from reducer.remains import holds_run, words_left
-from reducer.subject import Subject
+from reducer.engine.rounds import Engine
+from reducer.moves import hiding_moves
+from reducer.private.remains import holds_run, words_left
+from reducer.subject.onnx import Subject
 
 MOST_ROUNDS = 3
 

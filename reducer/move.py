@@ -1,19 +1,17 @@
-"""What a pass is: a search that proposes smaller subjects and learns which of them still fail."""
+"""What a move is: a search that proposes smaller subjects and learns which of them still fail."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TypeAlias
 
-from reducer.divergence import Divergence
-from reducer.graph_subject import GraphSubject
-from reducer.order import size
 from reducer.search import Items, SetSearch
-from reducer.subject import Subject
+from reducer.subject.divergence import Divergence
+from reducer.subject.graph import GraphSubject
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
 
 Proposal: TypeAlias = Callable[[], Subject | None]
 """Builds a candidate when it is needed; None means that there is no such candidate."""
@@ -99,23 +97,3 @@ def smaller_by(subject: Subject, changes: Iterable[Callable[[Subject], Subject |
         if found is not None and size(found) < size(best) and (yield proposal):
             best = found
     return best
-
-
-def all_moves(kind: type[Subject] = Subject) -> tuple[Move, ...]:
-    """The moves of `reducer/passes` that make subjects of a kind smaller, in the order of a round."""
-    return tuple(move for move in _found() if not move.hides and kind in move.subjects)
-
-
-def hiding_moves() -> tuple[Move, ...]:
-    """The moves that hide the original, in their order."""
-    return tuple(move for move in _found() if move.hides)
-
-
-@cache
-def _found() -> tuple[Move, ...]:
-    package = importlib.import_module("reducer.passes")
-    found: list[Move] = []
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"reducer.passes.{info.name}")
-        found.extend(module.MOVES)
-    return tuple(sorted(found, key=lambda move: (move.order, move.name)))

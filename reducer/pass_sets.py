@@ -14,8 +14,8 @@ from typing import Any
 
 from corpus.case import Case
 from oracles.backends import Optimising, Staged
-from oracles.compare import compare_outputs
 from oracles.judge import Judge
+from oracles.numerics.compare import compare_outputs
 from oracles.run import Config, Run
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.search import Items, SetSearch, find_essentials

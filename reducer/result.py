@@ -12,9 +12,9 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.measure import Measure
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
-from reducer.engine import Step
+from reducer.engine.rounds import Step
 from reducer.pass_sets import PassSet
 from reducer.trace import Point
 

@@ -12,16 +12,16 @@ from corpus.case import Case
 from corpus.formats import find_format
 from corpus.formats.onnx import checker_complaint, parse, repair
 from corpus.values import Value
-from oracles.compare import Tolerance, compare
-from oracles.graph_record import record_graph, recorded_outputs
 from oracles.judge import Judge
-from oracles.record import record
+from oracles.numerics.compare import Tolerance, compare
+from oracles.probes.graph_record import record_graph, recorded_outputs
+from oracles.probes.record import record
 from oracles.run import Config
-from oracles.sandbox import Job
-from reducer.facts import learn
-from reducer.graph_subject import Describe, GraphSubject
-from reducer.predicates import JudgePool
-from reducer.subject import Facts, Subject
+from oracles.sandbox.sandbox import Job
+from reducer.engine.predicates import JudgePool
+from reducer.subject.facts import learn
+from reducer.subject.graph import Describe, GraphSubject
+from reducer.subject.onnx import Facts, Subject
 from reducer.trace import kept_nodes
 
 CLOSE = 3

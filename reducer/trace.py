@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx
 
-from corpus.onnx_graph import walk_nodes
-from reducer.subject import Subject
+from corpus.onnx.graph import walk_nodes
+from reducer.subject.onnx import Subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import typer
 
 import triage.commands
 from corpus.errors import UserError
-from triage.output import say
+from triage.console.output import say
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130

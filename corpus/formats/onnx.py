@@ -7,19 +7,19 @@ from pathlib import Path
 from onnx import ModelProto
 
 from corpus.errors import UserError
-from corpus.onnx_canonical import canonical
-from corpus.onnx_check import checker_complaint
-from corpus.onnx_file import check_text, parse_model, read_model_bytes
-from corpus.onnx_graph import initializer_names
-from corpus.onnx_inline import inlined
-from corpus.onnx_inputs import make_inputs
-from corpus.onnx_limits import check_limits
-from corpus.onnx_measure import measure
-from corpus.onnx_repair import repair
-from corpus.onnx_test_data import read_test_data
-from corpus.onnx_text import print_text
-from corpus.onnx_types import input_type
-from corpus.onnx_weights import external_files, strip_weights
+from corpus.onnx.canonical import canonical
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.file import check_text, parse_model, read_model_bytes
+from corpus.onnx.graph import initializer_names
+from corpus.onnx.inline import inlined
+from corpus.onnx.inputs import make_inputs
+from corpus.onnx.limits import check_limits
+from corpus.onnx.measure import measure
+from corpus.onnx.repair import repair
+from corpus.onnx.test_data import read_test_data
+from corpus.onnx.text import print_text
+from corpus.onnx.types import input_type
+from corpus.onnx.weights import external_files, strip_weights
 from corpus.values import InputType
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpus.graph_format import (
+from corpus.graphs.format import (
     GraphFormat,
     check,
     external_files,
@@ -13,9 +13,9 @@ from corpus.graph_format import (
     mentions,
     read_test_data,
 )
-from corpus.graph_names import canonical
-from corpus.graph_program import measure
-from corpus.graph_text import print_text
+from corpus.graphs.names import canonical
+from corpus.graphs.program import measure
+from corpus.graphs.text import print_text
 
 __all__ = [
     "FOREIGN",

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.spec import Operator, Realm
+from generators.language.operator import Operator, Realm
 
 
 @cache

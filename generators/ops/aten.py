@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from corpus.values import Tensor
-from generators.aten import (
+from generators.entries.aten import (
     EVERY,
     FLOATING,
     NUMBERS,
@@ -30,10 +30,10 @@ from generators.aten import (
     truth,
     whole_type,
 )
-from generators.intervals import hull, rising, symmetric, within_type
-from generators.scope import Scope
-from generators.spec import Call, Kind, Operand, Operator, RangeRule, sample_alone
-from generators.types import BOOL, I32, DType, Range, broadcast, is_float
+from generators.language.intervals import hull, rising, symmetric, within_type
+from generators.language.operator import Call, Kind, Operand, Operator, RangeRule, sample_alone
+from generators.language.scope import Scope
+from generators.language.types import BOOL, I32, DType, Range, broadcast, is_float
 
 _SAME = shaped(lambda call: call.operand(0).shape)
 _TRUTH = shaped(lambda call: call.operand(0).shape, truth)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from generators.aten import (
+from generators.entries.aten import (
     EVERY,
     FLOATING,
     NUMBERS,
@@ -23,10 +23,10 @@ from generators.aten import (
     same_shape,
     shaped,
 )
-from generators.inverses.shared import is_filled
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler
-from generators.types import NUMPY, U8, DType, Shape
+from generators.entries.shared import is_filled
+from generators.language.operator import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import NUMPY, U8, DType, Shape
 
 _ALONG = range(1, MAX_RANK + 1)
 

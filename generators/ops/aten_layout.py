@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from generators.aten import (
+from generators.entries.aten import (
     EVERY,
     FLOATING,
     NUMBERS,
@@ -21,10 +21,10 @@ from generators.aten import (
     sampled_with,
     shaped,
 )
-from generators.inverses.shared import is_filled
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler, TypeRule
-from generators.types import DType, Shape, TensorType
+from generators.entries.shared import is_filled
+from generators.language.operator import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler, TypeRule
+from generators.language.scope import Scope
+from generators.language.types import DType, Shape, TensorType
 
 _ALONG, _FLAT = range(1, MAX_RANK + 1), range(2, MAX_RANK + 1)
 

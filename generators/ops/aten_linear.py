@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from generators.aten import (
+from generators.entries.aten import (
     FLOATING,
     WIDE,
     Attributes,
@@ -16,10 +16,10 @@ from generators.aten import (
     shaped,
     with_places,
 )
-from generators.inverses.shared import is_filled
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import Call, Kind, Operand, Operator, Sampler
-from generators.types import F32, F64, I32, I64, DType, Shape, TensorType
+from generators.entries.shared import is_filled
+from generators.language.operator import Call, Kind, Operand, Operator, Sampler
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import F32, F64, I32, I64, DType, Shape, TensorType
 
 _NUMBERS = (F32, F64, I64, I32)
 _VECTOR, _MATRIX, _BATCH = range(1, 2), range(2, 3), range(3, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from generators.aten import (
+from generators.entries.aten import (
     EVERY,
     FLOATING,
     NUMBERS,
@@ -20,10 +20,20 @@ from generators.aten import (
     summed,
     with_places,
 )
-from generators.inverses.shared import is_filled
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler, TypeRule
-from generators.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
+from generators.entries.shared import is_filled
+from generators.language.operator import (
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Operator,
+    RangeRule,
+    Sampler,
+    TypeRule,
+)
+from generators.language.scope import Scope
+from generators.language.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
 
 _ALONG = range(1, MAX_RANK + 1)
 Dtype = Callable[[Call], DType]

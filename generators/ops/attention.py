@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import symmetric
-from generators.inverses.shared import another_dim, filled, is_filled, recogniser
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F16, F32, Range, Shape, TensorType
+from generators.entries.shared import another_dim, filled, is_filled, recogniser
+from generators.language.intervals import symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import F16, F32, Range, Shape, TensorType
 
 
 def _sample_attention(scope: Scope, focus: Operand) -> Call | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import within_type
-from generators.scope import Scope
-from generators.spec import Call, Inverse, Kind, Operand, Operator
-from generators.types import (
+from generators.language.intervals import within_type
+from generators.language.operator import Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
     ALL,
     BF16,
     BOOL,

@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.values import Tensor
-from generators.intervals import hull
-from generators.inverses.shared import fits, recogniser, split_off
-from generators.scope import DoesNotFit, Scope
-from generators.spec import (
+from generators.entries.shared import fits, recogniser, split_off
+from generators.language.intervals import hull
+from generators.language.operator import (
     FIRST_OPSET,
     MAX_RANK,
     Attribute,
@@ -29,7 +28,8 @@ from generators.spec import (
     same_range,
     sample_alone,
 )
-from generators.types import (
+from generators.language.scope import DoesNotFit, Scope
+from generators.language.types import (
     ALL,
     BOOL,
     F32,

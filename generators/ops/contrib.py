@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import symmetric
-from generators.inverses.product import MATMUL
-from generators.inverses.shared import (
-    another_dim,
-    filled,
-    is_filled,
-    part_of,
-    recogniser,
-    volume,
+from generators.entries.product import MATMUL
+from generators.entries.shared import another_dim, filled, is_filled, part_of, recogniser, volume
+from generators.entries.window import CONV
+from generators.language.intervals import symmetric
+from generators.language.operator import (
+    MAX_RANK,
+    Attribute,
+    Call,
+    Inverse,
+    Kind,
+    Operand,
+    Operator,
+    RangeRule,
 )
-from generators.inverses.window import CONV
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 from generators.ops.conv_pool import conv_shape, sample_conv, with_bias
 from generators.ops.matmul import matmul_shape, sample_gemm, sample_matmul
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
-from generators.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 _ALONG = range(1, MAX_RANK + 1)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.intervals import rounded, symmetric
-from generators.inverses.shared import (
+from generators.entries.shared import (
     another_dim,
     fits,
     is_filled,
@@ -14,19 +13,10 @@ from generators.inverses.shared import (
     room_beside,
     split_off,
 )
-from generators.ops.part import bound_with_zero, sample_trilu
-from generators.ops.quantise import (
-    bound_dequantise,
-    fix_scale,
-    fix_zero_point,
-    infer_dequantise,
-    infer_quantise,
-    sample_dequantise,
-)
-from generators.ops.valued import bound_range, infer_range, sample_range, solve_range
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import (
+from generators.language.intervals import rounded, symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
     F16,
     F32,
     F64,
@@ -42,6 +32,16 @@ from generators.types import (
     TensorType,
     extent,
 )
+from generators.ops.part import bound_with_zero, sample_trilu
+from generators.ops.quantise import (
+    bound_dequantise,
+    fix_scale,
+    fix_zero_point,
+    infer_dequantise,
+    infer_quantise,
+    sample_dequantise,
+)
+from generators.ops.valued import bound_range, infer_range, sample_range, solve_range
 
 _QUANTISED = (U8, I8)
 _WIDE = (U8, I8, U16, I16)

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import symmetric
-from generators.inverses.shared import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
-from generators.inverses.window import is_image
+from generators.entries.shared import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
+from generators.entries.window import is_image
+from generators.language.intervals import symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.scope import Scope
+from generators.language.types import BOOL, F32, I8, U8, DType, Range, Shape, TensorType, broadcast, extent
 from generators.ops.quantise import fix_scale, fix_zero_point
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
-from generators.types import (
-    BOOL,
-    F32,
-    I8,
-    U8,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    broadcast,
-    extent,
-)
 
 _QUANTISED = (U8, I8)
 

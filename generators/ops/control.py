@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.affinity import Leaning, recognising
-from generators.grow import apply, place, place_wanted
-from generators.intervals import hull
-from generators.inverses.shared import volume
+from generators.entries.shared import volume
+from generators.growth.affinity import Leaning, recognising
+from generators.growth.grow import apply, place, place_wanted
+from generators.language.intervals import hull
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.types import ALL, BOOL, I64, TRUTH, DType, Range, Shape, TensorType, extent, is_float
 from generators.ops import find_operator
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
-from generators.types import (
-    ALL,
-    BOOL,
-    I64,
-    TRUTH,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-    extent,
-    is_float,
-)
 
 _DEPTH = 2
 """How deep bodies stand inside bodies."""

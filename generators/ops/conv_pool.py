@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import hull, symmetric
-from generators.inverses import window as back
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator, averaged_range
-from generators.types import (
+from generators.entries import window as back
+from generators.language.intervals import hull, symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator, averaged_range
+from generators.language.scope import Scope
+from generators.language.types import (
     BOOL,
     F16,
     F32,

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from functools import reduce
 
-from generators.intervals import add, div, hull, mul, power, sub, symmetric, within_type
-from generators.inverses.shared import SEVERAL, broadcasting, gives_dtype, part_of
-from generators.scope import Scope
-from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
-from generators.types import (
+from generators.entries.shared import SEVERAL, broadcasting, gives_dtype, part_of
+from generators.language.intervals import add, div, hull, mul, power, sub, symmetric, within_type
+from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
+from generators.language.scope import Scope
+from generators.language.types import (
     BOOL,
     F16,
     F32,

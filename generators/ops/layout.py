@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from generators.inverses import layout as back
-from generators.inverses.layout import refactored
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
-from generators.types import (
+from generators.entries import layout as back
+from generators.entries.layout import refactored
+from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
     BF16,
     BOOL,
     F16,

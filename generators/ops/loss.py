@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import symmetric
-from generators.inverses.shared import another_dim, is_filled, recogniser, split_off
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
-from generators.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
+from generators.entries.shared import another_dim, is_filled, recogniser, split_off
+from generators.language.intervals import symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.scope import Scope
+from generators.language.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 
 
 def _sample_loss(scope: Scope, focus: Operand) -> Call | None:

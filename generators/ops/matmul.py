@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from generators.intervals import symmetric, within_type
-from generators.inverses.product import GEMM, MATMUL, einsum
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
-from generators.types import F16, F32, F64, FLOATS, I32, I64, U32, U64, Range, Shape, TensorType, broadcast
+from generators.entries.product import GEMM, MATMUL, einsum
+from generators.language.intervals import symmetric, within_type
+from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I32,
+    I64,
+    U32,
+    U64,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+)
 
 
 def matmul_shape(left: Shape, right: Shape) -> Shape:

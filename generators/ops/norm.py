@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import hull, symmetric
-from generators.inverses.shared import filled
-from generators.scope import Scope
-from generators.spec import (
+from generators.entries.shared import filled
+from generators.language.intervals import hull, symmetric
+from generators.language.operator import (
     MAX_RANK,
     Attribute,
     Call,
@@ -18,7 +17,8 @@ from generators.spec import (
     Sampler,
     averaged_range,
 )
-from generators.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
+from generators.language.scope import Scope
+from generators.language.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 
 _SPREAD = Range(0.25, 4)
 _NONZERO = Range(-math.inf, math.inf, 0.05)

@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from corpus.values import Tensor
-from generators.intervals import add, hull, mul, within_type
-from generators.inverses import part as back
-from generators.inverses.shared import filled
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Kind, Operand, Operator
-from generators.types import (
+from generators.entries import part as back
+from generators.entries.shared import filled
+from generators.language.intervals import add, hull, mul, within_type
+from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
     ALL,
     BOOL,
     F32,

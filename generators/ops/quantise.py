@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.intervals import hull, mul, rounded, sub, symmetric, within_type
-from generators.inverses.shared import another_dim, recogniser, retyped
+from generators.entries.shared import another_dim, recogniser, retyped
+from generators.language.intervals import hull, mul, rounded, sub, symmetric, within_type
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import (
+    F32,
+    FLOAT8,
+    I8,
+    I16,
+    I32,
+    INT4,
+    NUMPY,
+    U8,
+    U16,
+    DType,
+    Range,
+    TensorType,
+    extent,
+)
 from generators.ops.matmul import matmul_shape
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F32, FLOAT8, I8, I16, I32, INT4, NUMPY, U8, U16, DType, Range, TensorType, extent
 
 _QUANTISED = (U8, I8)
 _LATER = {19: FLOAT8, 21: (*INT4, I16, U16)}

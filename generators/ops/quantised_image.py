@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from generators.intervals import within_type
-from generators.inverses.shared import recogniser
-from generators.inverses.window import is_image, solve_conv
+from generators.entries.shared import recogniser
+from generators.entries.window import is_image, solve_conv
+from generators.language.intervals import within_type
+from generators.language.operator import MAX_RANK, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import I8, I32, U8, Range, TensorType, extent
 from generators.ops.conv_pool import conv_shape, sample_conv
 from generators.ops.quantise import fix_scale, fix_zero_point
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Call, Inverse, Kind, Operand, Operator
-from generators.types import I8, I32, U8, Range, TensorType, extent
 
 
 def _sample_qlinear(scope: Scope, focus: Operand) -> Call | None:

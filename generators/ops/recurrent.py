@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from generators.inverses.shared import another_dim, recogniser
-from generators.scope import Scope
-from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
-from generators.types import F32, DType, Range, Shape, TensorType
+from generators.entries.shared import another_dim, recogniser
+from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.scope import Scope
+from generators.language.types import F32, DType, Range, Shape, TensorType
 
 _STATE_RANGE = Range(-1, 1)
 _GATES = ("Sigmoid", "Sigmoid", "HardSigmoid")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from generators.intervals import power, symmetric, within_type
-from generators.inverses.shared import (
+from generators.entries.shared import (
     axes_back,
     can_be_reduced,
     from_either_end,
@@ -16,8 +15,8 @@ from generators.inverses.shared import (
     split_off,
     with_supplied,
 )
-from generators.scope import Scope
-from generators.spec import (
+from generators.language.intervals import power, symmetric, within_type
+from generators.language.operator import (
     MAX_RANK,
     Attribute,
     Call,
@@ -30,7 +29,22 @@ from generators.spec import (
     averaged_range,
     same_range,
 )
-from generators.types import BOOL, F16, F32, F64, FLOATS, I8, I32, I64, U8, DType, Range, Shape, TensorType
+from generators.language.scope import Scope
+from generators.language.types import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I8,
+    I32,
+    I64,
+    U8,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+)
 
 _SUMMED = (F32, F64, F16, I32, I64)
 

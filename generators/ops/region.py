@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from generators.intervals import hull, symmetric
-from generators.inverses.shared import another_dim, is_filled, recogniser, volume
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
+from generators.entries.shared import another_dim, is_filled, recogniser, volume
+from generators.language.intervals import hull, symmetric
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
 
 
 def _corners(scope: Scope, focus: Operand, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.intervals import hull, symmetric
-from generators.inverses.shared import another_dim, is_filled, recogniser, volume
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F32, I8, I32, U8, Range, Shape, TensorType
+from generators.entries.shared import another_dim, is_filled, recogniser, volume
+from generators.language.intervals import hull, symmetric
+from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import F32, I8, I32, U8, Range, Shape, TensorType
 
 _EXACT = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
 

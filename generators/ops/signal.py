@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from generators.intervals import symmetric
-from generators.inverses.shared import fits, is_filled
-from generators.scope import Scope
-from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F32, F64, I32, I64, DType, Range, TensorType
+from generators.entries.shared import fits, is_filled
+from generators.language.intervals import symmetric
+from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import Scope
+from generators.language.types import F32, F64, I32, I64, DType, Range, TensorType
 
 _RATE = 8000
 _MELS = (F32, F64, I32, I64)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from generators.intervals import symmetric
-from generators.inverses.shared import another_dim, fits, is_filled, recogniser
-from generators.scope import DoesNotFit, Scope
-from generators.spec import Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import F32, F64, I64, Range, Shape, TensorType
+from generators.entries.shared import another_dim, fits, is_filled, recogniser
+from generators.language.intervals import symmetric
+from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import DoesNotFit, Scope
+from generators.language.types import F32, F64, I64, Range, Shape, TensorType
 
 
 def _sample_affine(scope: Scope, focus: Operand) -> Call | None:

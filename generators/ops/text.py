@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from generators.inverses.shared import recogniser
+from generators.entries.shared import recogniser
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
+from generators.language.scope import Scope
+from generators.language.types import (
+    ANYTHING,
+    BOOL,
+    I64,
+    TEXT,
+    TRUTH,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+)
 from generators.ops.elementwise import joined_shape
-from generators.scope import Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
-from generators.types import ANYTHING, BOOL, I64, TEXT, TRUTH, DType, Range, Shape, TensorType, broadcast
 
 _PATTERNS = ("a.*", "[a-z]+", ".*", "", "[0-9.-]+", "(ab|z)", "\\w+", "A b")
 _DELIMITERS = (",", "-", "::", "ab")

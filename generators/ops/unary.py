@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from generators.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
-from generators.inverses.shared import retyped
-from generators.scope import Scope
-from generators.spec import Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
-from generators.types import (
+from generators.entries.shared import retyped
+from generators.language.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
+from generators.language.operator import Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
+from generators.language.scope import Scope
+from generators.language.types import (
     BF16,
     BOOL,
     F16,

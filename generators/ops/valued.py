@@ -7,23 +7,10 @@ import math
 import numpy as np
 
 from corpus.values import Tensor
-from generators.inverses.shared import is_filled, recogniser
-from generators.scope import MAX_ELEMENTS, Scope
-from generators.spec import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
-from generators.types import (
-    BOOL,
-    F32,
-    F64,
-    I8,
-    I32,
-    I64,
-    NUMPY,
-    U8,
-    DType,
-    Range,
-    Shape,
-    TensorType,
-)
+from generators.entries.shared import is_filled, recogniser
+from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
 
 _AWAY = Range(-math.inf, math.inf, 0.01)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from corpus.errors import UserError
-from generators.budget import Budget
-from generators.grow import Program
+from generators.growth.grow import Program
+from generators.language.budget import Budget
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""

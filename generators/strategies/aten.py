@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.grow import Choose, Program, begin, finish, grow_to, leaning_choice
-from generators.scope import Scope, Temper, draw_temper
-from generators.spec import Operand, Operator, Realm
-from generators.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
+from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.operator import Operand, Operator, Realm
+from generators.language.scope import Scope, Temper, draw_temper
+from generators.language.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
 
 _DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)
 _WEIGHTS = (12.0, 3.0, 2.0, 1.5, 2.0, 2.0, 0.7, 0.7, 1.0, 0.7)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from generators.affinity import recognising
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
-from generators.inverses.shared import volume
-from generators.scope import MAX_ELEMENTS, Scope, Temper, draw_temper
-from generators.spec import Operand
-from generators.types import ANYTHING, DType, Range, Shape, TensorType
+from generators.entries.shared import volume
+from generators.growth.affinity import recognising
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.operator import Operand
+from generators.language.scope import MAX_ELEMENTS, Scope, Temper, draw_temper
+from generators.language.types import ANYTHING, DType, Range, Shape, TensorType
 
 _TRIES = 4
 _ATOM_RATE = 0.15

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpus.errors import UserError
-from generators.affinity import operators_for
-from generators.budget import UNLIMITED, Budget
-from generators.counts import qualified_name
-from generators.draws import Draws
-from generators.grow import Program, begin, finish, step
-from generators.scope import Mark, Scope, Temper, draw_temper
-from generators.spec import ONNX_REALMS, Operand, Operator, Realm, realm_of
-from generators.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
+from generators.growth.affinity import operators_for
+from generators.growth.grow import Program, begin, finish, step
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.counts import qualified_name
+from generators.language.draws import Draws
+from generators.language.operator import ONNX_REALMS, Operand, Operator, Realm, realm_of
+from generators.language.scope import Mark, Scope, Temper, draw_temper
+from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 
 _PROBES = 10
 """Operators that are looked at for one step."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.functions import wrap
-from generators.grow import Program, grow
-from generators.spec import Realm
+from generators.changes.functions import wrap
+from generators.growth.grow import Program, grow
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.operator import Realm
 
 _UNTYPED = frozenset({Realm.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""

@@ -19,19 +19,19 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from corpus.onnx_graph import subgraphs, walk_nodes
-from corpus.onnx_infer import inferred_types
+from corpus.onnx.graph import subgraphs, walk_nodes
+from corpus.onnx.infer import inferred_types
 from corpus.values import Tensor, Value
-from generators.affinity import recognising
-from generators.budget import UNLIMITED, Budget, bytes_of
-from generators.counts import qualified_name
-from generators.draws import Draws
-from generators.emit import write_model
-from generators.grow import Program, grow, place, place_wanted
+from generators.growth.affinity import recognising
+from generators.growth.grow import Program, grow, place, place_wanted
+from generators.language.budget import UNLIMITED, Budget, bytes_of
+from generators.language.counts import qualified_name
+from generators.language.draws import Draws
+from generators.language.emit import write_model
+from generators.language.operator import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.spec import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand, Operator
-from generators.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""

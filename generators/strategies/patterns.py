@@ -13,12 +13,12 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.grow import Program, begin, finish, grow_to, leaning_choice
-from generators.patterns import Hidden, is_sound, leaning_dtypes, place_recipe
-from generators.recipes import Recipe, recipe_of
-from generators.scope import Scope, draw_temper
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.scope import Scope, draw_temper
+from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
+from generators.patterns.recipes import Recipe, recipe_of
 
 _MORE = 0.45
 """How often it is another pattern's turn and not an operator's."""

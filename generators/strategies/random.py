@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from generators.budget import UNLIMITED, Budget
-from generators.grow import Program, grow
+from generators.growth.grow import Program, grow
+from generators.language.budget import UNLIMITED, Budget
 
 
 def programs(

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.errors import UserError
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.grow import Program, begin, finish, grow_to, leaning_choice, place
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.operator import MAX_RANK, Call, Operand
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.types import F32, F64, DType, Range
 from generators.ops import find_operator
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.spec import MAX_RANK, Call, Operand
-from generators.types import F32, F64, DType, Range
 
 _BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
 _VALUES = Range(-2, 2)

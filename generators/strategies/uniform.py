@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from generators.budget import UNLIMITED, Budget
-from generators.draws import Draws
-from generators.grow import Program, apply, begin, finish
+from generators.growth.grow import Program, apply, begin, finish
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.language.operator import ONNX_REALMS, Operand, Operator
+from generators.language.scope import DoesNotFit, Mark, Scope, draw_temper
+from generators.language.types import ALL, DType
 from generators.ops import all_operators
-from generators.scope import DoesNotFit, Mark, Scope, draw_temper
-from generators.spec import ONNX_REALMS, Operand, Operator
-from generators.types import ALL, DType
 
 _TRIES = 8
 """New values that are offered to an operator: some take few shapes."""

@@ -18,7 +18,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.values import Value
-from oracles.context import Context
+from oracles.probes.context import Context
 from oracles.run import Config, Run
 from oracles.verdict import Verdict
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from oracles.asked import Asking, Way, named
-from oracles.rewrites import REWRITES
+from oracles.numerics.rewrites import REWRITES
 
 NAME = "metamorphic"
 

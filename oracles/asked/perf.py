@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from corpus.case import Case
 from oracles.asked import Asking, Way, named
-from oracles.context import Context
+from oracles.probes.context import Context
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Symptom, Verdict
 

@@ -35,10 +35,6 @@ def load() -> str:
     import torch._inductor.compile_fx
     import torch._inductor.config
 
-    import oracles.in_worker.torch_graph
-    import oracles.in_worker.torch_passes
-    import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
-
     tempfile.tempdir = None
     torch.set_num_threads(1)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = kept
@@ -57,7 +53,7 @@ def run(
 
     `disabled_passes` are left out. `show=source` gives the module's text instead.
     """
-    from oracles.in_worker.torch_passes import watched
+    from oracles.in_worker.torch.passes import watched
 
     with watched(settings):
         return _run(program, inputs, settings, outputs, enter)
@@ -68,18 +64,18 @@ def _run(
 ) -> dict[str, Any]:
     import torch
 
-    from oracles.in_worker.onnx_program import read_model
-    from oracles.in_worker.torch_compiled import compiled
-    from oracles.in_worker.torch_program import build, exported, from_torch
+    from oracles.in_worker.lowered.module import build, exported, from_torch
+    from oracles.in_worker.onnx.program import read_model
+    from oracles.in_worker.torch.compiled import compiled
 
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch_graph import run_program
+        from oracles.in_worker.torch.graph import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.in_worker.torch_source import source
+        from oracles.in_worker.lowered.source import source
 
         return source(model, inputs)
     backend = settings.get("backend", "inductor")
@@ -99,7 +95,7 @@ def _run(
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
-    from oracles.in_worker import torch_graph
+    from oracles.in_worker.torch import graph as torch_graph
 
     return torch_graph.describe(program.encode(), inputs)
 

@@ -279,7 +279,7 @@ def _varint(value: int) -> bytes:
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
-    from oracles.in_worker import onnx_documented
+    from oracles.in_worker.onnx import documented as onnx_documented
 
     return onnx_documented.documented(path, content)
 

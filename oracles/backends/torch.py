@@ -22,9 +22,6 @@ def load() -> str:
     """Import the framework (in the zygote); its version."""
     import torch
 
-    import oracles.in_worker.torch_graph
-    import oracles.in_worker.torch_program  # noqa: F401 (here, so that no worker has to)
-
     torch.set_num_threads(1)
     return str(torch.__version__)
 
@@ -38,22 +35,22 @@ def run(
     """
     import torch
 
-    from oracles.in_worker.onnx_program import read_model
-    from oracles.in_worker.torch_program import build, exported, from_torch
+    from oracles.in_worker.lowered.module import build, exported, from_torch
+    from oracles.in_worker.onnx.program import read_model
 
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch_graph import run_program
+        from oracles.in_worker.torch.graph import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.in_worker.torch_source import source
+        from oracles.in_worker.lowered.source import source
 
         return source(model, inputs)
     enter("execute")
     if settings.get("via") == "gradients":
-        from oracles.in_worker.torch_finite import search
+        from oracles.in_worker.lowered.finite import search
 
         return search(model, inputs, settings)
     with torch.no_grad():
@@ -69,14 +66,14 @@ def run(
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's script or exported program as data, or an `error` in words."""
     from oracles.in_worker.opening import opened
-    from oracles.in_worker.torch_capture import capture
+    from oracles.in_worker.torch.capture import capture
 
     return opened(capture, name, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
-    from oracles.in_worker import torch_graph
+    from oracles.in_worker.torch import graph as torch_graph
 
     return torch_graph.describe(program.encode(), inputs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
-from oracles.in_worker import tvm_passes
+from oracles.in_worker.tvm import passes as tvm_passes
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -30,8 +30,8 @@ def load() -> str:
     import numpy as np
     import tvm
 
-    import oracles.in_worker.relax_build
-    import oracles.in_worker.tvm_watch  # noqa: F401 (here, so that no worker has to)
+    import oracles.in_worker.tvm.build
+    import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)
@@ -56,7 +56,7 @@ def run(
     after each of them. With `run` off, and for a
     device that is not there, it ends with the code: no VM is made.
     """
-    from oracles.in_worker.tvm_watch import watched
+    from oracles.in_worker.tvm.watch import watched
 
     with watched(settings):
         return _run(program, inputs, settings, outputs, enter)
@@ -69,10 +69,10 @@ def _run(
     import tvm_ffi
     from tvm import relax
 
-    from oracles.in_worker.tvm_watch import apply_passes
+    from oracles.in_worker.tvm.watch import apply_passes
 
     if settings.get("show") == "source":
-        from oracles.in_worker.relax_source import source
+        from oracles.in_worker.tvm.source import source
 
         return source(program, inputs)
     module, main, taken, names = _loaded(program, settings)
@@ -105,7 +105,7 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
         return _relax_program(program)
     from tvm.relax.frontend.onnx import from_onnx
 
-    from oracles.in_worker.onnx_program import fed_names, read_model
+    from oracles.in_worker.onnx.program import fed_names, read_model
 
     model = read_model(program)
     module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
@@ -116,8 +116,8 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
 def _relax_program(program: bytes) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
     import json
 
-    from oracles.in_worker.relax_build import to_module
-    from oracles.in_worker.relax_params import kind_of
+    from oracles.in_worker.tvm.build import to_module
+    from oracles.in_worker.tvm.params import kind_of
 
     document = json.loads(program)
     main = document["main"]
@@ -128,21 +128,21 @@ def _relax_program(program: bytes) -> tuple[Any, str, list[tuple[str, str]], lis
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.in_worker.opening import opened
-    from oracles.in_worker.relax_capture import capture
+    from oracles.in_worker.tvm.capture import capture
 
     return opened(capture, name, content)
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """What the tests of a file (in base64) give to passes, as ONNX models; runs the file's code."""
-    from oracles.in_worker import relax_documented
+    from oracles.in_worker.tvm import documented as relax_documented
 
     return relax_documented.documented(path, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types that TVM infers in a program of the format `relax`, or an `error`."""
-    from oracles.in_worker import relax_build
+    from oracles.in_worker.tvm import build as relax_build
 
     return relax_build.describe(program.encode())
 
@@ -180,8 +180,8 @@ def _optimised(module: Any, pipeline: str, target: Any) -> Any:
 
 
 def _to_tvm(given: Any, kind: str, device: Any) -> Any:
-    from oracles.in_worker.onnx_program import to_array
-    from oracles.in_worker.relax_params import passed
+    from oracles.in_worker.onnx.program import to_array
+    from oracles.in_worker.tvm.params import passed
 
     value = to_array(given)
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":

@@ -15,7 +15,7 @@ from functools import cache
 from types import ModuleType
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.probes.context import Context
 from oracles.run import Run
 from oracles.verdict import Verdict
 

@@ -6,9 +6,9 @@ Also what a target refuses there for want of a kernel, which says nothing about 
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context, evidence, own
+from oracles.naming.symptom import symptom_of_run
+from oracles.probes.context import Context, evidence, own
 from oracles.run import Run, Status
-from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 35

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import onnx
 
 from corpus.case import Case
-from corpus.onnx_graph import free_names
-from oracles.alone import node_alone
-from oracles.compare import compare
-from oracles.context import Context
-from oracles.declarations import Contradiction, contradiction, keeps_to
-from oracles.normalise import parse_message
+from corpus.onnx.graph import free_names
+from oracles.naming.symptom import symptom_of_run
+from oracles.numerics.compare import compare
+from oracles.numerics.declarations import Contradiction, contradiction, keeps_to
+from oracles.probes.alone import node_alone
+from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
-from oracles.symptom import symptom_of_run
+from oracles.text.normalise import parse_message
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 45

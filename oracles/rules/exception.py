@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.backends import find_backend
-from oracles.context import Context, evidence
-from oracles.normalise import name_operators, parse_message, unwrap
+from oracles.naming.symptom import symptom_of_run
+from oracles.probes.context import Context, evidence
 from oracles.run import Phase, Run, Status
-from oracles.symptom import symptom_of_run
+from oracles.text.normalise import name_operators, parse_message, unwrap
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 50

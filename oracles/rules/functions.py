@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from corpus.case import Case
 from corpus.formats.onnx import inlined, parse
-from oracles.compare import compare_outputs
-from oracles.context import Context
+from oracles.numerics.compare import compare_outputs
+from oracles.probes.context import Context
+from oracles.probes.noise import Noise
 from oracles.run import Phase, Run
-from oracles.sensitivity import Noise
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 57

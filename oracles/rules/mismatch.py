@@ -8,16 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.case import Case
-from corpus.onnx_graph import walk_model
-from oracles.compare import Difference, compare, compare_outputs
-from oracles.context import Context, evidence
-from oracles.divergence import Parting
-from oracles.left_open import OPEN, SCALED, has_no_scale, left_open
-from oracles.mismatch_kind import finest_kind
+from corpus.onnx.graph import walk_model
+from oracles.naming.symptom import symptom_of_difference
+from oracles.numerics.compare import Difference, compare, compare_outputs
+from oracles.numerics.left_open import OPEN, SCALED, has_no_scale, left_open
+from oracles.numerics.mismatch_kind import finest_kind
+from oracles.probes.context import Context, evidence
+from oracles.probes.parting import Parting
+from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
-from oracles.symptom import symptom_of_difference
 from oracles.verdict import Outcome, Verdict, WrongResult
-from oracles.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 
 ORDER = 60
 EXACT_LEVELS = ("basic",)

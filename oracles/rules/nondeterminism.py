@@ -7,10 +7,10 @@ several more of them.
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.compare import compare_outputs
-from oracles.context import Context
+from oracles.naming.symptom import symptom_of_difference
+from oracles.numerics.compare import compare_outputs
+from oracles.probes.context import Context
 from oracles.run import Phase, Run
-from oracles.symptom import symptom_of_difference
 from oracles.verdict import Outcome, Verdict, WrongResult
 
 ORDER = 55

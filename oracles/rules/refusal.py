@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.context import Context
+from oracles.naming.symptom import symptom_of_run
+from oracles.probes.context import Context
 from oracles.run import Run, Status
-from oracles.symptom import symptom_of_run
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 40

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.backends import Lowered, find_backend
-from oracles.context import Context
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
-from oracles.normalise import template
+from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
+from oracles.text.normalise import template
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 15

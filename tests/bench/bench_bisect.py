@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from triage.bisecting import bisect_case, target_for
-from triage.looking import Settings
-from triage.options import CaseOptions
-from triage.progress import PlainLines
-from triage.releases import Range, is_before
-from triage.sources import open_one
+from corpus.release import Range, is_before
+from triage.bisection.bisection import bisect_case, target_for
+from triage.bisection.looking import Settings
+from triage.cases.sources import open_one
+from triage.console.options import CaseOptions
+from triage.console.progress import PlainLines
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200)]
 FOLDER = os.environ.get("CRUX_BISECT_BENCH", "")

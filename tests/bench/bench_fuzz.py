@@ -11,11 +11,11 @@ from collections import Counter
 import pytest
 
 from corpus.target import Target
+from generators.changes.modes import Mode
 from generators.mixture import MIXED, Plan, make_cases
-from generators.modes import Mode
 from generators.strategies import strategy_names
 from oracles.judge import Judge
-from triage.testers import judgement
+from triage.campaigns.testers import judgement
 
 pytestmark = pytest.mark.bench
 

@@ -17,17 +17,17 @@ import pytest
 from corpus.formats.onnx import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
-from generators.budget import UNLIMITED
-from generators.counts import Counts, count
-from generators.grow import Program, grow
-from generators.modes import as_case
+from generators.changes.modes import as_case
+from generators.growth.grow import Program, grow
+from generators.language.budget import UNLIMITED
+from generators.language.counts import Counts, count
+from generators.language.scope import Mark, Scope
 from generators.ops import all_operators
-from generators.scope import Mark, Scope
 from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces
 from generators.strategies.uniform import Keep, known_operators, uniform
 from oracles.backends import find_backend
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 from tests.bench.diversity import of_models
 from tests.generators.agreement import numbers
 from tests.generators.test_operators import programs_of

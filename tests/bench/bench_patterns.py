@@ -11,13 +11,13 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
+from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
-from generators.modes import Mode
-from oracles.firing import Firing
 from oracles.judge import Judge
+from oracles.probes.firing import Firing
 from oracles.run import Limits
-from triage.documents import Reader
-from triage.extracting import Extraction
+from triage.cases.documented_tests import Reader
+from triage.cases.patterns import Extraction
 
 TESTS = "CRUX_DOCUMENTED_TESTS"
 """A directory of a compiler's tests that is to be measured."""

@@ -17,9 +17,9 @@ from reducer.api import Options, reduce_case
 from tests.bench import planted_cases, planted_fresh_cases
 from tests.bench.bench_triage import b_cubed, pairwise
 from tests.bench.planted_cases import planted_case
-from triage.failures import record_failure, record_reduction
-from triage.reducing_failures import name_reduced
-from triage.store import Store
+from triage.bugs.failures import record_failure, record_reduction
+from triage.reductions.failures import name_reduced
+from triage.store.database import Store
 
 pytestmark = pytest.mark.bench
 SEEDS = 6

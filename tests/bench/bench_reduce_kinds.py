@@ -24,11 +24,11 @@ from onnx.reference import ReferenceEvaluator
 import reducer.api
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx_graph import walk_nodes
-from corpus.onnx_infer import infer
+from corpus.onnx.graph import walk_nodes
+from corpus.onnx.infer import infer
 from corpus.values import Value
 from reducer.api import Options, Reduction, reduce_case
-from reducer.journal import Answer
+from reducer.engine.journal import Answer
 from tests.reducer.driving import OPSETS, case_of, has, model_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]

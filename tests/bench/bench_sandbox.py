@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 
 from corpus.target import Target
 from oracles.backends import find_backend
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 
 TESTS = 200
 COLD_TESTS = 8

@@ -22,7 +22,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from generators import make_case
 from oracles.judge import Judge
-from reducer.journal import Answer
+from reducer.engine.journal import Answer
 from tests.reducer.driving import ORT, engine_for, has, operators, run_to_end, subject_of
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]

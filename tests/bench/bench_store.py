@@ -15,15 +15,15 @@ from statistics import median
 
 import pytest
 
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from tests.triage.failing import healthy, verdict
-from triage.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
-from triage.failures import list_failures, record_failure, record_reduction
-from triage.known import load_known
-from triage.output import emit
-from triage.overview import overview
-from triage.search import find_clusters
-from triage.store import Store
+from triage.bugs.failures import list_failures, record_failure, record_reduction
+from triage.bugs.known import load_known
+from triage.bugs.overview import overview
+from triage.clustering.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
+from triage.console.output import emit
+from triage.store.database import Store
+from triage.store.search import find_clusters
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 FAILURES = int(os.environ.get("CRUX_STORE_BENCH", "1000000"))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
-from generators.modes import Mode
-from oracles.in_worker.tvm_passes import PASSES, repaired
+from oracles.in_worker.tvm.passes import PASSES, repaired
 
 pytestmark = pytest.mark.bench
 

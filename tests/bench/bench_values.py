@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
-from corpus.onnx_inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
-from generators.draws import Draws
-from generators.finite_values import make_finite
+from generators.finite.values import make_finite
+from generators.language.draws import Draws
 from oracles.judge import Judge
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]

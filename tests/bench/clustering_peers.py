@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.naming import signature_of_text
-from triage.linkage import average_linkage
+from oracles.naming.components import signature_of_text
+from triage.clustering.linkage import average_linkage
 
 Texts = Mapping[str, str]
 Clusters = dict[str, str]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import corpus.onnx_client
+import corpus.onnx.client
 from corpus.target import Target
 from oracles.judge import Judge
 
@@ -23,7 +23,7 @@ import onnx  # noqa: E402
 import reducer.api  # noqa: E402
 from corpus.case import Case  # noqa: E402
 from corpus.formats.onnx import make_inputs, parse  # noqa: E402
-from reducer.journal import Answer  # noqa: E402
+from reducer.engine.journal import Answer  # noqa: E402
 
 
 def main(bench: str, name: str, model: Path, out: Path) -> None:

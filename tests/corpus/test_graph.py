@@ -7,7 +7,7 @@ import random
 import onnx
 from onnx import TensorProto, helper
 
-from corpus.onnx_graph import (
+from corpus.onnx.graph import (
     captured_names,
     consumers,
     free_names,

@@ -12,9 +12,9 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
-from corpus.graph_format import evaluate
-from corpus.graph_names import plain_names, renamed
-from corpus.graph_program import GRAPH, REF, Binding, Graph, GraphProgram, Input, graph_to_json
+from corpus.graphs.format import evaluate
+from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, graph_to_json
 from corpus.load import open_case
 from corpus.target import Target
 

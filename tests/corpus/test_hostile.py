@@ -15,10 +15,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from corpus import onnx_client
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
+from corpus.onnx import client as onnx_client
 from tests.corpus.models import cyclic, external, identity, model, relu, value, write
 
 SECONDS = 5

@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from corpus import onnx_server
 from corpus.formats.onnx import checker_complaint, repair
-from corpus.onnx_client import infer_types
+from corpus.onnx import server as onnx_server
+from corpus.onnx.client import infer_types
 from tests.corpus.models import cyclic, external, model, relu, value
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE

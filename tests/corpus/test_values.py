@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from corpus.errors import UserError
-from corpus.onnx_types import DTYPES, element_type
+from corpus.onnx.types import DTYPES, element_type
 from corpus.values import InputType, Tensor, Value, read_inputs, read_inputs_noting, write_inputs
 
 FOREIGN = [code for code, dtype in DTYPES.items() if dtype.isbuiltin == 2]

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, external_files, strip_weights
 from corpus.load import open_case
-from corpus.onnx_weights import map_weight
+from corpus.onnx.weights import map_weight
 from tests.corpus.models import external, write
 
 GIGABYTES = 3

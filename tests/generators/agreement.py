@@ -6,7 +6,17 @@ import numpy as np
 import onnx
 
 from corpus.values import Value
-from generators.types import NUMPY, OPTIONALS, SEQUENCES, TEXT, DType, Range, TensorType, dtype_of, element
+from generators.language.types import (
+    NUMPY,
+    OPTIONALS,
+    SEQUENCES,
+    TEXT,
+    DType,
+    Range,
+    TensorType,
+    dtype_of,
+    element,
+)
 
 _SPELT = {"float32": "float", "float64": "double"}
 

@@ -10,16 +10,16 @@ import onnx
 import pytest
 
 from corpus.formats.onnx import checker_complaint
-from generators.draws import Draws
-from generators.grow import Program, apply, finish
+from generators.growth.grow import Program, apply, finish
+from generators.language.draws import Draws
+from generators.language.operator import Operator, Realm
+from generators.language.scope import DoesNotFit, Scope, draw_temper
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
-from generators.scope import DoesNotFit, Scope, draw_temper
-from generators.spec import Operator, Realm
 from generators.strategies.aten import COMPANIONS
-from oracles import aten
+from oracles.numerics import aten_operators as aten
 from oracles.run import Config
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import is_within, value_agrees
 
 SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}

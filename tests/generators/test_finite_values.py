@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from corpus.case import Case
-from corpus.onnx_inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
-from generators.finite_values import make_finite, settled
-from generators.inverse_ranges import before
-from generators.types import Range
+from generators.finite.inverse_ranges import before
+from generators.finite.values import make_finite, settled
+from generators.language.types import Range
 from oracles.judge import Judge
-from oracles.record import record
+from oracles.probes.record import record
 
 # A Log that bears only what no uniform draw of x gives: each column of x·w beyond a bound of its own.
 DEEP_LOG = """g (float[2,3] x) => (float[2,3] y)

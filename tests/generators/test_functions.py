@@ -9,12 +9,12 @@ import pytest
 
 from corpus.formats.onnx import checker_complaint
 from corpus.target import Target
-from generators.draws import Draws
-from generators.functions import Form, wrap, wrap_nodes
-from generators.grow import grow
-from generators.spec import Realm
+from generators.changes.functions import Form, wrap, wrap_nodes
+from generators.growth.grow import grow
+from generators.language.draws import Draws
+from generators.language.operator import Realm
 from oracles.backends import find_backend
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 

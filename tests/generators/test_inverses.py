@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_infer import inferred_types
+from corpus.onnx.infer import inferred_types
 from corpus.target import Target
-from generators.draws import Draws
-from generators.grow import Program, finish, place
-from generators.inverses.shared import volume
+from generators.entries.shared import volume
+from generators.growth.grow import Program, finish, place
+from generators.language.draws import Draws
+from generators.language.operator import ONNX_REALMS, Call, Operator
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
 from generators.ops import all_operators, find_operator
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.spec import ONNX_REALMS, Call, Operator
-from generators.types import BOOL, F32, I64, U8, DType, TensorType
 from oracles.backends import find_backend
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, value_agrees
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]

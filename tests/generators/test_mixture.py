@@ -11,15 +11,15 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators.draws import Draws
-from generators.grow import grow
-from generators.hazards import endanger
+from generators.changes.hazards import endanger
+from generators.changes.modes import Mode
+from generators.growth.grow import grow
+from generators.language.draws import Draws
 from generators.mixture import BLOCK, Plan, make_cases
-from generators.modes import Mode
 from generators.strategies import strategy_names
 from oracles.demand import AGREEMENT, demands_refusal, demands_survival
-from triage import making
-from triage.making import plan_of
+from triage.console import program_options as making
+from triage.console.program_options import plan_of
 
 
 def ids(seeds: range, plan: Plan) -> list[str]:

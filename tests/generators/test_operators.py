@@ -12,14 +12,14 @@ import pytest
 from onnx import shape_inference
 
 from corpus.target import Target
-from generators.draws import Draws
-from generators.grow import Program, apply, finish
+from generators.growth.grow import Program, apply, finish
+from generators.language.draws import Draws
+from generators.language.operator import LAST_OPSET, MAX_RANK, ONNX_REALMS, Operator
+from generators.language.scope import Scope, draw_temper
+from generators.language.types import ANYTHING, BOOL, I64, DType, Range
 from generators.ops import all_operators, find_operator
-from generators.scope import Scope, draw_temper
-from generators.spec import LAST_OPSET, MAX_RANK, ONNX_REALMS, Operator
-from generators.types import ANYTHING, BOOL, I64, DType, Range
 from oracles.backends import find_backend
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, is_within, spelt, value_agrees
 
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)

@@ -10,17 +10,17 @@ import pytest
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators.budget import UNLIMITED
-from generators.draws import Draws
-from generators.modes import as_case
-from generators.patterns import Hidden, adapt, place_recipe
-from generators.recipes import recipe_of
-from generators.scope import Scope, draw_temper
-from generators.steps import Steps
+from generators.changes.modes import as_case
+from generators.growth.steps import Steps
+from generators.language.budget import UNLIMITED
+from generators.language.draws import Draws
+from generators.language.scope import Scope, draw_temper
+from generators.language.types import F32, I32, I64, DType, Range, Shape
+from generators.patterns.joining import Hidden, adapt, place_recipe
+from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
-from generators.types import F32, I32, I64, DType, Range, Shape
-from oracles.firing import Firing
-from oracles.sandbox import Job, Sandbox
+from oracles.probes.firing import Firing
+from oracles.sandbox.sandbox import Job, Sandbox
 
 
 def scope_of(seed: str) -> Scope:

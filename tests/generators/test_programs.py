@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 import pytest
 
-from corpus.onnx_graph import free_names
+from corpus.onnx.graph import free_names
 from generators import make_case, make_model
-from generators.counts import Counts, count
-from generators.draws import Draws
-from generators.fragments import FRAGMENTS, Fragment, Steps
-from generators.grow import finish, grow
-from generators.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
-from generators.types import F32, Range
+from generators.growth.fragments import FRAGMENTS, Fragment, Steps
+from generators.growth.grow import finish, grow
+from generators.language.counts import Counts, count
+from generators.language.draws import Draws
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 
 SEEDS = range(200)

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 
 from corpus.case import Case
-from generators.draws import Draws
+from generators.language.draws import Draws
 from generators.mixture import Plan, make_cases
 from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from oracles.backends import Sequenced, find_backend

@@ -16,17 +16,17 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.onnx import checker_complaint
 from generators import Options, generate
-from generators.budget import UNLIMITED, Budget, bytes_of
-from generators.counts import Counts, count
-from generators.draws import Draws
-from generators.grow import grow
+from generators.changes.modes import Mode, in_mode
+from generators.growth.grow import grow
+from generators.language.budget import UNLIMITED, Budget, bytes_of
+from generators.language.counts import Counts, count
+from generators.language.draws import Draws
+from generators.language.operator import Realm
 from generators.library import COVERAGE_FILE
-from generators.modes import Mode, in_mode
-from generators.spec import Realm
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
-from oracles.sensitivity import DEFINED
+from oracles.probes.noise import DEFINED
 
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 STRATEGIES = pytest.mark.parametrize(

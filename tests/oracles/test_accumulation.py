@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from oracles.accumulation import UNKNOWN_TERMS, growth, terms_of
-from oracles.value_types import tensor_types
+from oracles.numerics.sums import UNKNOWN_TERMS, growth, terms_of
+from oracles.numerics.value_types import tensor_types
 
 
 @pytest.mark.parametrize(

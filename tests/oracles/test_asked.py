@@ -14,7 +14,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from oracles.asked import Asking, asked_oracles, find_asked, perf
 from oracles.judge import Judge
-from oracles.rewrites import REWRITES
+from oracles.numerics.rewrites import REWRITES
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 

@@ -18,7 +18,7 @@ from corpus.values import Value
 from generators.strategies.aten import COMPANIONS
 from oracles.judge import Judge
 from oracles.run import Config
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Outcome
 
 EAGER = (Config("eager"),)

@@ -20,7 +20,7 @@ from corpus.values import Value
 from oracles.backends import backends, find_backend
 from oracles.backends import onnxruntime as ort
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 
 LIMITS = Limits(cpu_seconds=5, wall_seconds=20, memory_bytes=1 << 30)
 CONFIGS = find_backend("ort").configs(Target("ort"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from oracles.compare import Tolerance, compare, compare_outputs, distance
+from oracles.numerics.compare import Tolerance, compare, compare_outputs, distance
 
 LOOSE = Tolerance()
 F = np.float32

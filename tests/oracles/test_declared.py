@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.target import Target
-from oracles.declarations import contradiction, outputs_contradict
 from oracles.judge import Judge
-from oracles.naming import signature
+from oracles.naming.components import signature
+from oracles.numerics.declarations import contradiction, outputs_contradict
 from oracles.verdict import Outcome
 from reducer.api import Options, reduce_case
 

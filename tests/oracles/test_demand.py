@@ -14,7 +14,7 @@ from oracles.demand import AGREEMENT, REFUSAL, SURVIVAL
 from oracles.judge import Judge
 from oracles.rules import functions, refusal_due
 from oracles.run import Config, Phase, Run, Status
-from oracles.sandbox import Job
+from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
 
 X = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracles.failure_text import read_failure
+from oracles.text.failure_text import read_failure
 
 POOL = "onnxruntime::NchwcTransformerImpl::TransformPool"
 GDB = f"""Thread 12 "python" received signal SIGSEGV, Segmentation fault.

@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from oracles.crash_handler import crash_handler
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.crash_handler import crash_handler
+from oracles.sandbox.sandbox import Job, Sandbox
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")
 
@@ -142,7 +142,7 @@ def cpu_after(sandbox: Sandbox, fault: str) -> float:
 
 
 def test_without_a_c_handler_python_tells_of_the_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oracles.processes.crash_handler", lambda: (None, "no C compiler"))
+    monkeypatch.setattr("oracles.sandbox.processes.crash_handler", lambda: (None, "no C compiler"))
     with Sandbox(BACKEND, limits=LIMITS) as plain:
         crash, loop, sound = plain.run(job(broken("sigsegv"), broken("loop"), SOUND))
 

@@ -12,12 +12,12 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.formats import find_format
-from corpus.graph_program import GraphProgram
+from corpus.graphs.program import GraphProgram
 from corpus.load import Imported, open_case
 from corpus.target import Target
-from oracles.importing import imported, importer_of
 from oracles.run import Limits
-from oracles.sandbox import Sandbox
+from oracles.sandbox.importing import imported, importer_of
+from oracles.sandbox.sandbox import Sandbox
 
 LIMITS = Limits(60.0, 180.0, 4 << 30)
 

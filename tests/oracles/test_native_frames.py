@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oracles import native_frames
-from oracles.crash_handler import crash_handler
-from oracles.native_frames import (
+from oracles.run import Frame
+from oracles.sandbox import native_frames
+from oracles.sandbox.crash_handler import crash_handler
+from oracles.sandbox.native_frames import (
     GLUE_FUNCTION,
     collapse,
     frames_of,
@@ -19,8 +20,7 @@ from oracles.native_frames import (
     parse_evidence,
     resolve,
 )
-from oracles.normalise import plain_function
-from oracles.run import Frame
+from oracles.text.normalise import plain_function
 
 SOURCE = """
 int hidden(int x) { return x + 1; }

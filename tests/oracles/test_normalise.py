@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracles.normalise import function_name, parse_message, template
+from oracles.text.normalise import function_name, parse_message, template
 
 APPLY = (
     "[ONNXRuntimeError] : 1 : FAIL : Exception during initialization: "

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.run import Limits, Status
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

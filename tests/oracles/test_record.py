@@ -12,7 +12,7 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.record import record
+from oracles.probes.record import record
 
 F = np.float32
 

@@ -11,12 +11,12 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats import find_format
-from corpus.graph_program import GraphProgram
+from corpus.graphs.program import GraphProgram
 from corpus.load import Imported
 from corpus.target import Target
-from oracles.importing import imported
 from oracles.judge import Judge
-from oracles.sandbox import Sandbox
+from oracles.sandbox.importing import imported
+from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
 from reducer.api import Options, reduce_case
 

@@ -13,9 +13,9 @@ import pytest
 
 import oracles.rules
 from corpus.case import Case
-from oracles.compare import Tolerance
-from oracles.context import Context
-from oracles.record import Recording
+from oracles.numerics.compare import Tolerance
+from oracles.probes.context import Context
+from oracles.probes.record import Recording
 from oracles.rules import find_rules
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Verdict

@@ -21,9 +21,9 @@ import pytest
 from corpus.case import ExternalFile
 from corpus.errors import UserError
 from corpus.values import Value
-from oracles import scratch
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox import Job, Sandbox, SandboxError, describe_isolation
+from oracles.sandbox import scratch
+from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")

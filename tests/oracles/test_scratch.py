@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oracles import scratch
-from oracles.scratch import HALF_MADE, Scratch
+from oracles.sandbox import scratch
+from oracles.sandbox.scratch import HALF_MADE, Scratch
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,16 @@ import numpy as np
 import onnx
 import pytest
 
-from corpus.graph_program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.compare import Tolerance
-from oracles.graph_noise import snapped_program
 from oracles.judge import Judge
-from oracles.perturb import Perturbation
-from oracles.perturb_inputs import perturb_inputs
-from oracles.sandbox import Job
-from oracles.sensitivity import Noise
-from oracles.value_types import tensor_types
+from oracles.numerics.compare import Tolerance
+from oracles.numerics.input_noise import perturb_inputs
+from oracles.numerics.perturbation import Perturbation
+from oracles.numerics.value_types import tensor_types
+from oracles.probes.graph_noise import snapped_program
+from oracles.probes.noise import Noise
+from oracles.sandbox.sandbox import Job
 
 F = np.float32
 LOOSE = Tolerance()

@@ -9,11 +9,11 @@ import pytest
 from corpus.case import Case
 from corpus.formats.onnx import measure, parse
 from corpus.target import Target
-from oracles.mismatch_kind import kind_of_values
-from oracles.naming import signature, signature_of_text
+from oracles.naming.components import signature, signature_of_text
+from oracles.naming.signature import Signature
+from oracles.naming.symptom import symptom_of_difference, symptom_of_run
+from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.run import Config, Frame, Phase, Run, Status
-from oracles.signature import Signature
-from oracles.symptom import symptom_of_difference, symptom_of_run
 from oracles.verdict import Outcome, Verdict
 
 F = np.float32

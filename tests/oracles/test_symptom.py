@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from oracles.naming.symptom import signal_name, symptom_of_run
 from oracles.run import Config, Frame, Phase, Run, Status
-from oracles.symptom import signal_name, symptom_of_run
 from oracles.verdict import Outcome
 
 ORT = "onnxruntime_pybind11_state.cpython-311-x86_64-linux-gnu.so"

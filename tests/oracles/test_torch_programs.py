@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.graph_program import REF, Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from corpus.values import Value
-from oracles.graph_left_open import left_open_by_graph
 from oracles.judge import Judge
+from oracles.numerics.graph_left_open import left_open_by_graph
 from oracles.verdict import Outcome
 
 TRACED = Target.parse("inductor@backend=aot_eager")

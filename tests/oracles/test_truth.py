@@ -13,15 +13,15 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.compare import Tolerance
-from oracles.divergence import Divergence
-from oracles.in_double import inputs_in_double, program_in_double
 from oracles.judge import Judge
-from oracles.left_open import left_open
-from oracles.mismatch_kind import finest_kind
-from oracles.record import record
+from oracles.numerics.compare import Tolerance
+from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.numerics.left_open import left_open
+from oracles.numerics.mismatch_kind import finest_kind
+from oracles.probes.parting import Divergence
+from oracles.probes.record import record
 from oracles.run import Run
-from oracles.sandbox import Job
+from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
 
 F = np.float32
@@ -183,7 +183,7 @@ def test_a_wrong_result_says_what_is_wrong_where_it_begins_and_by_whose_word(jud
     ],
 )
 def test_a_difference_has_its_kind(expected: Any, actual: Any, kind: str) -> None:
-    from oracles.compare import compare
+    from oracles.numerics.compare import compare
 
     difference = compare("y", expected, actual, Tolerance(0.0, 0.0))
     assert difference is not None

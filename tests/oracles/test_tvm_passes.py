@@ -18,10 +18,10 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
 from oracles.backends import find_backend
-from oracles.importing import imported
-from oracles.in_worker.tvm_passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
+from oracles.in_worker.tvm.passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
 from oracles.judge import Judge
-from oracles.sandbox import Sandbox
+from oracles.sandbox.importing import imported
+from oracles.sandbox.sandbox import Sandbox
 from oracles.sequence import with_sequence
 from oracles.verdict import Outcome
 from reducer.api import Options, reduce_case

@@ -13,17 +13,18 @@ from onnx import parser, printer
 
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, make_inputs, parse
-from corpus.onnx_graph import walk_nodes
+from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
-from oracles.record import record
-from reducer.engine import Engine
-from reducer.facts import learn
-from reducer.gate import Gate
-from reducer.journal import Answer, Journal
-from reducer.move import Hints, Move, Proposal, all_moves
-from reducer.subject import Subject
+from oracles.probes.record import record
+from reducer.engine.gate import Gate
+from reducer.engine.journal import Answer, Journal
+from reducer.engine.rounds import Engine
+from reducer.move import Hints, Move, Proposal
+from reducer.moves import all_moves
+from reducer.subject.facts import learn
+from reducer.subject.onnx import Subject
 
 ORT = Target("ort")
 OPSETS = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'

@@ -17,7 +17,7 @@ from typing import Any
 
 from corpus.case import Case
 from reducer.api import Options, Progress, reduce_case
-from reducer.gate import Gate
+from reducer.engine.gate import Gate
 
 
 def die() -> None:

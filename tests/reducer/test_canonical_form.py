@@ -9,12 +9,12 @@ import pytest
 from onnx import helper, printer
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_graph import walk_all_graphs, walk_model
+from corpus.onnx.graph import walk_all_graphs, walk_model
 from corpus.values import Value
 from oracles.judge import Judge
-from reducer.opsets import lowered
-from reducer.order import size
-from reducer.passes.names import renamed
+from reducer.moves.names import renamed
+from reducer.subject.opsets import lowered
+from reducer.subject.order import size
 from tests.reducer.driving import ORT, Driven, case_of, drive, find_move, model_of, subject_of
 
 NAMES, OPSETS = "canonical names", "lower operator sets"

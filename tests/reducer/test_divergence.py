@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from corpus.values import Tensor
-from oracles.compare import Tolerance
 from oracles.judge import Judge
-from oracles.record import record
-from reducer.divergence import Divergence, find_divergence
+from oracles.numerics.compare import Tolerance
+from oracles.probes.record import record
+from reducer.subject.divergence import Divergence, find_divergence
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 ORIGINAL = (

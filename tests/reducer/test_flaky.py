@@ -10,8 +10,8 @@ import pytest
 
 from corpus.case import Case
 from reducer.api import Options, Reduction, reduce_case
-from reducer.steadiness import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Refusals, Steadiness
-from reducer.subject import Subject
+from reducer.engine.steadiness import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Refusals, Steadiness
+from reducer.subject.onnx import Subject
 from tests.reducer.driving import case_of, model_of
 
 CHECK = """

@@ -11,17 +11,17 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats.relax import make_inputs, parse
-from corpus.graph_program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
+from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
 from corpus.target import Target
 from corpus.values import Value
-from reducer.graph_edits import keep_bindings, resize
-from reducer.graph_subject import GraphSubject
 from reducer.move import Hints, Search
-from reducer.order import size
-from reducer.passes.graph_bodies import shrink_graph_bodies
-from reducer.passes.graph_forms import plain_types, static_dims
-from reducer.passes.graph_scopes import see_through_tuples, unfold
-from reducer.subject import Subject
+from reducer.moves.graphs.bodies import shrink_graph_bodies
+from reducer.moves.graphs.forms import plain_types, static_dims
+from reducer.moves.graphs.scopes import see_through_tuples, unfold
+from reducer.subject.graph import GraphSubject
+from reducer.subject.graph_edits import keep_bindings, resize
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
 
 X = Input("x", "float32", (4, 2))
 

@@ -13,22 +13,23 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.graph_program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
+from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
 from corpus.load import open_case
 from corpus.target import Target
 from corpus.values import Value
-from oracles.importing import importer_of
 from oracles.run import Limits
+from oracles.sandbox.importing import importer_of
 from reducer.api import Options, reduce_case
-from reducer.graph_edits import change_flow, keep_bindings, resize
-from reducer.graph_subject import GraphSubject
-from reducer.move import Hints, Search, all_moves
-from reducer.nodesets import keep_nodes
-from reducer.order import size
-from reducer.passes.graph_dtypes import plain_dtypes
-from reducer.passes.graph_forms import plain_graph_names, plain_types, static_dims
-from reducer.passes.graph_scopes import unfold
-from reducer.subject import Facts
+from reducer.move import Hints, Search
+from reducer.moves import all_moves
+from reducer.moves.graphs.dtypes import plain_dtypes
+from reducer.moves.graphs.forms import plain_graph_names, plain_types, static_dims
+from reducer.moves.graphs.scopes import unfold
+from reducer.subject.graph import GraphSubject
+from reducer.subject.graph_edits import change_flow, keep_bindings, resize
+from reducer.subject.nodesets import keep_nodes
+from reducer.subject.onnx import Facts
+from reducer.subject.order import size
 
 SEEDS = range(20)
 

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, parse
-from corpus.onnx_graph import walk_nodes
+from corpus.onnx.graph import walk_nodes
 from generators import make_case
 from oracles.judge import Judge
-from oracles.record import Recording
-from reducer.engine import Engine
-from reducer.facts import learn
-from reducer.gate import Budget, BudgetSpent
-from reducer.journal import Answer
-from reducer.move import all_moves
-from reducer.order import size
-from reducer.subject import Subject
+from oracles.probes.record import Recording
+from reducer.engine.gate import Budget, BudgetSpent
+from reducer.engine.journal import Answer
+from reducer.engine.rounds import Engine
+from reducer.moves import all_moves
+from reducer.subject.facts import learn
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
 from tests.reducer.driving import (
     ORT,
     Counting,

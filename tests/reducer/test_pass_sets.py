@@ -17,8 +17,8 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.backends import onnxruntime as ort
-from oracles.compare import Tolerance
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import Options, finished, reduce_case

@@ -12,12 +12,13 @@ import pytest
 from onnx import printer
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_graph import captured_names, walk_nodes
+from corpus.onnx.graph import captured_names, walk_nodes
 from corpus.values import Value
 from oracles.judge import Judge
-from reducer.divergence import Divergence
-from reducer.move import Hints, all_moves
-from reducer.order import size
+from reducer.move import Hints
+from reducer.moves import all_moves
+from reducer.subject.divergence import Divergence
+from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
     ORT,

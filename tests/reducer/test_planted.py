@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx_graph import rename
+from corpus.onnx.graph import rename
 from corpus.regression import Regression, load_regressions
 from corpus.values import Tensor
 from oracles.judge import Judge

@@ -21,9 +21,9 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.judge import Judge
 from reducer.api import Options, reduce_case
-from reducer.journal import Answer
-from reducer.patience import FLOOR, Patience
-from reducer.predicates import Both, Command, JudgePool, SameSymptom
+from reducer.engine.journal import Answer
+from reducer.engine.patience import FLOOR, Patience
+from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom
 from tests.reducer.driving import ORT, case_of, model_of
 
 

@@ -20,11 +20,12 @@ from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from reducer.api import Options, Reduction, reduce_case
-from reducer.move import Move, hiding_moves
-from reducer.private_strings import placeholders
-from reducer.private_values import CHANGES, RUN, alike, fresh, tells
-from reducer.remains import holds_run, words_left
-from reducer.subject import Subject
+from reducer.move import Move
+from reducer.moves import hiding_moves
+from reducer.private.remains import holds_run, words_left
+from reducer.private.strings import placeholders
+from reducer.private.values import CHANGES, RUN, alike, fresh, tells
+from reducer.subject.onnx import Subject
 from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
 from tests.triage.test_cli import crux
 

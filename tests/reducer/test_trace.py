@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from oracles.judge import Judge
-from reducer.nodesets import keep_nodes
-from reducer.passes.names import renamed
-from reducer.subject import Subject
+from reducer.moves.names import renamed
+from reducer.subject.nodesets import keep_nodes
+from reducer.subject.onnx import Subject
 from reducer.trace import kept_nodes
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 

@@ -11,10 +11,10 @@ import pytest
 from onnx import numpy_helper
 
 from corpus.formats.onnx import checker_complaint
-from corpus.onnx_graph import subgraphs, walk_function
+from corpus.onnx.graph import subgraphs, walk_function
 from corpus.values import Value
 from oracles.judge import Judge
-from reducer.order import size
+from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
     ORT,

@@ -7,8 +7,8 @@ import pytest
 from corpus.case import Case
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, healthy, model, verdict
-from triage.avoiding import avoiding, chains, found_in
-from triage.known import KnownIssue, read_known
+from triage.bugs.known import KnownIssue, read_known
+from triage.campaigns.avoiding import avoiding, chains, found_in
 
 ISSUE = KnownIssue("mine", "t", "onnxruntime", {}, fixed="1.40", avoid=("Relu:float.*", "Clip:.*"))
 

@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus.errors import UserError
+from corpus.release import Range
 from corpus.target import Target
 from tests.triage.failing import clip_exception, verdict
-from triage.bisecting import bisect_releases, document, target_for
-from triage.change_search import PROBES, Interval, changes, evenly, intervals, upcoming
-from triage.environment_cache import EnvironmentCache, Unavailable
-from triage.looking import Looker, Settings
-from triage.options import CaseOptions
-from triage.package_index import Interpreter, Offer, choose_interpreters, list_releases
-from triage.progress import PlainLines
-from triage.releases import Range
-from triage.sightings import Sighting, SightingJournal, sighting
+from triage.bisection.bisection import bisect_releases, document, target_for
+from triage.bisection.change_search import PROBES, Interval, changes, evenly, intervals, upcoming
+from triage.bisection.environments import EnvironmentCache, Unavailable
+from triage.bisection.looking import Looker, Settings
+from triage.bisection.package_index import Interpreter, Offer, choose_interpreters, list_releases
+from triage.bisection.sightings import Sighting, SightingJournal, sighting
+from triage.console.options import CaseOptions
+from triage.console.progress import PlainLines
 
 OWN = (sys.version_info.major, sys.version_info.minor)
 TAG = f"cp{OWN[0]}{OWN[1]}"

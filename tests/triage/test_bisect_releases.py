@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from tests.triage.failing import ORT, model
-from triage.store import Store
+from triage.store.database import Store
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CACHE = Path(tempfile.gettempdir()) / "crux-test-environments" / "bisect"

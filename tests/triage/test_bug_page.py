@@ -9,17 +9,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from tests.triage.failing import clip_exception, healthy, verdict
-from triage.bug_page import write_bug_page
-from triage.decisions import mark
-from triage.failures import record_failure, record_reduction
-from triage.known import SHIPPED, KnownIssue, read_known
-from triage.over_time import over_time
-from triage.records import REDUCTION_KEPT, keep_artifact
-from triage.sarif import write_sarif
-from triage.shown_text import shown_text
-from triage.store import Store
+from triage.bugs.failures import record_failure, record_reduction
+from triage.bugs.known import SHIPPED, KnownIssue, read_known
+from triage.clustering.decisions import mark
+from triage.pages.bugs import write_bug_page
+from triage.pages.sarif import write_sarif
+from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
+from triage.store.database import Store
+from triage.views.bars import over_time
+from triage.views.marked_text import shown_text
 
 HOSTILE = "Failed on '<script>alert(1)</script>' of shape {3,4}"
 FACTS = {"nodes_before": 1, "nodes_after": 1, "checks": 9, "passes": [], "ops": ["Relu"], "minimal": True}

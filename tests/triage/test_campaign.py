@@ -13,10 +13,10 @@ import pytest
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash
 from tests.triage.test_cli import command, crux, environment
-from triage.failures import NEW, REDUCED, list_failures, record_failure, set_aside
-from triage.health import examine
-from triage.selection import MOST_PRESUMED, Selection, waiting
-from triage.store import Store
+from triage.bugs.failures import NEW, REDUCED, list_failures, record_failure, set_aside
+from triage.reductions.selection import MOST_PRESUMED, Selection, waiting
+from triage.store.database import Store
+from triage.store.health import examine
 
 
 @pytest.fixture(scope="module")

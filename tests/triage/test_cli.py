@@ -13,8 +13,8 @@ import pytest
 
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy
-from triage.failures import list_failures, record_failure
-from triage.store import Store
+from triage.bugs.failures import list_failures, record_failure
+from triage.store.database import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,7 +103,7 @@ def planted(*arguments, **options):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("oracles.judge", "Judge.verdict"), ("triage.sources", "open_one"), ("corpus.load", "open_case")],
+    [("oracles.judge", "Judge.verdict"), ("triage.cases.sources", "open_one"), ("corpus.load", "open_case")],
 )
 def test_a_failure_of_its_own_exits_with_3_and_leaves_the_traceback_in_a_file(folder, module, name):
     setup = PLANTED.format(module=module, name=name)

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from tests.triage.failing import healthy, verdict
-from triage.clusters import clusters, signatures_of
-from triage.failures import (
+from triage.bugs.failures import (
     UNREDUCIBLE,
     get_failure,
     list_failures,
@@ -15,7 +14,8 @@ from triage.failures import (
     record_reduction,
     set_aside,
 )
-from triage.store import Store
+from triage.clustering.clusters import clusters, signatures_of
+from triage.store.database import Store
 
 ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}

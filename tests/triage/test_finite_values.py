@@ -12,8 +12,8 @@ import pytest
 from corpus.case import Case
 from generators.mixture import Plan
 from tests.triage.test_cli import crux
-from triage.options import CaseOptions
-from triage.sources import finite_source, open_one, open_to_run
+from triage.cases.sources import finite_source, open_one, open_to_run
+from triage.console.options import CaseOptions
 
 SQRT = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y)
     <float c = {3}> { a = Sub(x, c) y = Sqrt(a) }"""

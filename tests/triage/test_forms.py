@@ -11,17 +11,17 @@ from onnx import TensorProto
 from corpus.errors import UserError
 from corpus.formats.onnx import checker_complaint
 from oracles.judge import Judge
+from oracles.naming.signature import Signature
 from oracles.run import Config
-from oracles.signature import Signature
 from tests.triage.failing import ORT, division_crash, model
-from triage.filing import tried_releases
+from triage.bugs.history import History, bisection_of, history_of_folder, note_bisection
+from triage.bugs.known import KnownIssue
+from triage.bugs.library import Library
+from triage.claims.words import in_short, in_words, only_with
 from triage.forms import FORMS, OF_BACKENDS, find_form
-from triage.history import History, bisection_of, history_of_folder, note_bisection
-from triage.known import KnownIssue
-from triage.library import Library
-from triage.store import Store
-from triage.variations import in_type, retyped, vary_dtypes
-from triage.ways import in_short, in_words, only_with
+from triage.reports.issue import tried_releases
+from triage.reports.variations import in_type, retyped, vary_dtypes
+from triage.store.database import Store
 
 BASELINE = Config("ort none", (("level", "none"),), backend="ort")
 ALL = Config("all", (("level", "all"),))

@@ -11,19 +11,19 @@ from math import comb
 import pytest
 
 from corpus.errors import UserError
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from oracles.verdict import Outcome
 from tests.triage.failing import division_crash, healthy, verdict
 from tests.triage.test_cli import crux
-from triage.clusters import clusters, get_cluster, signatures_of
-from triage.decisions import mark, merge, rename, split
-from triage.failures import get_failure, list_failures, record_failure, record_reduction
-from triage.names import live_cluster
-from triage.overview import overview
-from triage.related import related_clusters
-from triage.similarity import BEFORE_REDUCTION
-from triage.store import Store
-from triage.why import why
+from triage.bugs.failures import get_failure, list_failures, record_failure, record_reduction
+from triage.bugs.overview import overview
+from triage.clustering.clusters import clusters, get_cluster, signatures_of
+from triage.clustering.decisions import mark, merge, rename, split
+from triage.clustering.related import related_clusters
+from triage.clustering.similarity import BEFORE_REDUCTION
+from triage.clustering.why import why
+from triage.store.database import Store
+from triage.store.names import live_cluster
 
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
 TEXT = "dimension mismatch between the first and the second operand of the broadcast"

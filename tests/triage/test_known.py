@@ -13,11 +13,11 @@ from corpus.formats.onnx import measure, parse
 from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.naming import signature
-from oracles.signature import Signature
+from oracles.naming.components import signature
+from oracles.naming.signature import Signature
 from reducer.pass_sets import find_pass_set
 from tests.triage.failing import ORT, model
-from triage.known import SHIPPED, known_issue, load_known, own_file, read_known
+from triage.bugs.known import SHIPPED, known_issue, load_known, own_file, read_known
 
 RELU = Signature.of(
     ("backend", "ort"),

@@ -9,7 +9,7 @@ from oracles.backends.onnxruntime import DISABLED_BY
 from reducer.pass_sets import PassSet
 from tests.triage.failing import clip_exception, division_crash, healthy
 from tests.triage.test_cli import crux
-from triage.pass_sets import advice
+from triage.cases.pass_sets import advice
 
 
 @pytest.fixture

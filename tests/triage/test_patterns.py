@@ -15,9 +15,9 @@ from onnx import parser
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pattern
 from corpus.target import Target
-from generators.patterns import is_sound
-from generators.recipes import recipe_of
-from oracles.firing import Firing
+from generators.patterns.joining import is_sound
+from generators.patterns.recipes import recipe_of
+from oracles.probes.firing import Firing
 from triage.cli import run
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'

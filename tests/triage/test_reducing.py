@@ -10,7 +10,7 @@ import pytest
 from corpus.target import Target
 from reducer.api import Options, finished
 from tests.triage.failing import division_crash
-from triage import reducing
+from triage.reductions import folders as reducing
 from triage.repro.script import NotWritten
 
 

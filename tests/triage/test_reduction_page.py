@@ -15,10 +15,10 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from tests.triage.failing import ORT, model
-from triage.curve import curve
-from triage.graph_picture import MOST_WHOLE, GraphPicture
-from triage.layered import Box, Gaps, draw, topological_order
-from triage.reduction_page import NAME, write_page
+from triage.pages.reduction import NAME, write_page
+from triage.views.curve import curve
+from triage.views.graph_picture import MOST_WHOLE, GraphPicture
+from triage.views.layered import Box, Gaps, draw, topological_order
 
 FLOAT = (TensorProto.FLOAT, [2, 3])
 

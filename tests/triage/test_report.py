@@ -18,21 +18,21 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.onnx import parse
-from oracles.compare import Tolerance
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Frame, Phase, Run, Status
-from oracles.sandbox import Sandbox
+from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
-from triage import issue
-from triage.drawn import Drawn
-from triage.expectation import expect
-from triage.history import History
-from triage.listing import describe_value, list_model, mermaid
-from triage.privacy import private_words_in, scrub
-from triage.proving import SAYS, prove
-from triage.rendering import as_cell, as_code, as_comment, as_fence
-from triage.report import write_report
+from triage.bugs.history import History
+from triage.claims.claim import expect
+from triage.reports import sentences as issue
+from triage.reports.report import write_report
+from triage.repro.proving import SAYS, prove
+from triage.views.drawn import Drawn
+from triage.views.listing import describe_value, list_model, mermaid
+from triage.views.privacy import private_words_in, scrub
+from triage.views.rendering import as_cell, as_code, as_comment, as_fence
 
 FILES = [
     "ORIGIN.md",
@@ -123,7 +123,7 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
     assert "- [x] no reduction step makes the model smaller (1-minimal)" in text
     assert "40 nodes and was reduced to 1 in 12 checks" in text
     assert all(f"| `{level}` |" in text for level in ("none", "basic", "extended", "all"))
-    assert "oracles/worker.py" not in text
+    assert "oracles/sandbox/worker.py" not in text
 
 
 def test_the_signature_and_the_environment_are_data(crash_report):
@@ -309,7 +309,7 @@ def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
 
 
 def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr("triage.proving.GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("triage.repro.proving.GRACE_SECONDS", 0.5)
     marker = f"987.{os.getpid()}"
     script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
     proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.graph_program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.judge import Judge
-from triage.drawn import drawn
-from triage.history import History
-from triage.listing import mermaid
-from triage.privacy import private_words_in
-from triage.report import Report, write_report
+from triage.bugs.history import History
+from triage.reports.report import Report, write_report
 from triage.repro.plain_code import surprise
+from triage.views.drawn import drawn
+from triage.views.listing import mermaid
+from triage.views.privacy import private_words_in
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "signature.json", "trace.txt"}

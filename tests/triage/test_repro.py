@@ -15,16 +15,16 @@ from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.onnx_types import DTYPES, dtype_name
-from oracles.compare import Tolerance
+from corpus.onnx.types import DTYPES, dtype_name
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
-from triage.expectation import Expectation, expect, longest_fragment
-from triage.repro import elements, encode
+from triage.claims.claim import Expectation, expect, longest_fragment
 from triage.repro.model_code import model_code
 from triage.repro.normal_form import normal_form
+from triage.repro.pasted import elements, encode
 from triage.repro.script import Claim, write_script
 
 EXACT = Tolerance()

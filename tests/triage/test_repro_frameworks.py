@@ -11,15 +11,15 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.formats.onnx import parse
-from corpus.graph_program import Binding, Graph, GraphProgram, Input
+from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.compare import Tolerance
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import model
 from tests.triage.test_repro import run_script
-from triage.expectation import Expectation, expect
+from triage.claims.claim import Expectation, expect
 from triage.repro.normal_form import normal_form
 from triage.repro.script import Claim, source_of, write_script
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from oracles.signature import Signature
-from triage.linkage import average_linkage
-from triage.similarity import MERGE, RELATED, compare, distance_within
+from oracles.naming.signature import Signature
+from triage.clustering.linkage import average_linkage
+from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 
 RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{*}, requested shape:{*}"
 MERGE_SHAPES = "Can't merge shape info. Both {} dimension have values but they differ"

@@ -16,10 +16,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from tests.triage.failing import ORT, division_crash, healthy, verdict
-from triage.failures import get_failure, list_failures, origins, record_failure
-from triage.health import examine
-from triage.names import find_case
-from triage.store import Store, open_existing
+from triage.bugs.failures import get_failure, list_failures, origins, record_failure
+from triage.store.database import Store, open_existing
+from triage.store.health import examine
+from triage.store.names import find_case
 
 FORK = multiprocessing.get_context("fork")
 

@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 
 from corpus.errors import UserError
+from generators.changes.modes import Mode
 from generators.fuzz import fuzz
 from generators.mixture import Plan
-from generators.modes import Mode
 from tests.triage.failing import ORT
-from triage.options import CaseOptions
-from triage.testers import RemoteError, open_testers
+from triage.campaigns.testers import RemoteError, open_testers
+from triage.console.options import CaseOptions
 
 
 def outcomes(jobs: int, plan: Plan) -> list[tuple[int, str, str]]:

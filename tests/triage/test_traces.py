@@ -9,7 +9,7 @@ import pytest
 
 from corpus.errors import UserError
 from tests.triage.test_cli import crux
-from triage.traces import cluster_traces, read_traces
+from triage.clustering.traces import cluster_traces, read_traces
 
 LIBRARY = "/opt/venv/lib/python3.11/site-packages/onnxruntime/capi/onnxruntime_inference_collection.py"
 

@@ -15,20 +15,20 @@ import pytest
 from sqlite_utils import Database
 
 from corpus.errors import UserError
-from oracles.signature import Signature
+from oracles.naming.signature import Signature
 from tests.triage.failing import division_crash, healthy, verdict
-from triage.clusters import get_cluster
-from triage.decisions import mark
-from triage.failures import get_failure, list_failures, origins, record_failure, record_reduction
-from triage.health import examine
-from triage.known import load_known
-from triage.merging import take_in
-from triage.overview import MOST_LISTED, overview
-from triage.records import keep_artifact, note_check, note_known
-from triage.schema import migrations
-from triage.search import find_clusters
-from triage.store import Store
-from triage.upkeep import collect_garbage, datasette_metadata, export
+from triage.bugs.failures import get_failure, list_failures, origins, record_failure, record_reduction
+from triage.bugs.known import load_known
+from triage.bugs.merging import take_in
+from triage.bugs.overview import MOST_LISTED, overview
+from triage.clustering.clusters import get_cluster
+from triage.clustering.decisions import mark
+from triage.store.artifacts import keep_artifact, note_check, note_known
+from triage.store.database import Store
+from triage.store.health import examine
+from triage.store.schema import migrations
+from triage.store.search import find_clusters
+from triage.store.upkeep import collect_garbage, datasette_metadata, export
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,13 +48,13 @@ def bisect(
     """
     from dataclasses import replace
 
+    from corpus.release import Range
     from oracles.backends import find_backend
-    from triage.bisecting import bisect_case, found_on, target_for
-    from triage.environment_cache import cache_folder
-    from triage.looking import Settings
-    from triage.progress import progress
-    from triage.releases import Range
-    from triage.sources import open_to_run
+    from triage.bisection.bisection import bisect_case, found_on, target_for
+    from triage.bisection.environments import cache_folder
+    from triage.bisection.looking import Settings
+    from triage.cases.sources import open_to_run
+    from triage.console.progress import progress
 
     found = open_to_run(case, options)
     assert found.target is not None
@@ -80,9 +80,9 @@ def bisect(
 
 def _keep(options: CaseOptions, word: str, document: Document) -> None:
     """The answer goes to what the database calls by that name, for its report."""
-    from triage.history import note_bisection
-    from triage.names import CLUSTER, FAILURE
-    from triage.store import open_existing
+    from triage.bugs.history import note_bisection
+    from triage.store.database import open_existing
+    from triage.store.names import CLUSTER, FAILURE
 
     if (CLUSTER.fullmatch(word) or FAILURE.fullmatch(word)) and not Path(word).exists():
         with open_existing(options.database) as store:

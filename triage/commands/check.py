@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,13 +34,13 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
 
 
 def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
-    from triage.judging import Judges
+    from triage.cases.judges import Judges
 
     with Judges(options) as judges:
         judges.begin(words[0])
         from corpus.load import CHANGED
-        from triage.sources import open_cases
-        from triage.verdicts import judge_often, keep, note
+        from triage.cases.sources import open_cases
+        from triage.cases.verdicts import judge_often, keep, note
 
         for word, case in open_cases(words, options, judges):
             assert case.target is not None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import StoreOptions, as_command
-from triage.output import Document, emit, table
+from triage.console.options import StoreOptions, as_command
+from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,8 +35,8 @@ def check(options: StoreOptions) -> int:
 
     Example: crux db check --db crux.db
     """
-    from triage.health import examine
-    from triage.store import open_existing
+    from triage.store.database import open_existing
+    from triage.store.health import examine
 
     with open_existing(options.database) as store:
         document = _tell(options, examine(store))
@@ -48,8 +48,8 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
 
     Example: crux db gc --db crux.db
     """
-    from triage.store import open_existing
-    from triage.upkeep import collect_garbage
+    from triage.store.database import open_existing
+    from triage.store.upkeep import collect_garbage
 
     with open_existing(options.database) as store:
         _tell(options, collect_garbage(store, grace_minutes * 60))
@@ -61,8 +61,8 @@ def export(options: StoreOptions, out: Out) -> int:
 
     Example: crux db export tuesday.zip --db crux.db
     """
-    from triage.store import open_existing
-    from triage.upkeep import export
+    from triage.store.database import open_existing
+    from triage.store.upkeep import export
 
     with open_existing(options.database) as store:
         _tell(options, export(store, out))
@@ -75,8 +75,8 @@ def import_(options: StoreOptions, source: Source) -> int:
     Example: crux db import tuesday.zip --db crux.db
     """
     from corpus.errors import UserError
-    from triage.merging import take_in
-    from triage.store import Store
+    from triage.bugs.merging import take_in
+    from triage.store.database import Store
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,8 +35,8 @@ def diff(options: CaseOptions, first: First, second: Second, out: Out = None) ->
 
 
 def _documents(options: CaseOptions, first: str, second: str, out: Path | None) -> Iterator[Document]:
-    from triage.differences import describe_differences, draw_differences
-    from triage.sources import open_one
+    from triage.cases.sources import open_one
+    from triage.pages.differences import describe_differences, draw_differences
 
     one, other = (open_one(word, options) for word in (first, second))
     pictures = draw_differences(one, other, out) if out else []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from triage.options import StoreOptions, as_command
-from triage.output import Document, emit, table
+from triage.console.options import StoreOptions, as_command
+from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +28,7 @@ def doctor(options: StoreOptions) -> int:
 
 
 def _findings(options: StoreOptions) -> Iterator[Document]:
-    from triage.doctor import examine_system
+    from triage.setup.doctor import examine_system
 
     for finding in examine_system(options.database):
         yield {name: getattr(finding, name) for name in ("part", "works", "text", "core")}

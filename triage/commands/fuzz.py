@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.making import MIXED, Mode, Modes, Source, Strategy, plan_of
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
+from triage.console.program_options import MIXED, Mode, Modes, Source, Strategy, plan_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from generators.mixture import Plan
-    from triage.failures import Failure
-    from triage.progress import Progress
+    from triage.bugs.failures import Failure
+    from triage.console.progress import Progress
 
 DEFAULT_MINUTES = 1.0
 Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop after so many tests.", min=1)]
@@ -51,7 +51,7 @@ def fuzz(
 
     Example: crux fuzz --tests 1000 --target ort
     """
-    from triage.progress import progress
+    from triage.console.progress import progress
 
     if tests is None and minutes is None:
         minutes = DEFAULT_MINUTES
@@ -82,11 +82,11 @@ def _failures(
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
 
-    from triage.fuzzing import Fuzzer
-    from triage.known import load_known
-    from triage.progress import tally_text
-    from triage.sources import finite_source
-    from triage.store import Store
+    from triage.bugs.known import load_known
+    from triage.campaigns.fuzzing import Fuzzer
+    from triage.cases.sources import finite_source
+    from triage.console.progress import tally_text
+    from triage.store.database import Store
 
     target = options.target_of(None)
     avoided = load_known(options.database) if avoid_known else ()

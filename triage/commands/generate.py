@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.making import Mode, Modes, Source
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, table
+from triage.console.program_options import Mode, Modes, Source
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,9 +60,10 @@ def generate(
 
     Example: crux generate -o programs --count 100 --ops 10
     """
-    from generators import library, modes
-    from generators.budget import Budget
-    from triage.progress import progress
+    from generators import library
+    from generators.changes import modes
+    from generators.language.budget import Budget
+    from triage.console.progress import progress
 
     with progress() as shown:
         done = library.generate(

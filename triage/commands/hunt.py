@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.making import MIXED, Mode, Modes, Source, Strategy, plan_of
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
+from triage.console.program_options import MIXED, Mode, Modes, Source, Strategy, plan_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from triage.campaign import Hunt
+    from triage.campaigns.hunt import Hunt
 
 Minutes = Annotated[
     float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
@@ -41,11 +41,11 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaign import Hunt
-    from triage.fuzzing import Fuzzer
-    from triage.progress import progress
-    from triage.sources import finite_source
-    from triage.store import Store
+    from triage.campaigns.fuzzing import Fuzzer
+    from triage.campaigns.hunt import Hunt
+    from triage.cases.sources import finite_source
+    from triage.console.progress import progress
+    from triage.store.database import Store
 
     target, plan = options.target_of(None), plan_of(strategy, mode, source, options.trust)
     with (

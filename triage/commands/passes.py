@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +24,7 @@ def passes(options: CaseOptions, case: Case) -> int:
 
     Example: crux passes model.onnx --target ort
     """
-    from triage.pass_sets import find_passes
+    from triage.cases.pass_sets import find_passes
 
     document = find_passes(case, options)
     if document is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.options import CaseOptions, StoreOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, StoreOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 
     Example: crux patterns extract tests -o patterns --target ort
     """
-    from triage.progress import progress
+    from triage.console.progress import progress
 
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
@@ -50,9 +50,9 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
 def _extract(
     options: CaseOptions, tests: Path, out: Path, most: int, note: Any, status: Any
 ) -> dict[str, Any]:
-    from oracles.firing import Firing
-    from triage.documents import Reader
-    from triage.extracting import Extraction
+    from oracles.probes.firing import Firing
+    from triage.cases.documented_tests import Reader
+    from triage.cases.patterns import Extraction
 
     target = options.target_of(None)
     skipped: list[str] = []

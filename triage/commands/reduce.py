@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.budget import Budget
-    from triage.judging import Judges
+    from triage.cases.judges import Judges
+    from triage.reductions.request import Budget
 
 Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 Out = Annotated[
@@ -75,7 +75,7 @@ def reduce(
     Example: crux reduce model.onnx -o smallest
     """
     from corpus.errors import UserError
-    from triage.budget import Budget
+    from triage.reductions.request import Budget
 
     budget = Budget(minutes, max_checks, check, check_exit, also, private)
     if all_failures:
@@ -92,7 +92,7 @@ def reduce(
 
 
 def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> int:
-    from triage.judging import Judges
+    from triage.cases.judges import Judges
 
     with Judges(options) as judges:
         judges.begin(word)
@@ -101,11 +101,11 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
 
 def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
     from reducer.api import DoesNotFail
-    from triage.progress import progress
-    from triage.reducing import reduce_into, reducer_options
-    from triage.reduction_page import NAME as PAGE
-    from triage.reduction_page import write_page
-    from triage.sources import open_one
+    from triage.cases.sources import open_one
+    from triage.console.progress import progress
+    from triage.pages.reduction import NAME as PAGE
+    from triage.pages.reduction import write_page
+    from triage.reductions.folders import reduce_into, reducer_options
 
     options = judges.options
     case = open_one(word, options, judges)
@@ -126,10 +126,10 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
 
 
 def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
-    from triage.progress import progress
-    from triage.reducing_failures import reduce_failure
-    from triage.selection import waiting
-    from triage.store import open_existing
+    from triage.console.progress import progress
+    from triage.reductions.failures import reduce_failure
+    from triage.reductions.selection import waiting
+    from triage.store.database import open_existing
 
     deadline = time.monotonic() + 60 * (budget.minutes or float("inf"))
     with open_existing(options.database) as store, progress() as shown:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +35,7 @@ def replay(options: CaseOptions, cases: Cases = None, record: Record = False, ju
     """
     documents = emit(_replays(options, cases, record), as_json=options.json, show=_show)
     if junit is not None:
-        from triage.replaying import write_junit
+        from triage.cases.replaying import write_junit
 
         write_junit(junit, documents)
     different = sum(document["status"] == "differs" for document in documents)
@@ -45,8 +45,8 @@ def replay(options: CaseOptions, cases: Cases = None, record: Record = False, ju
 
 def _replays(options: CaseOptions, cases: list[Path] | None, record: bool) -> Iterator[Document]:
     from corpus.regression import load_regression, load_regressions
-    from triage.judging import Judges
-    from triage.replaying import record_release, replay_one
+    from triage.cases.judges import Judges
+    from triage.cases.replaying import record_release, replay_one
 
     with Judges(options) as judges:
         if record:

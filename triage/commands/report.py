@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit, say, table
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,8 +72,8 @@ def report(
 def _reports(
     options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None
 ) -> Iterator[Document]:
-    from triage.judging import Judges
-    from triage.reporting import report_word
+    from triage.cases.judges import Judges
+    from triage.reports.by_name import report_word
 
     with Judges(options) as judges:
         for word in words:
@@ -89,11 +89,11 @@ def _written(
     """What was written of the database, without running anything."""
     from importlib.metadata import version
 
-    from triage.bug_page import write_bug_page
-    from triage.known import load_known
-    from triage.names import cluster_name, live_cluster
-    from triage.sarif import write_sarif
-    from triage.store import open_existing
+    from triage.bugs.known import load_known
+    from triage.pages.bugs import write_bug_page
+    from triage.pages.sarif import write_sarif
+    from triage.store.database import open_existing
+    from triage.store.names import cluster_name, live_cluster
 
     with open_existing(options.database) as store:
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]

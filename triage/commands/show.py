@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import CaseOptions, as_command
-from triage.output import Document, emit
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,8 +30,8 @@ def show(options: CaseOptions, case: Case) -> int:
 
 
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
-    from triage.listing import describe_value, list_case
-    from triage.sources import open_one
+    from triage.cases.sources import open_one
+    from triage.views.listing import describe_value, list_case
 
     case = open_one(word, options)
     size = case.measure

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.options import StoreOptions, as_command
-from triage.output import Document, emit, table
+from triage.console.options import StoreOptions, as_command
+from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.clusters import Cluster
+    from triage.clustering.clusters import Cluster
 
 ClusterId = Annotated[str, typer.Argument(metavar="ID", help="A cluster, such as C0001.")]
 Other = Annotated[str, typer.Argument(metavar="OTHER", help="The cluster that is taken in.")]
@@ -60,11 +60,11 @@ def list_clusters(
     """
     if context.invoked_subcommand:
         return 0
-    from triage.known import load_known
-    from triage.overview import overview
-    from triage.records import note_known
-    from triage.search import find_clusters
-    from triage.store import open_existing
+    from triage.bugs.known import load_known
+    from triage.bugs.overview import overview
+    from triage.store.artifacts import note_known
+    from triage.store.database import open_existing
+    from triage.store.search import find_clusters
 
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None
@@ -83,7 +83,7 @@ def cluster_folder(
 
     Example: crux triage traces failures/ --json
     """
-    from triage.traces import cluster_traces, read_traces
+    from triage.clustering.traces import cluster_traces, read_traces
 
     found = cluster_traces(read_traces(folder))
     emit([dict(found)], as_json=options.json, show=_show_traces, single=True)
@@ -95,8 +95,8 @@ def explain(options: StoreOptions, first: First, second: Second) -> int:
 
     Example: crux triage why C0001 C0002
     """
-    from triage.store import open_existing
-    from triage.why import why
+    from triage.clustering.why import why
+    from triage.store.database import open_existing
 
     with open_existing(options.database) as store:
         emit([why(store, first, second)], as_json=options.json, show=_show_why, single=True)
@@ -108,9 +108,9 @@ def mark_cluster(options: StoreOptions, cluster: ClusterId, state: State, value:
 
     Example: crux triage mark C0001 fixed 1.32.0
     """
-    from triage.decisions import mark
-    from triage.names import live_cluster
-    from triage.store import open_existing
+    from triage.clustering.decisions import mark
+    from triage.store.database import open_existing
+    from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
         return _tell(options, mark(store, live_cluster(store, cluster), state, value))
@@ -121,9 +121,9 @@ def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other) -> i
 
     Example: crux triage merge C0001 C0004
     """
-    from triage.decisions import merge
-    from triage.names import live_cluster
-    from triage.store import open_existing
+    from triage.clustering.decisions import merge
+    from triage.store.database import open_existing
+    from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
         return _tell(options, merge(store, live_cluster(store, cluster), live_cluster(store, other)))
@@ -134,9 +134,9 @@ def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest) 
 
     Example: crux triage split C0001 4750e08a
     """
-    from triage.decisions import split
-    from triage.names import live_cluster
-    from triage.store import open_existing
+    from triage.clustering.decisions import split
+    from triage.store.database import open_existing
+    from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
         return _tell(options, split(store, live_cluster(store, cluster), signature))
@@ -147,9 +147,9 @@ def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> i
 
     Example: crux triage rename C0001 "Pad into MaxPool"
     """
-    from triage.decisions import rename
-    from triage.names import live_cluster
-    from triage.store import open_existing
+    from triage.clustering.decisions import rename
+    from triage.store.database import open_existing
+    from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
         return _tell(options, rename(store, live_cluster(store, cluster), title))

@@ -1,4 +1,4 @@
-"""A model as the Python that builds it, in the words of `triage.repro.encode`.
+"""A model as the Python that builds it, in the words of `triage.repro.pasted.encode`.
 
 The text is made of literals, so names and strings can do no harm. What the words cannot say (sparse tensors,
 maps, training information) raises `NotExpressible`, and the caller embeds the model's bytes instead.
@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
-from corpus.onnx_types import DTYPES
+from corpus.onnx.types import DTYPES
 from corpus.values import Tensor
-from triage.repro.elements import BITS, ELEMENTS
+from triage.repro.pasted.elements import BITS, ELEMENTS
 
 WIDTH = 100
 MOST_VALUES = 512

@@ -10,8 +10,8 @@ from typing import Any
 from oracles.backends.tvm import code_of
 from oracles.run import Config
 from oracles.verdict import Outcome
-from triage.expectation import Expectation
-from triage.repro import elements, encode, onnx_words
+from triage.claims.claim import Expectation
+from triage.repro.pasted import elements, encode, onnx_words
 
 Passes = tuple[str, ...]
 LEVELS = {

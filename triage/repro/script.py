@@ -18,22 +18,22 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.formats.onnx import parse
-from corpus.graph_names import plain_names, renamed
-from corpus.graph_program import GraphProgram
-from corpus.onnx_types import DTYPES, STRING, dtype_name, element_type
+from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.program import GraphProgram
+from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
-from oracles.compare import Tolerance
 from oracles.judge import Judge
+from oracles.numerics.compare import Tolerance
 from oracles.run import Config
 from oracles.verdict import Outcome
-from triage.expectation import Expectation
-from triage.listing import list_model
-from triage.rendering import render
-from triage.repro import compare
-from triage.repro.elements import BITS
+from triage.claims.claim import Expectation
 from triage.repro.model_code import NotExpressible, array_code, model_code
+from triage.repro.pasted import compare
+from triage.repro.pasted.elements import BITS
 from triage.repro.plain_code import surprise
 from triage.repro.runners import runner_of
+from triage.views.listing import list_model
+from triage.views.rendering import render
 
 MOST_CODE = 60_000
 """Characters of builder code that a person still reads."""

@@ -1,0 +1,120 @@
+"""Asking onnx's checker and shape inference, in a process of their own that may die of a model."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+
+from corpus.onnx.server import CHECK, DIED, INFER, OK, STRICT
+
+_SERVER = Path(__file__).with_name("server.py")
+_SECONDS = 20.0
+
+
+class OnnxDied(Exception):
+    """onnx crashed, hung or ran out of memory on this model: its failure, and no word about the model."""
+
+
+class _Client:
+    """A server and the socket to it: started when first asked, anew after each death; one question a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._server is None:
+                self._start()
+
+    def ask(self, what: bytes, model: bytes) -> tuple[bool, bytes]:
+        """Whether onnx was content, and its answer; OnnxDied when there is none."""
+        with self._lock:
+            connection = (self._server or self._start())[1]
+            try:
+                connection.sendall(what + len(model).to_bytes(8, "little") + model)
+                head = _receive(connection, 9)
+                body = _receive(connection, int.from_bytes(head[1:], "little"))
+            except OSError as error:
+                self.close()
+                raise OnnxDied(f"onnx's own checker or inference died: {error}") from error
+            except BaseException:
+                self.close()  # interrupted: an answer left in the socket would be taken for the next one
+                raise
+        if head[:1] == DIED:
+            raise OnnxDied("onnx's own checker or inference crashed")
+        return head[:1] == OK, body
+
+    def close(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            process, connection = server
+            connection.close()
+            os.killpg(process.pid, signal.SIGKILL)  # the fork that serves as well, which may be stuck
+            process.wait()
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, theirs = socket.socketpair()
+        ours.settimeout(_SECONDS)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", str(_SERVER)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._server = process, ours
+        return self._server
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = connection.recv(min(size - len(parts), 1 << 20))
+        if not part:
+            raise ConnectionError("its process ended")
+        parts += part
+    return bytes(parts)
+
+
+@cache
+def _client(process: int) -> _Client:
+    """The client of this process: a fork must not share its parent's."""
+    client = _Client()
+    atexit.register(client.close)
+    return client
+
+
+def begin() -> None:
+    """Start the server of this process early, without waiting for it."""
+    _client(os.getpid()).begin()
+
+
+def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
+    """The serialised model with inferred types; None where onnx gives up or dies."""
+    try:
+        content, answer = _client(os.getpid()).ask(INFER if data_prop else INFER.upper(), model)
+    except OnnxDied:
+        return None
+    return answer if content else None
+
+
+def check(model: bytes, inferred: bytes, data_prop: bool = True) -> str | None:
+    """What the checker has against `model`, else strict inference against `inferred`; None where it dies."""
+    client = _client(os.getpid())
+    try:
+        for what, program in ((CHECK, model), (STRICT if data_prop else STRICT.upper(), inferred)):
+            content, answer = client.ask(what, program)
+            if not content:
+                return answer.decode(errors="replace")
+    except OnnxDied:
+        return None
+    return None

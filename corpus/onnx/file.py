@@ -1,0 +1,149 @@
+"""Reading a model's file without trusting it: what cannot be a model is refused before it is read.
+
+A protobuf message is a chain of fields (tag, then a number or a length and that many bytes). Stepping over
+the chain at the top level shows text, zeros and truncation at the cost of a few pages, whatever the size.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from corpus.errors import UserError
+from corpus.onnx.graph import tensors, walk_all_graphs, walk_model
+
+MAX_BYTES = (1 << 31) - 1
+"""The largest message that protobuf reads."""
+
+_MAX_FIELD = 1000
+_MAX_STEPS = 1_000_000
+
+
+def read_model_bytes(path: Path, memory_bytes: int) -> bytes:
+    """The bytes of a file that may hold a model; UserError when it surely does not."""
+    try:
+        size = path.stat().st_size if path.is_file() else -1
+        if size < 0:
+            raise UserError(f"{path}: not a regular file; give a .onnx file or a case folder")
+        if size == 0:
+            raise UserError(f"{path}: empty, so no ONNX model; export the model again")
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            _check_chain(view, path)
+            _check_size(size, path, memory_bytes)
+            return view[:]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def parse_model(program: bytes, where: str) -> onnx.ModelProto:
+    """The model, external data left where it is; UserError when it cannot be parsed or has no graph."""
+    try:
+        model: onnx.ModelProto = onnx.ModelProto.FromString(program)
+    except DecodeError as error:
+        raise UserError(
+            f"{where}: not a readable ONNX model (damaged or truncated); export it again"
+        ) from error
+    if not model.HasField("graph"):
+        raise UserError(f"{where}: an ONNX model without a graph; export it again")
+    return model
+
+
+def check_text(model: onnx.ModelProto, where: str) -> None:
+    """UserError for a name that is not UTF-8: protobuf hands it out as bytes, and no tool can print it."""
+    for text in _texts(model):
+        if not isinstance(text, str):
+            raise UserError(f"{where}: the name {text!r:.60} is not UTF-8; export the model again")
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """Every string that names something; documentation is not among them."""
+    for opset in model.opset_import:
+        yield opset.domain
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+    for node in walk_model(model):
+        yield from (node.op_type, node.domain, node.name, node.overload, *node.input, *node.output)
+        yield from (
+            text for attribute in node.attribute for text in (attribute.name, attribute.ref_attr_name)
+        )
+    for graph in walk_all_graphs(model):
+        yield graph.name
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield value.name
+            yield from _dim_names(value.type)
+    for tensor in tensors(model):
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+
+
+def _dim_names(declared: onnx.TypeProto) -> Iterator[object]:
+    match declared.WhichOneof("value"):
+        case "tensor_type":
+            yield from (dim.dim_param for dim in declared.tensor_type.shape.dim)
+        case "sequence_type":
+            yield from _dim_names(declared.sequence_type.elem_type)
+        case "optional_type":
+            yield from _dim_names(declared.optional_type.elem_type)
+
+
+def _check_size(size: int, path: Path, memory_bytes: int) -> None:
+    if size > MAX_BYTES:
+        raise UserError(f"{path}: {size} bytes, over protobuf's 2 GiB; keep the weights as external data")
+    if size > memory_bytes:
+        raise UserError(
+            f"{path}: {size} bytes, over the memory limit; raise --memory or keep the weights as external"
+            " data"
+        )
+
+
+def _check_chain(view: mmap.mmap, path: Path) -> None:
+    position, steps = 0, 0
+    while position < len(view):
+        following = _step(view, position)
+        steps += 1
+        if following is None or steps > _MAX_STEPS:
+            what = "not an ONNX model" if steps < 3 else "a damaged ONNX model"
+            raise UserError(f"{path}: {what} (nothing readable at byte {position}); give a .onnx file")
+        if following > len(view):
+            raise UserError(
+                f"{path}: truncated: {following - len(view)} bytes are missing at its end, or it is no ONNX"
+                " model; export or copy it again"
+            )
+        position = following
+
+
+def _step(view: mmap.mmap, position: int) -> int | None:
+    """Where the field after the one at `position` begins; None when there is no field."""
+    tag, position = _varint(view, position)
+    if not 1 <= tag >> 3 <= _MAX_FIELD:
+        return None
+    match tag & 7:
+        case 0:
+            number, position = _varint(view, position)
+            return None if number < 0 else position
+        case 1:
+            return position + 8
+        case 2:
+            length, position = _varint(view, position)
+            return None if length < 0 else position + length
+        case 5:
+            return position + 4
+        case _:
+            return None
+
+
+def _varint(view: mmap.mmap, position: int) -> tuple[int, int]:
+    """A number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
+    number = 0
+    for index in range(10):
+        if position + index >= len(view):
+            return -1, position
+        byte = view[position + index]
+        number |= (byte & 127) << (7 * index)
+        if byte < 128:
+            return number, position + index + 1
+    return -1, position

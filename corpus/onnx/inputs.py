@@ -1,0 +1,175 @@
+"""Inputs for an ONNX model from a seed: small, sane, and the same on every machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.random import Generator
+from onnx import GraphProto, ModelProto, NodeProto
+
+from corpus.errors import UserError
+from corpus.onnx.dims import Sizes
+from corpus.onnx.graph import consumers, initializer_names
+from corpus.onnx.infer import graph_types
+from corpus.onnx.types import declared_shape, input_type
+from corpus.values import InputType, Tensor, Value
+
+Use = tuple[NodeProto, int]
+"""A node that reads an input, and at which place."""
+
+MOST_BYTES = 8 << 30
+"""Of an input that is made."""
+
+_WORDS = ("a", "b", "ab", "abc", "1", "2.5", "", "é")
+_SEQUENCE = 2
+_FEW = 3
+
+_CARRIERS = frozenset(
+    (
+        "Cast",
+        "Identity",
+        "Squeeze",
+        "Unsqueeze",
+        "Reshape",
+        "Flatten",
+        "Transpose",
+        "Slice",
+        "Expand",
+        "Concat",
+    )
+)
+"""Operators that hand the integers of their first operand on unchanged."""
+
+_INDICES = {("Gather", 1), ("GatherElements", 1), ("GatherND", 1), ("ScatterElements", 1), ("ScatterND", 1)}
+_INDICES |= {("Scatter", 1), ("OneHot", 0), ("ArrayFeatureExtractor", 1), ("ReverseSequence", 1)}
+_ONES = {("Expand", 1), ("Tile", 1), ("TopK", 1), ("Slice", 2), ("Slice", 4), ("Range", 2), ("Loop", 1)}
+_ONES |= {("Resize", 2), ("Resize", 3), ("Upsample", 1), ("Split", 1), ("Loop", 0), ("Range", 1)}
+_ONES |= {("ConstantOfShape", 0)}
+_ZEROS = {("Slice", 1), ("Pad", 1), ("Range", 0), ("Trilu", 1), ("CumSum", 1)}
+_AXES = {("Slice", 3), ("Pad", 3), ("Unsqueeze", 1), ("Squeeze", 1)}
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+_AXES |= {(f"Reduce{kind}", 1) for kind in _REDUCTIONS}
+_DIVISORS = {("Div", 1), ("Mod", 1)}
+
+
+def make_inputs(model: ModelProto, seed: int) -> dict[str, Value]:
+    """A value for every input without an initializer; an input of a kind that no array holds is left out.
+
+    Symbolic dims are small, and equal where they have the same name. Integers are chosen by what reads them:
+    an index stays in range, a shape is of ones, a divisor is never zero.
+    """
+    sizes = Sizes(seed)
+    uses = _Uses(model.graph)
+    defaults = initializer_names(model.graph)
+    inputs: dict[str, Value] = {}
+    for index, value in enumerate(model.graph.input):
+        declared = input_type(value.type)
+        if declared is not None and value.name not in defaults:
+            rng = np.random.default_rng([seed % (1 << 63), index])
+            inputs[value.name] = _make(declared, sizes, uses.rule(value.name), rng)
+    return inputs
+
+
+Rule = Callable[[tuple[int, ...], Generator], Tensor] | None
+"""How to fill an integer or boolean input of a shape; None where any small values do."""
+
+
+def _make(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Value:
+    if declared.sequence:
+        return [_tensor(declared, sizes, None, rng) for _ in range(_SEQUENCE)]
+    return _tensor(declared, sizes, rule, rng)
+
+
+def _tensor(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Tensor:
+    shape = sizes.shape(declared.shape)
+    if math.prod(shape) * declared.dtype.itemsize > MOST_BYTES:
+        raise UserError(
+            f"an input of {declared.dtype.name}{list(shape)} is too large to be made; give --inputs"
+        )
+    if rule is not None and declared.dtype.kind in "iufb":
+        return rule(shape, rng).astype(declared.dtype)
+    return sample(declared.dtype, shape, rng)
+
+
+def sample(dtype: np.dtype, shape: tuple[int, ...], rng: Generator) -> Tensor:
+    """Values that are sane for the dtype: reals within 1, small integers, short strings."""
+    if dtype.kind == "U":
+        return np.asarray(np.array(_WORDS)[rng.integers(0, len(_WORDS), shape)], dtype=np.str_)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape, dtype=np.int8).astype(np.bool_)
+    if dtype.kind in "iu":
+        return rng.integers(0, _FEW, shape, dtype=np.int8).astype(dtype)
+    if dtype.kind == "c":
+        return (_reals(shape, rng) + 1j * _reals(shape, rng)).astype(dtype)
+    if dtype.name == "float8_e8m0fnu":
+        return np.exp2(rng.integers(-1, 2, shape)).astype(dtype)
+    if "int" in dtype.name:
+        return rng.integers(0, 2, shape, dtype=np.int8).astype(dtype)
+    return _reals(shape, rng).astype(dtype, copy=False)
+
+
+def _reals(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    return np.asarray(rng.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1))
+
+
+class _Uses:
+    """What reads each input of a graph, and the rule that follows."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._readers = consumers(graph)
+        self._types: Mapping[str, tuple[int | str | None, ...] | None] = {
+            name: declared_shape(declared.tensor_type) for name, declared in graph_types(graph).items()
+        }
+
+    def rule(self, name: str) -> Rule:
+        """The rule for an input: that of the first of its uses that has one."""
+        return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
+
+    def _reach(self, name: str) -> list[Use]:
+        """The uses of a value, those of its unchanged copies included."""
+        uses: list[Use] = []
+        names, seen = [name], {name}
+        while names:
+            name = names.pop()
+            for node in self._readers.get(name, ()):
+                places = [place for place, read in enumerate(node.input) if read == name]
+                uses += [(node, place) for place in places]
+                carried = node.op_type in _CARRIERS and (0 in places or node.op_type == "Concat")
+                new = [output for output in node.output if carried and output not in seen]
+                seen.update(new)
+                names += new
+        return uses
+
+    def _rule_of(self, node: NodeProto, place: int) -> Rule:
+        use = (node.op_type, place)
+        if use in _INDICES:
+            limit = self._index_limit(node)
+            return lambda shape, rng: rng.integers(0, limit, shape)
+        if use in _DIVISORS:
+            return _divisors
+        if use == ("Reshape", 1):
+            return _flat_shape
+        if use in _AXES:
+            return lambda shape, rng: np.arange(math.prod(shape)).reshape(shape)
+        if use in _ONES:
+            return lambda shape, rng: np.ones(shape, np.int8)
+        return (lambda shape, rng: np.zeros(shape, np.int8)) if use in _ZEROS else None
+
+    def _index_limit(self, node: NodeProto) -> int:
+        """One past the largest index that is in range along every known dim of the indexed tensor."""
+        shape = self._types.get(node.input[0]) or ()
+        known = [dim for dim in shape if isinstance(dim, int) and dim > 0]
+        return min([2, *known])
+
+
+def _divisors(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    return rng.integers(1, 1 + _FEW, shape)
+
+
+def _flat_shape(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    """-1, 1, 1, …: what every tensor can be reshaped to."""
+    flat = np.ones(shape, np.int64)
+    flat[:1] = -1
+    return flat

@@ -1,0 +1,243 @@
+"""Values for a program that was not grown here: repaired at the first node that is not finite.
+
+A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards,
+taken back through the nodes before it; where no draw gets further, gradients do (`torch_finite`). What
+counts is always another run with every intermediate. Weights are the program's own and stay.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import product
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import parse, repair
+from corpus.load import CHANGED
+from corpus.onnx.graph import outer_names, producers, topological
+from corpus.values import Tensor, Value
+from generators.finite.guards import guards
+from generators.finite.inverse_ranges import before
+from generators.language.draws import Draws
+from generators.language.types import Range, dtype_of, is_float
+from generators.language.values import draw
+from oracles.judge import Judge
+from oracles.probes.record import record_whole
+from oracles.run import Config
+from oracles.sandbox.sandbox import Job
+
+REPAIR_RUNS = 24
+STEPS = 200
+RATES = (100, 1000)
+"""Adam's rates, in thousandths: the second for inputs that are far away."""
+
+BYTE_BUDGET = 256 << 20
+PROGRAM_BYTES = 16 << 20
+MOST_NODES = 20_000
+_STARTS = (Range(0.5, 2), Range(-2, -0.5))
+_USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A case and what was done to its inputs, in words; `is_finite` by a run with every intermediate."""
+
+    case: Case
+    is_finite: bool
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """The first node whose operands are finite and whose result is not, and the values of that run."""
+
+    at: int
+    node: onnx.NodeProto
+    values: Mapping[str, Value]
+
+
+def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int = REPAIR_RUNS) -> Settled:
+    """The case under inputs that keep every value finite, or that come as far as was found in so many runs.
+
+    A case that does not run, or is too large to look into, comes back as it is.
+    """
+    if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
+        return Settled(case, False)
+    if len(parse(case.program).graph.node) > MOST_NODES:
+        return Settled(case, False)
+    look = _Look(judge, case)
+    if not look.ran:
+        return Settled(case, False)
+    while look.trouble is not None and runs > 0:
+        used, better = _redraw(look, judge, runs)
+        runs -= used
+        if better is None:
+            break
+        look = better
+    if look.trouble is not None and gradients:
+        look = _search(look, judge)
+    return Settled(look.case, look.trouble is None, look.steps)
+
+
+def settled(case: Case, judge: Judge) -> Case:
+    """The case as `make_finite` leaves it, with a note that says what was done."""
+    found = make_finite(case, judge)
+    if not found.steps:
+        return case
+    result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
+    return replace(found.case, notes=(*case.notes, f"{CHANGED} {result} ({'; '.join(found.steps)})"))
+
+
+class _Look:
+    """A case, the trouble that a run of it showed, and the steps that led to it."""
+
+    def __init__(self, judge: Judge, case: Case, steps: tuple[str, ...] = ()) -> None:
+        model = repair(parse(case.program))[0]
+        nodes = topological(model.graph.node, outer_names(model.graph))
+        self.case = case
+        self.steps = steps
+        self.graph = model.graph
+        self.nodes = list(model.graph.node if nodes is None else nodes)
+        values = record_whole(judge, case, byte_budget=BYTE_BUDGET)
+        self.ran = values is not None
+        self.trouble = self._trouble(values or {})
+
+    def _trouble(self, values: Mapping[str, Value]) -> _Trouble | None:
+        fed = set(_floats(self.case))
+        for at, node in enumerate(self.nodes):
+            if fed.isdisjoint(node.input):
+                continue
+            fed.update(node.output)
+            given = all(_is_finite(values.get(name)) for name in node.input)
+            if given and not all(_is_finite(values.get(name)) for name in node.output):
+                return _Trouble(at, node, values)
+        return None
+
+    def gets_further_than(self, other: _Look) -> bool:
+        assert other.trouble is not None
+        return self.ran and (self.trouble is None or self.trouble.at > other.trouble.at)
+
+
+def _floats(case: Case) -> dict[str, Tensor]:
+    """The inputs that may be changed."""
+    tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in tensors.items() if value.size and is_float(dtype_of(value))}
+
+
+def _is_finite(value: Value | None) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    if value is None or (value.dtype.kind != "f" and value.dtype.isbuiltin != 2):
+        return True
+    return bool(np.isfinite(value.astype(np.float64)).all())
+
+
+def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
+    """The runs used, and the first draw of one input that gets further."""
+    assert look.trouble is not None
+    used = 0
+    for name, wanted in _candidates(look, look.trouble):
+        if used == runs:
+            break
+        used += 1
+        changed = replace(look.case, inputs={**look.case.inputs, name: _within(look.case, name, wanted)})
+        where = look.trouble.node.name or look.trouble.node.output[0]
+        step = f"{look.trouble.node.op_type} {where}: {name} in {wanted.low:.3g} … {wanted.high:.3g}"
+        found = _Look(judge, changed, (*look.steps, step))
+        if found.gets_further_than(look):
+            return used, found
+    return used, None
+
+
+def _within(case: Case, name: str, wanted: Range) -> Tensor:
+    """The input, with what lies outside of the range drawn anew."""
+    old = _floats(case)[name]
+    new = draw(Draws(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
+    wide = old.astype(np.float64)
+    kept = (wide >= wanted.low) & (wide <= wanted.high) & (np.abs(wide) >= wanted.away)
+    return np.where(kept, old, new).astype(old.dtype, copy=False)
+
+
+def _candidates(look: _Look, trouble: _Trouble) -> Iterator[tuple[str, Range]]:
+    """Inputs with ranges for them: those that the guards ask for, then the usual ones."""
+    inputs = _floats(look.case)
+    made = producers(look.graph)
+    seen: dict[tuple[str, Range], None] = {}
+    for guard in guards().get(trouble.node.op_type, ()):
+        if guard.place < len(trouble.node.input):
+            taken = _taken_back(trouble.node.input[guard.place], guard.range, made, trouble.values)
+            seen.update((one, None) for one in taken if one[0] in inputs)
+    yield from seen
+    reached = _ancestors(trouble.node, made)
+    for wanted in _USUAL:
+        yield from ((name, wanted) for name in inputs if name in reached and (name, wanted) not in seen)
+
+
+def _taken_back(
+    name: str, wanted: Range, made: Mapping[str, onnx.NodeProto], values: Mapping[str, Value]
+) -> Iterator[tuple[str, Range]]:
+    """The range that a value must have, and those from which it follows further up."""
+    waiting, seen = [(name, wanted)], {name}
+    while waiting:
+        name, wanted = waiting.pop(0)
+        yield name, wanted
+        if name in made:
+            found = [one for one in before(made[name], wanted, values) if one[0] not in seen]
+            seen.update(place for place, _ in found)
+            waiting += found
+
+
+def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[str]:
+    waiting, seen = list(node.input), set(node.input)
+    while waiting:
+        name = waiting.pop()
+        new = [one for one in (made[name].input if name in made else ()) if one not in seen]
+        seen.update(new)
+        waiting += new
+    return seen
+
+
+def _search(look: _Look, judge: Judge) -> _Look:
+    """What gradients make of the inputs, from where the draws have left them."""
+    if find_spec("torch") is None:
+        return look
+    for rate, wanted in product(RATES, (None, *_STARTS)):
+        found = _descended(look, judge, rate, wanted)
+        if found is None:
+            break
+        look = found if found.gets_further_than(look) else look
+        if look.trouble is None:
+            break
+    return look
+
+
+def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None) -> _Look | None:
+    """Where a search ends that starts from the inputs as they are, or within a range."""
+    start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
+    settings = (("via", "gradients"), ("guards", _guards_as_text()), ("steps", STEPS), ("rate", rate))
+    way = Config("gradients", settings, backend="torch")
+    (run,) = judge.run_as(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
+    if not run.is_ok or look.trouble is None:
+        return None
+    changed = replace(look.case, inputs={**look.case.inputs, **run.outputs})
+    where = look.trouble.node.name or look.trouble.node.output[0]
+    return _Look(judge, changed, (*look.steps, f"{look.trouble.node.op_type} {where}: gradients"))
+
+
+def _guards_as_text() -> str:
+    """The guards for the worker; bounds that are none as null."""
+
+    def bound(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    listed = {
+        name: [(place, bound(each.low), bound(each.high), each.away) for place, each in own]
+        for name, own in guards().items()
+    }
+    return json.dumps(listed)

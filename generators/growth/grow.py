@@ -1,0 +1,223 @@
+"""Forward sampling on concrete types: put one operator after another until the program is large enough.
+
+Every step picks a value that is there (the focus), an operator for it, and the rest of that operator's
+operands; so a program is connected, and every result's type and range are known when it is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import onnx
+
+from corpus.values import Value
+from generators.growth.affinity import Leaning, operators_for
+from generators.growth.fragments import place_fragment
+from generators.language.budget import UNLIMITED, Budget, flops_of
+from generators.language.draws import Draws
+from generators.language.emit import write_model
+from generators.language.operator import Call, Operand, Operator, Realm
+from generators.language.scope import DoesNotFit, Scope, draw_temper, is_in_budget
+from generators.language.types import ALL, F32, Range, TensorType, dtype_of
+from generators.ops import find_operator
+
+_RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
+# How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.
+_REACH = (1, 1, 1, 1, 2, 4, 4, 0, 0, 0)
+_PATIENCE = 200
+"""Steps without a node, before a copy is put."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A model, the values of its inputs, and the type and the range of every value in it."""
+
+    model: onnx.ModelProto
+    inputs: Mapping[str, Value]
+    types: Mapping[str, TensorType]
+    ranges: Mapping[str, Range]
+
+
+Choose = Callable[[Scope, Operand], Operator | None]
+"""Which operator to put after a value; None when there is none for it."""
+
+
+def leaning_choice(draws: Draws) -> Choose:
+    """The choice by one program's own weights between classes of operators."""
+    leaning = Leaning(draws)
+
+    def choose(scope: Scope, focus: Operand) -> Operator | None:
+        given = scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.temper.realms
+        first = leaning.choose(*given)
+        if first is None or all(node.op != first.name for node in scope.nodes):
+            return first
+        return leaning.choose(*given)  # drawn once more, so that programs hold more operators
+
+    return choose
+
+
+def grow(
+    seed: int, nodes: int, without: frozenset[Realm] = frozenset(), budget: Budget = UNLIMITED
+) -> Program:
+    """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
+    draws = Draws(f"{seed}/{nodes}")
+    temper = draw_temper(draws, budget)
+    scope = Scope(draws, replace(temper, realms=temper.realms - without))
+    choose = leaning_choice(draws)
+    begin(scope)
+    grow_to(scope, choose, nodes)
+    return finish(scope)
+
+
+def begin(scope: Scope) -> None:
+    """The first value: an input of the graph."""
+    draws = scope.draws
+    dtype, rank = draws.pick(scope.temper.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
+    if dtype not in ALL and not operators_for(dtype, rank, scope.opset, scope.temper.realms):
+        dtype = F32
+    try:
+        scope.create(dtype, scope.shape(rank), as_input=True)
+    except DoesNotFit:
+        scope.create(F32, (), as_input=True)
+
+
+def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
+    """Put one operator after another until there are this many nodes, or the budget allows no more."""
+    idle = 0
+    while len(scope.nodes) < nodes and idle < 2 * _PATIENCE:
+        before = len(scope.nodes)
+        step(scope, choose, nodes - before)
+        idle = 0 if len(scope.nodes) > before else idle + 1
+        if idle > _PATIENCE:
+            step(scope, lambda scope, focus: find_operator("Identity"), nodes - before)
+
+
+def step(scope: Scope, choose: Choose, room: int) -> None:
+    """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
+    focus = _focus(scope)
+    if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):
+        return
+    operator = choose(scope, focus)
+    if operator is None:
+        return
+    mark = scope.mark()
+    guarded = _guard(scope, operator, focus, room)
+    if guarded is None or not apply(scope, operator, guarded):
+        scope.restore(mark)
+
+
+def _compose(scope: Scope, focus: Operand, room: int) -> bool:
+    """Add a composite operator, written out."""
+    mark = scope.mark()
+    if place_fragment(scope, focus, room):
+        return True
+    scope.restore(mark)
+    return False
+
+
+def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
+    """Use the operator on the focus; False when it declines or its results leave the budget."""
+    try:
+        call = operator.sample(scope, focus)
+    except DoesNotFit:
+        return False
+    return call is not None and place(scope, operator, call) is not None
+
+
+def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] | None:
+    """Add the call as a node; None when a result leaves the budget."""
+    types, ranges = operator.infer(call), operator.bound(call)
+    if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
+        return None
+    if scope.is_limited:
+        try:
+            scope.charge(flops_of(operator.kind, call, types), types)
+        except DoesNotFit:
+            return None
+    return scope.emit(operator, call, types, ranges)
+
+
+def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
+    """The operator's result of the wanted type; None when its domain or the budget is left.
+
+    What a call that is declined had created stays in the scope for the caller to take back.
+    """
+    try:
+        call = operator.solve(scope, wanted)
+        if _is_undefined(operator, call.present):
+            return None
+        placed = place(scope, operator, call)
+    except DoesNotFit:
+        return None
+    return placed[0] if placed else None
+
+
+def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
+    """Whether the focus may lie outside the operator's domain."""
+    domain = operator.domain
+    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
+
+
+def _focus(scope: Scope) -> Operand:
+    """The latest result, one of the latest values, or any; now and then a constant."""
+    draws = scope.draws
+    constants = draws.chance(0.05)
+    found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
+    return draws.pick(found[-draws.pick(_REACH) :])
+
+
+def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
+    """The focus where it lies in the operator's domain, else clipped into it, else None."""
+    domain = operator.domain
+    if domain is None or focus.range.is_within(domain):
+        return focus
+    if room < 2 or scope.draws.chance(0.5):
+        return None
+    low = domain.low if math.isfinite(domain.low) else domain.away or -4.0
+    high = domain.high if math.isfinite(domain.high) else max(low, 0.0) + 4.0
+    try:
+        bounds = tuple(scope.fix_scalar(value, focus.dtype) for value in (low, high))
+    except DoesNotFit:
+        return None
+    placed = place(scope, find_operator("Clip"), Call((focus, *bounds)))
+    return placed[0] if placed and placed[0].range.is_within(domain) else None
+
+
+def finish(scope: Scope) -> Program:
+    """The program of what is in the scope."""
+    outputs = _outputs(scope)
+    types = {value.name: value.type for value in scope.pool}
+    for operand, _ in scope.inputs:
+        types[operand.name] = operand.type
+    for name, array in (*scope.initializers, *scope.constants):
+        types[name] = TensorType(dtype_of(array), array.shape)
+    inputs = {operand.name: array for operand, array in scope.inputs}
+    ranges = {value.name: value.range for value in scope.pool}
+    return Program(write_model(scope, outputs, _named_sizes(scope)), inputs, types, ranges)
+
+
+def _named_sizes(scope: Scope) -> dict[int, str]:
+    """The sizes that inputs have a name for; what is inferred from a name never contradicts its size."""
+    rate = scope.temper.named
+    if not rate:
+        return {}
+    sizes = dict.fromkeys(dim for operand, _ in scope.inputs for dim in operand.shape if dim > 1)
+    chosen = [size for size in sizes if scope.draws.chance(rate)]
+    return {size: f"dim_{index}" for index, size in enumerate(chosen)}
+
+
+def _outputs(scope: Scope) -> list[Operand]:
+    """Every result that nothing uses, less some later results of an operator, and some that are used."""
+    used = {name for node in scope.nodes for name in node.uses}
+    later = {name for node in scope.nodes for name in node.results[1:]}
+    draws, shared = scope.draws, scope.temper.shared
+    outputs = []
+    for value in scope.pool:
+        if value.producer is None:
+            continue
+        rate = shared if value.name in used else 0.6 if value.name in later else 1.0
+        if value.name in scope.shown or draws.chance(rate):
+            outputs.append(value)
+    return outputs

@@ -1,1 +1,0 @@
-"""Recognisers and solvers, shared by the operators whose shapes follow one rule."""

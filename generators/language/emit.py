@@ -1,0 +1,164 @@
+"""From what has grown to an `onnx.ModelProto`, written field by field (`onnx.helper` is far slower)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+
+from corpus.values import Tensor
+from generators.language.operator import Attribute, Body, Node, Operand
+from generators.language.scope import Scope
+from generators.language.types import (
+    INT4,
+    OPTIONALS,
+    SEQUENCES,
+    TENSORS,
+    TEXT,
+    DType,
+    Shape,
+    dtype_of,
+    element,
+)
+
+# The IR version that came with an opset, so that an old reader of that opset reads the model too.
+_IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
+
+
+def write_model(
+    scope: Scope, outputs: list[Operand], names: Mapping[int, str] | None = None
+) -> onnx.ModelProto:
+    """The model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
+    model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
+    model.opset_import.add(domain="", version=scope.opset)
+    for domain in sorted({node.domain for node in scope.nodes if node.domain}):
+        model.opset_import.add(domain=domain, version=1)
+    graph = model.graph
+    graph.name = "graph"
+    for operand, _ in scope.inputs:
+        _declare(graph.input.add(), operand)
+        if names and operand.content is None and operand.dtype in TENSORS:
+            _name_dims(graph.input[-1].type.tensor_type.shape, names)
+    for operand in outputs:
+        _declare(graph.output.add(), operand)
+    _declare_contrib(graph, scope)
+    _write_contents(graph, scope)
+    return model
+
+
+def _write_contents(graph: onnx.GraphProto, grown: Scope | Body) -> None:
+    for name, array in grown.initializers:
+        tensor = graph.initializer.add()
+        tensor.name = name
+        _fill(tensor, array)
+    for name, array in grown.constants:
+        node = graph.node.add(op_type="Constant", name=f"constant_{name}", output=(name,))
+        _fill(node.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t, array)
+    for one in grown.nodes:
+        _write_node(graph, one)
+
+
+def _write_body(graph: onnx.GraphProto, body: Body) -> None:
+    graph.name = "body"
+    for operand in body.inputs:
+        _declare(graph.input.add(), operand)
+    for operand in body.outputs:
+        _declare(graph.output.add(), operand)
+    _write_contents(graph, body)
+
+
+def _declare_contrib(graph: onnx.GraphProto, scope: Scope) -> None:
+    """The types of inner results that only their own operator set can infer."""
+    foreign = {name for node in scope.nodes if node.domain for name in node.results}
+    shown = {info.name for info in graph.output}
+    for operand in scope.pool:
+        if operand.name in foreign and operand.name not in shown:
+            _declare(graph.value_info.add(), operand)
+
+
+def _write_node(graph: onnx.GraphProto, grown: Node) -> None:
+    name = f"{grown.op_type}_{grown.results[0]}"
+    node = graph.node.add(op_type=grown.op_type, name=name, input=grown.operands, output=grown.results)
+    if grown.domain:
+        node.domain = grown.domain
+    for attribute, value in grown.attributes.items():
+        _write_attribute(node.attribute.add(name=attribute), value)
+
+
+def _write_attribute(proto: onnx.AttributeProto, value: Attribute) -> None:
+    if isinstance(value, int):
+        proto.type, proto.i = onnx.AttributeProto.INT, value
+    elif isinstance(value, float):
+        proto.type, proto.f = onnx.AttributeProto.FLOAT, value
+    elif isinstance(value, str):
+        proto.type, proto.s = onnx.AttributeProto.STRING, value.encode()
+    elif isinstance(value, Body):
+        proto.type = onnx.AttributeProto.GRAPH
+        _write_body(proto.g, value)
+    elif isinstance(value, tuple):
+        _write_list(proto, value)
+    else:
+        proto.type = onnx.AttributeProto.TENSOR
+        _fill(proto.t, value)
+
+
+def _write_list(
+    proto: onnx.AttributeProto, values: tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+) -> None:
+    """A list of one type; an empty one is of integers."""
+    if values and isinstance(values[0], float):
+        proto.type = onnx.AttributeProto.FLOATS
+        proto.floats.extend(float(value) for value in values)
+    elif values and isinstance(values[0], str):
+        proto.type = onnx.AttributeProto.STRINGS
+        proto.strings.extend(str(value).encode() for value in values)
+    else:
+        proto.type = onnx.AttributeProto.INTS
+        proto.ints.extend(int(value) for value in values)
+
+
+def _declare(info: onnx.ValueInfoProto, operand: Operand) -> None:
+    info.name = operand.name
+    _declare_type(info.type, operand.dtype, operand.shape)
+
+
+def _name_dims(shape: onnx.TensorShapeProto, names: Mapping[int, str]) -> None:
+    for dim in shape.dim:
+        if dim.dim_value in names:
+            dim.dim_param = names[dim.dim_value]
+
+
+def _declare_type(proto: onnx.TypeProto, dtype: DType, shape: Shape) -> None:
+    """The elements of a sequence are declared without a shape where there is none that says it."""
+    if dtype in SEQUENCES:
+        _declare_type(proto.sequence_type.elem_type, element(dtype), shape[1:])
+        return
+    if dtype in OPTIONALS:
+        _declare_type(proto.optional_type.elem_type, element(dtype), shape)
+        return
+    tensor = proto.tensor_type
+    tensor.elem_type = int(dtype)
+    tensor.shape.SetInParent()
+    for dim in shape:
+        tensor.shape.dim.add(dim_value=dim)
+
+
+def _fill(tensor: onnx.TensorProto, array: Tensor) -> None:
+    dtype = dtype_of(array)
+    tensor.data_type = int(dtype)
+    tensor.dims.extend(array.shape)
+    if dtype is TEXT:
+        tensor.string_data.extend(str(item).encode() for item in array.reshape(-1).tolist())
+    elif dtype in INT4:
+        tensor.raw_data = _packed(array)
+    else:
+        tensor.raw_data = array.tobytes()
+
+
+def _packed(array: Tensor) -> bytes:
+    """Two elements a byte, the first one in the lower half."""
+    halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
+    pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
+    packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()
+    return packed

@@ -1,0 +1,419 @@
+"""The program while it grows: the values that are there, the ones made for it, and the nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from corpus.values import Tensor, Value
+from generators.language.budget import UNLIMITED, Budget, bytes_of
+from generators.language.draws import Draws
+from generators.language.operator import (
+    FIRST_OPSET,
+    LAST_OPSET,
+    MAX_RANK,
+    Body,
+    Call,
+    Node,
+    Operand,
+    Operator,
+    Realm,
+    realm_of,
+)
+from generators.language.types import (
+    ALL,
+    ANYTHING,
+    I64,
+    NARROW,
+    NUMPY,
+    OPTIONALS,
+    SEQUENCES,
+    TEXT,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    broadcast,
+    element,
+    extent,
+    is_float,
+)
+from generators.language.values import draw, fixed
+
+MAX_ELEMENTS = 2048
+"""No tensor of a program holds more."""
+
+_JOINED = 0.6
+"""How often a reused operand is a result where there is one, so that operators meet one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """What one program leans to; drawn once, so that rare things meet one another in one program.
+
+    The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
+    of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
+    graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
+    of graph inputs among new operands, `reuse` of values that are there already.
+    `realms` are let in. `named` is the rate of inputs' dims that have a name instead of a size; the
+    program keeps to the `budget`.
+    """
+
+    opset: int
+    dims: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+    extreme: float
+    shared: float
+    unfixed: float
+    composite: float
+    inputs: float
+    reuse: float
+    realms: frozenset[Realm]
+    named: float = 0.0
+    budget: Budget = UNLIMITED
+
+
+class DoesNotFit(Exception):
+    """Something that was to be made leaves the budget: whatever it was for is declined."""
+
+
+class Mark(NamedTuple):
+    """How far a scope had grown."""
+
+    counts: tuple[int, ...]
+    names: int
+
+
+def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:
+    """Odd sizes, extreme values, shared outputs and unfixed operands each come in a part of the programs."""
+    dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
+    if draws.chance(0.3):
+        dims.append(1)
+    if draws.chance(0.12):
+        dims.append(draws.pick(_LARGE_DIMS))
+    if draws.chance(0.08):
+        dims.append(0)
+    first = draws.weighted(ALL, _DTYPE_WEIGHTS)
+    realms = frozenset(realm for realm, rate in _REALM_RATES if draws.chance(rate))
+    return Temper(
+        opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
+        dims=tuple(dim for dim in dims if budget.fits((dim,))) or (1,),
+        dtypes=(first, first, first, _other_dtype(draws, realms)),
+        extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
+        shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
+        unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
+        composite=draws.pick((0.0, 0.1, 0.3, 0.6)),
+        inputs=draws.pick((0.05, 0.3, 0.7)),
+        reuse=draws.pick((0.3, 0.6, 0.85)),
+        realms=realms,
+        named=draws.pick((0.0,) * 9 + (0.6,)),
+        budget=budget,
+    )
+
+
+_REALM_RATES = (
+    (Realm.CONTRIB, 0.15),
+    (Realm.CONTROL, 0.1),
+    (Realm.TEXT, 0.03),
+    (Realm.CONTAINER, 0.015),
+    (Realm.NARROW, 0.015),
+)
+
+
+def _other_dtype(draws: Draws, realms: frozenset[Realm]) -> DType:
+    """Now and then one that a realm lets in."""
+    rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
+    return draws.pick(rare) if rare and draws.chance(0.6) else draws.weighted(ALL, _DTYPE_WEIGHTS)
+
+
+_LARGE_DIMS = (31, 32, 33, 63, 64, 65, 97, 127, 128, 129)
+"""Powers of two with their neighbours, and a prime."""
+
+_DTYPE_WEIGHTS = tuple(
+    {DType.F32: 12.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
+        dtype, 0.6
+    )
+    for dtype in ALL
+)
+
+
+class Scope:
+    """The one mutable thing in growth: every sampler draws, reuses and creates through it.
+
+    Whatever a declined call had created is taken back by `restore`. Results in `shown` are outputs, used
+    or not.
+    """
+
+    def __init__(self, draws: Draws, temper: Temper) -> None:
+        self.draws = draws
+        self.temper = temper
+        self.is_limited = temper.budget.is_limited
+        self.opset = temper.opset
+        self.pool: list[Operand] = []
+        self.nodes: list[Node] = []
+        self.inputs: list[tuple[Operand, Value]] = []
+        self.initializers: list[tuple[str, Tensor]] = []
+        self.constants: list[tuple[str, Tensor]] = []
+        self.costs: list[tuple[int, int]] = []
+        self.shown: set[str] = set()
+        self._names = 0
+        self.depth = 0
+
+    def mark(self) -> Mark:
+        return Mark(tuple(map(len, self._parts)), self._names)
+
+    def restore(self, mark: Mark) -> None:
+        for part, count in zip(self._parts, mark.counts, strict=True):
+            del part[count:]
+        self._names = mark.names
+
+    @property
+    def _parts(self) -> tuple[list, ...]:  # type: ignore[type-arg]
+        return self.pool, self.nodes, self.inputs, self.initializers, self.constants, self.costs
+
+    def fresh_name(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
+
+    def skip_names(self, count: int) -> None:
+        """Leave names to others."""
+        self._names += count
+
+    @contextmanager
+    def with_weights(self) -> Iterator[None]:
+        """New operands are constants, and values that are there already are reused little."""
+        temper = self.temper
+        self.temper = replace(temper, inputs=0.0, unfixed=0.0, reuse=0.1)
+        try:
+            yield
+        finally:
+            self.temper = temper
+
+    # Bodies
+
+    def inside(self) -> Scope:
+        """A scope for the graph inside a node: what is there already may be taken from outside."""
+        inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0))
+        inner.depth = self.depth + 1
+        inner.pool = list(self.pool)
+        inner.costs = list(self.costs)
+        inner.skip_names(self._names)
+        return inner
+
+    def skip_to(self, inner: Scope) -> None:
+        """Leave the names that were given inside to what is inside."""
+        self._names = max(self._names, inner._names)
+
+    def close(self, inner: Scope, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:
+        """What has grown inside; its names are not used again."""
+        self.skip_to(inner)
+        parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
+        cost = sum(flops for flops, _ in inner.costs) - sum(flops for flops, _ in self.costs)
+        return Body(tuple(inputs), tuple(outputs), *parts, trips, cost)
+
+    @property
+    def takes_inputs(self) -> bool:
+        return not self.depth
+
+    # Costs
+
+    def charge(self, flops: int, values: Iterable[tuple[DType, Shape]]) -> None:
+        """Count operations and new values; raises `DoesNotFit` where the budget does not allow them."""
+        if not self.is_limited:
+            return
+        budget = self.temper.budget
+        made = list(values)
+        cost = flops, sum(bytes_of(*value) for value in made)
+        spent = [sum(column) for column in zip(cost, *self.costs, strict=True)]
+        if not budget.holds(*spent) or not all(budget.fits(shape) for _, shape in made):
+            raise DoesNotFit("the budget")
+        self.costs.append(cost)
+
+    # Operands
+
+    def create(
+        self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
+    ) -> Operand:
+        """A new operand with drawn content: an input of the graph, an initializer or a Constant.
+
+        Raises `DoesNotFit` when it would be too large.
+        """
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise DoesNotFit(str(shape))
+        self.charge(0, [(dtype, shape)])
+        draws = self.draws
+        if dtype in SEQUENCES or dtype in OPTIONALS:
+            return self._create_container(dtype, shape, within)
+        content = draw(draws, dtype, shape, within, draws.chance(self.temper.extreme))
+        name = self.fresh_name()
+        if as_input or draws.chance(self.temper.inputs):
+            operand = Operand(name, dtype, shape, content.range)
+            self.inputs.append((operand, content.array))
+        else:
+            operand = self._store(name, dtype, shape, content.range, content.array)
+        self.pool.append(operand)
+        return operand
+
+    def _create_container(self, dtype: DType, shape: Shape, within: Range | None) -> Operand:
+        """An input of the graph: no initializer holds one."""
+        if not self.takes_inputs:
+            raise DoesNotFit(dtype.name)
+        content = draw(self.draws, element(dtype), shape, within)
+        operand = Operand(self.fresh_name(), dtype, shape, content.range)
+        self.inputs.append((operand, list(content.array) if dtype in SEQUENCES else content.array))
+        self.pool.append(operand)
+        return operand
+
+    def dtypes_of(self, operator: Operator) -> list[DType]:
+        """The element types of its focus that this program may hold."""
+        return [dtype for dtype in operator.dtypes_at(self.opset) if self.allows(dtype)]
+
+    def allows(self, dtype: DType) -> bool:
+        realm = realm_of(dtype)
+        return realm is None or realm in self.temper.realms
+
+    def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
+        """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
+        array = np.asarray(array)
+        self.charge(0, [(dtype, array.shape)])
+        name = self.fresh_name()
+        bounds = fixed(array).range
+        if self.draws.chance(self.temper.unfixed):
+            operand = Operand(name, dtype, array.shape, bounds, None, array)
+            self.inputs.append((operand, array))
+            return operand
+        return self._store(name, dtype, array.shape, bounds, array)
+
+    def constant(self, array: Tensor, dtype: DType) -> Operand:
+        """An operand whose content decides the types of the results: never an input."""
+        return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
+
+    def content_of(self, operand: Operand) -> Tensor | None:
+        """What an operand holds, where it is no result."""
+        given = [(one.name, array) for one, array in self.inputs]
+        found = dict((*given, *self.initializers, *self.constants)).get(operand.name)
+        return found if isinstance(found, np.ndarray) else None
+
+    def fix_ints(self, values: Iterable[int]) -> Operand:
+        return self.fix(np.array(list(values), dtype=np.int64))
+
+    def fix_scalar(self, value: float, dtype: DType) -> Operand:
+        """A fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
+        if not is_float(dtype):
+            low, high, _ = extent(dtype)
+            value = int(min(max(value, low), high))
+        return self.fix(np.array(value, dtype=NUMPY[dtype]), dtype)
+
+    def _store(self, name: str, dtype: DType, shape: Shape, bounds: Range, array: Tensor) -> Operand:
+        place = self.constants if self.draws.chance(0.1) else self.initializers
+        place.append((name, array))
+        return Operand(name, dtype, shape, bounds, None, array, is_constant=True)
+
+    def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
+        """A value that is there already and suits, or None."""
+        found = [
+            value
+            for value in self.pool
+            if value.dtype is dtype and fits(value.shape) and value.range.is_within(within)
+        ]
+        if found and self.draws.chance(_JOINED):
+            found = [value for value in found if value.producer is not None] or found
+        return self.draws.pick(found) if found else None
+
+    def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
+        """A value of exactly this type: reused or created."""
+        if self.draws.chance(self.temper.reuse):
+            found = self.reuse(dtype, shape.__eq__, within or ANYTHING)
+            if found is not None:
+                return found
+        return self.create(dtype, shape, within)
+
+    def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
+        """The other operand of an elementwise operator: broadcasts with the focus."""
+        dtype = focus.dtype if dtype is None else dtype
+        if self.draws.chance(self.temper.reuse):
+            found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
+            if found is not None:
+                return found
+        return self.create(dtype, self.broadcasting_shape(focus.shape), within)
+
+    def broadcasting_shape(self, shape: Shape) -> Shape:
+        """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
+        draws = self.draws
+        form = draws.random()
+        if form < 0.35:
+            return shape
+        if form < 0.55:
+            return ()
+        if form < 0.67:
+            return shape[draws.between(0, len(shape)) :]
+        if form < 0.75:
+            return (1,)
+        result = tuple(dim if draws.chance(0.5) else 1 for dim in shape)
+        if form > 0.95 and len(shape) < MAX_RANK:
+            result = (draws.pick(self.temper.dims), *result)
+        return result
+
+    # Shapes and attributes
+
+    def dim(self) -> int:
+        return self.draws.pick(self.temper.dims)
+
+    def shape(self, rank: int) -> Shape:
+        """A shape of this rank within the budget."""
+        dims: list[int] = []
+        room = MAX_ELEMENTS
+        for _ in range(rank):
+            dim = self.dim()
+            dim = dim if dim <= room else 1
+            room //= max(dim, 1)
+            dims.append(dim)
+        return tuple(dims)
+
+    def axis(self, rank: int) -> int:
+        """An axis, counted from either end."""
+        axis = self.draws.below(rank)
+        return axis - rank if self.draws.chance(0.4) else axis
+
+    def axes(self, rank: int, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+        """Different axes, each counted from either end, in any order."""
+        count = self.draws.between(least, rank if most is None else most)
+        chosen = self.draws.sample(range(rank), count)
+        return tuple(axis - rank if self.draws.chance(0.3) else axis for axis in chosen)
+
+    # Growth
+
+    def emit(
+        self, op: Operator, call: Call, types: Iterable[TensorType], ranges: Iterable[Range]
+    ) -> tuple[Operand, ...]:
+        """Add a node and its results."""
+        content = None if op.content is None else op.content(call)
+        results = tuple(
+            Operand(self.fresh_name(), dtype, shape, bounds, op.kind, content)
+            for (dtype, shape), bounds in zip(types, ranges, strict=True)
+        )
+        names = tuple("" if value is None else value.name for value in call.operands)
+        self.nodes.append(Node(op.name, names, tuple(value.name for value in results), call.attributes))
+        self.pool.extend(results)
+        return results
+
+
+def _suits(shape: Shape, other: Shape) -> bool:
+    joined = broadcast(shape, other)
+    if joined is None:
+        return False
+    return math.prod(joined) <= MAX_ELEMENTS
+
+
+def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
+    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
+    size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
+    if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
+        return False
+    limit = extent(dtype)
+    return not is_float(dtype) or (limit.low <= bounds.low and bounds.high <= limit.high)

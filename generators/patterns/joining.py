@@ -1,0 +1,270 @@
+"""Putting an optimisation pattern into a program that grows: OATest's synthesis (§3.2).
+
+What the pattern reads is a value that is there already, where one has the type; else one that is brought to
+the type by further nodes (§3.2.2); else a new one. What it computes goes on into the program: its outputs
+always, the values within it now and then, by which a rewrite is given a user that it must not forget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from corpus.formats.onnx import checker_complaint
+from generators.growth.grow import finish
+from generators.growth.steps import Steps
+from generators.language.budget import flops_of
+from generators.language.draws import Draws
+from generators.language.operator import MAX_RANK, Call, Operand, Operator
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.types import (
+    ANYTHING,
+    NUMPY,
+    DType,
+    Range,
+    Shape,
+    TensorType,
+    dtype_of,
+    extent,
+    is_float,
+)
+from generators.patterns.recipes import Dims, Recipe, Slot, Use
+
+_REUSED = 0.85
+"""How often a value that is there is taken where one suits."""
+_ADAPTED = 0.7
+"""How often one is brought to the type where none suits."""
+_OPEN = 0.3
+"""How often the values within a pattern may be used by the rest of the program."""
+_SHOWN = 0.1
+"""How often some of them are outputs of the program."""
+_TRIES = 3
+_LARGEST = 1e3
+"""Of the magnitude of a float whose interval says more than its type holds: a pattern's own values are not
+as independent as intervals take them for (a variance is not negative, a normalised value is small)."""
+_ASKED_WRONGLY = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What a rule for types raises of a call that no sampler of ours makes: then the pattern does not fit."""
+
+
+class Hidden(list[Operand]):
+    """Values that the rest of the program does not get to see."""
+
+
+def place_recipe(scope: Scope, recipe: Recipe, room: int, hidden: Hidden) -> bool:
+    """Put the pattern into the program by at most so many nodes; False, and nothing done, where it fails."""
+    for left in reversed(range(_TRIES)):
+        mark = scope.mark()
+        try:
+            made = _Placing(scope, recipe, room, eager=left > 0).place()
+        except DoesNotFit:
+            scope.restore(mark)
+            continue
+        _open_up(scope, recipe, made, hidden)
+        return True
+    return False
+
+
+def _open_up(scope: Scope, recipe: Recipe, made: dict[str, Operand], hidden: Hidden) -> None:
+    """Decide whether the rest of the program sees what is computed within the pattern."""
+    draws = scope.draws
+    inner = [value for name, value in made.items() if name not in recipe.outputs]
+    scope.shown.update(made[name].name for name in recipe.outputs if draws.chance(0.5))
+    if draws.chance(_OPEN):
+        return
+    if inner and draws.chance(_SHOWN):
+        scope.shown.add(draws.pick(inner).name)
+    names = {value.name for value in inner}
+    scope.pool[:] = [value for value in scope.pool if value.name not in names]
+    hidden.extend(inner)
+
+
+class _Placing:
+    """One try: the sizes that named dims have got, and the values that the pattern's names stand for.
+
+    An `eager` one takes values that are there, another one makes all it needs.
+    """
+
+    def __init__(self, scope: Scope, recipe: Recipe, room: int, eager: bool) -> None:
+        self.scope, self.recipe, self.eager = scope, recipe, eager
+        self.room = room - recipe.nodes
+        self.sizes: dict[str, int] = {}
+        self.values: dict[str, Operand] = {}
+        if self.room < 0:
+            raise DoesNotFit(recipe.fires)
+
+    def place(self) -> dict[str, Operand]:
+        """What the pattern computes, by the pattern's names."""
+        slots = self.scope.draws.sample(self.recipe.slots, len(self.recipe.slots))
+        for slot in sorted(slots, key=lambda slot: slot.steers):
+            self.values[slot.name] = self._supply(slot)
+        for name in self.recipe.constants:
+            self.values[name] = self._constant(name)
+        made: dict[str, Operand] = {}
+        for use in self.recipe.uses:
+            results = _emit(self.scope, use, [self.values.get(name) for name in use.operands])
+            made.update((name, one) for name, one in zip(use.results, results, strict=False) if name)
+            self.values.update(made)
+        return made
+
+    # What it reads
+
+    def _supply(self, slot: Slot) -> Operand:
+        draws = self.scope.draws
+        if slot.steers:
+            return self._zeros(slot)
+        if self.eager and draws.chance(_REUSED):
+            found = [value for value in self.scope.pool if not value.is_constant and self._suits(value, slot)]
+            if found:
+                return self._bound(draws.pick(found[-6:]), slot)
+            if self.room and draws.chance(_ADAPTED):
+                adapted = self._adapted(slot)
+                if adapted is not None:
+                    return adapted
+        fresh = self.scope.create(slot.dtype, self._shape(slot.dims), slot.within, as_input=True)
+        return fresh
+
+    def _suits(self, value: Operand, slot: Slot) -> bool:
+        """Whether a value that is there has the slot's type, for some sizes of its named dims."""
+        if value.dtype is not slot.dtype or value.rank != len(slot.dims):
+            return False
+        if not value.range.is_within(slot.within or ANYTHING):
+            return False
+        sizes = dict(self.sizes)
+        return all(
+            (sizes.setdefault(dim, size) == size and size >= self.recipe.least.get(dim, 2))
+            if isinstance(dim, str)
+            else dim == size
+            for dim, size in zip(slot.dims, value.shape, strict=True)
+        )
+
+    def _bound(self, value: Operand, slot: Slot) -> Operand:
+        named = zip(slot.dims, value.shape, strict=True)
+        self.sizes.update((dim, size) for dim, size in named if isinstance(dim, str))
+        return value
+
+    def _shape(self, dims: Dims) -> Shape:
+        """The dims with sizes for those that have none yet."""
+        for dim in dims:
+            if isinstance(dim, str) and dim not in self.sizes:
+                least = self.recipe.least.get(dim, 2)
+                usual = [size for size in self.scope.temper.dims if size >= least] if self.eager else []
+                self.sizes[dim] = self.scope.draws.pick(usual or range(least, least + 4))
+        return tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims)
+
+    def _adapted(self, slot: Slot) -> Operand | None:
+        """A value of another type brought to the slot's; None where that takes too many nodes."""
+        scope, sizes = self.scope, dict(self.sizes)
+        sources = [value for value in scope.pool if not value.is_constant and _may_become(value, slot.dtype)]
+        mark = scope.mark()
+        try:
+            if sources:
+                steps = Steps(scope, self.room)
+                value = adapt(steps, scope.draws.pick(sources[-6:]), slot.dtype, self._shape(slot.dims))
+                if value.range.is_within(slot.within or ANYTHING):
+                    self.room = steps.room
+                    return value
+        except DoesNotFit:
+            pass
+        scope.restore(mark)
+        self.sizes = sizes
+        return None
+
+    def _zeros(self, slot: Slot) -> Operand:
+        array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
+        self.scope.charge(0, [(slot.dtype, array.shape)])
+        operand = Operand(
+            self.scope.fresh_name(), slot.dtype, array.shape, Range(0, 0), None, array, is_constant=False
+        )
+        self.scope.inputs.append((operand, array))
+        return operand
+
+    def _constant(self, name: str) -> Operand:
+        array = self.recipe.constants[name]
+        value = self.scope.constant(array, dtype_of(array))
+        self.scope.charge(0, [(value.dtype, value.shape)])
+        return value
+
+
+def _may_become(value: Operand, dtype: DType) -> bool:
+    """Whether a cast keeps what a value is, and there is something in it."""
+    is_known = value.dtype in NUMPY and NUMPY[value.dtype].kind in "fiub" and dtype in NUMPY
+    return is_known and bool(math.prod(value.shape)) and value.range.is_within(extent(dtype))
+
+
+def adapt(place: Steps, value: Operand, dtype: DType, shape: Shape) -> Operand:
+    """The value brought to a type: its elements padded or cropped, reshaped, cast (OATest §3.2.2)."""
+    count, wanted = math.prod(value.shape), math.prod(shape)
+    if len(shape) > MAX_RANK or wanted > MAX_ELEMENTS:
+        raise DoesNotFit(str(shape))
+    ints = place.scope.fix_ints
+    if count != wanted:
+        value = value if value.rank == 1 else place("Reshape", value, ints([-1]))
+        value = (
+            place("Slice", value, ints([0]), ints([wanted]), ints([0]))
+            if count > wanted
+            else place("Pad", value, ints([0, wanted - count]))
+        )
+    if value.shape != shape:
+        value = place("Reshape", value, ints(shape))
+    return value if value.dtype is dtype else place("Cast", value, to=int(dtype))
+
+
+# What it computes
+
+
+def _emit(scope: Scope, use: Use, operands: list[Operand | None]) -> tuple[Operand, ...]:
+    """The results of one operator of the pattern; raises `DoesNotFit` where it is not for these operands."""
+    operator, first = use.operator, operands[0]
+    if first is None or not operator.takes(first.dtype, first.rank, scope.opset):
+        raise DoesNotFit(operator.name)
+    call = Call(tuple(operands), use.attributes, len(use.results))
+    try:
+        types = operator.infer(call)
+        ranges = operator.bound(_within_domain(operator, call))
+    except _ASKED_WRONGLY as error:
+        raise DoesNotFit(operator.name) from error
+    for _, shape in types:
+        is_large = math.prod(max(dim, 1) for dim in shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1
+        if is_large or min(shape, default=1) < 1:
+            raise DoesNotFit(operator.name)
+    if scope.is_limited:
+        scope.charge(flops_of(operator.kind, call, types), types)
+    tamed = [_tamed(of, bounds) for of, bounds in zip(types, ranges, strict=True)]
+    return scope.emit(operator, call, types, tamed)
+
+
+def _within_domain(operator: Operator, call: Call) -> Call:
+    """The call with its focus taken for being where the operator is defined."""
+    domain, first = operator.domain, call.operand(0)
+    if domain is None or first.range.is_within(domain):
+        return call
+    low, high = max(first.range.low, domain.low), min(first.range.high, domain.high)
+    kept = Range(low, high, domain.away) if low <= high else domain
+    return call._replace(operands=(first._replace(range=kept), *call.operands[1:]))
+
+
+def _tamed(of: TensorType, bounds: Range) -> Range:
+    limit = extent(of.dtype)
+    if not is_float(of.dtype) or (limit.low <= bounds.low and bounds.high <= limit.high):
+        return bounds
+    low = bounds.low if -_LARGEST <= bounds.low <= _LARGEST else -_LARGEST
+    high = bounds.high if low <= bounds.high <= _LARGEST else _LARGEST
+    return Range(low, high, min(bounds.away, high))
+
+
+def is_sound(recipe: Recipe) -> bool:
+    """Whether the pattern can be put into a program, and the checker agrees with every type that we give."""
+    draws = Draws(recipe.pattern.name)
+    scope = Scope(draws, replace(draw_temper(draws), opset=recipe.opsets[1], unfixed=0.0, named=0.0))
+    if not place_recipe(scope, recipe, recipe.nodes, Hidden()):
+        return False
+    scope.shown.update(value.name for value in scope.pool)
+    return checker_complaint(finish(scope).model) is None
+
+
+def leaning_dtypes(draws: Draws, recipe: Recipe, usual: tuple[DType, ...]) -> tuple[DType, ...]:
+    """The element types that a program should hold for the pattern to meet values of its own."""
+    own = [slot.dtype for slot in recipe.slots if not slot.steers]
+    return (draws.pick(own), draws.pick(own), *usual[2:]) if own else usual

@@ -1,0 +1,149 @@
+"""Inputs under which a program stays finite, by gradients: NNSmith's search (section 3.3).
+
+The nodes run one by one up to the first with a NaN or an infinity; how far its operands are from what it
+bears is the loss, which Adam lowers. Where a derivative is zero, or nearly so, a proxy stands in for it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from oracles.in_worker.lowered.lowering import Op, Unsupported
+from oracles.in_worker.lowered.module import (
+    attributes_of,
+    from_torch,
+    lowering_of,
+    of_proto,
+    to_torch,
+    version_of,
+)
+from oracles.in_worker.onnx.program import fed_names
+
+STEEP, FLAT = 1.0, 0.05
+"""Added to the derivative of steps, and of functions that are flat somewhere."""
+
+PROXIES = dict.fromkeys(("Floor", "Ceil", "Round", "Sign"), STEEP)
+PROXIES.update(dict.fromkeys(("Relu", "Clip", "HardSigmoid", "HardSwish", "ThresholdedRelu", "Shrink"), FLAT))
+PROXIES.update(dict.fromkeys(("Sigmoid", "Tanh", "Erf", "Elu", "Selu", "Celu", "Softsign", "Softplus"), FLAT))
+
+MARGIN = 0.02
+"""How far inside of its bounds a value is wanted, so that another backend's rounding does not matter."""
+
+GRID = 256
+"""Values are multiples of 1/256: short in print, and rarely another on a machine that rounds otherwise."""
+
+LARGE = 10.0
+"""What is too large for the operands of a node that overflows."""
+
+
+def search(model: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The floating inputs of the best step: finite all the way if possible, else as far as they came.
+
+    `guards` maps operators to (operand, low, high, least magnitude), `steps` bounds the iterations, `rate` is
+    Adam's, in thousandths.
+    """
+    found = Search(model, inputs, json.loads(settings["guards"]))
+    found.descend(int(settings["steps"]), int(settings["rate"]) / 1000)
+    return {name: from_torch(torch.round(value * GRID) / GRID) for name, value in found.best.items()}
+
+
+class Search:
+    """A program, the values that may move, and the best of them so far."""
+
+    def __init__(self, model: Any, inputs: dict[str, Any], guards: dict[str, list[list[Any]]]) -> None:
+        self.nodes = list(model.graph.node)
+        self.opset = version_of(model)
+        self.guards = guards
+        self.values = {tensor.name: of_proto(tensor) for tensor in model.graph.initializer}
+        self.values.update({name: to_torch(inputs[name]) for name in fed_names(model.graph)})
+        self.leaves = {
+            name: self.values[name].requires_grad_()
+            for name in fed_names(model.graph)
+            if self.values[name].is_floating_point()
+        }
+        self.best: dict[str, Any] = {}
+        self._reached = (-1, 0.0)
+
+    def descend(self, steps: int, rate: float) -> None:
+        """Step until every node is finite, no loss is left, or the steps are used up."""
+        last = -1
+        for _ in range(steps):
+            at, loss = self._first_loss()
+            self._keep(at, loss)
+            if loss is None or not loss.requires_grad:
+                return
+            if at != last:  # another node, another slope
+                optimiser, last = torch.optim.Adam(self.leaves.values(), lr=rate), at
+            optimiser.zero_grad()
+            loss.backward()
+            for leaf in self.leaves.values():
+                if leaf.grad is not None:
+                    leaf.grad.nan_to_num_(0.0, 1.0, -1.0)
+            optimiser.step()
+        self._keep(*self._first_loss())
+
+    def _keep(self, at: int, loss: Any) -> None:
+        reached = (at, 0.0 if loss is None else -float(loss))
+        if not self.best or reached > self._reached:
+            self._reached = reached
+            self.best = {name: leaf.detach().clone() for name, leaf in self.leaves.items()}
+
+    def _first_loss(self) -> tuple[int, Any]:
+        """The first node that is not finite, and its loss; None where there is none that is known of."""
+        values = dict(self.values)
+        for at, node in enumerate(self.nodes):
+            operands = [values[name] if name else None for name in node.input]
+            try:
+                made = self._run(node, operands)
+            except Unsupported:
+                return at, None
+            if not all(map(is_finite, made)) and all(map(is_finite, operands)):
+                loss = self._loss(node, operands)
+                if loss.requires_grad:  # else no input has a say in it
+                    return at, loss
+            values.update(zip(node.output, made))  # noqa: B905 (Python 3.8)
+        return len(self.nodes), None
+
+    def _run(self, node: Any, operands: list[Any]) -> list[Any]:
+        known = [value if value is None else value.detach() for value in operands]
+        op = Op(node.op_type, attributes_of(node), known, self.opset, len(node.output))
+        function = lowering_of(node)(op)
+        found = function(*operands)
+        if node.op_type in PROXIES:
+            found = found + PROXIES[node.op_type] * (operands[0] - known[0])
+        return list(found) if isinstance(found, (tuple, list)) else [found]
+
+    def _loss(self, node: Any, operands: list[Any]) -> Any:
+        """How far the operands are outside of the guards; of what no guard explains, how large they are."""
+        total = torch.zeros(())
+        for place, low, high, away in self.guards.get(node.op_type, ()):
+            if place < len(operands) and is_movable(operands[place]):
+                total = total + violation(operands[place].float(), low, high, away)
+        if float(total) > 0:
+            return total
+        movable = [value.float().abs() for value in operands if is_movable(value)]
+        return sum((torch.relu(value - LARGE).mean() + 0.01 * value.mean() for value in movable), total)
+
+
+def violation(value: Any, low: float | None, high: float | None, away: float) -> Any:
+    """The mean distance to the bounds (None: there is none) and from zero."""
+    found = torch.zeros_like(value)
+    if low is not None:
+        found = found + torch.relu(low + MARGIN - value)
+    if high is not None:
+        found = found + torch.relu(value - high + MARGIN)
+    if away:
+        side = torch.where(value.detach() < 0, -1.0, 1.0)
+        found = found + torch.relu(away + MARGIN - value * side)
+    return found.mean()
+
+
+def is_movable(value: Any) -> bool:
+    return value is not None and value.is_floating_point() and value.numel() > 0
+
+
+def is_finite(value: Any) -> bool:
+    return not is_movable(value) or bool(torch.isfinite(value).all())

@@ -1,0 +1,159 @@
+"""An ONNX program as a torch module: straight-line code of the lowerings in `torch_ops`."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from typing import Any
+
+import torch
+
+from oracles.in_worker.lowered.aten import call
+from oracles.in_worker.lowered.elementwise import DTYPES
+from oracles.in_worker.lowered.lowering import Op, Unsupported
+from oracles.in_worker.lowered.table import TABLE
+from oracles.in_worker.onnx.program import fed_names
+from oracles.numerics.aten_operators import DOMAIN
+
+FOREIGN = {"bfloat16": torch.bfloat16}
+"""The types that numpy lacks and torch computes in."""
+SMALL = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+STORED = {**FOREIGN, **{name: getattr(torch, name) for name in SMALL if hasattr(torch, name)}}
+"""Those and the ones that torch keeps and converts, which only programs of its own hold."""
+
+
+def to_torch(value: Any, known: Any = FOREIGN) -> Any:
+    """A tensor of an array, or of (type name, bits)."""
+    if isinstance(value, tuple):
+        name, bits = value
+        if name not in known:
+            raise Unsupported(f"torch takes no input of dtype {name}")
+        return torch.from_numpy(bits.view("int16" if bits.itemsize == 2 else "uint8").copy()).view(
+            known[name]
+        )
+    if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
+        raise Unsupported("torch takes no input of dtype string, sequence or optional")
+    return torch.from_numpy(value.copy())
+
+
+def from_torch(value: Any) -> Any:
+    """The array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
+    value = value.detach()
+    value = value.dequantize() if value.is_quantized else value.to_dense() if not is_strided(value) else value
+    value = value.contiguous().resolve_conj().resolve_neg()
+    if value.dtype is torch.bfloat16:
+        return "bfloat16", value.view(torch.int16).numpy().view("uint16")
+    name = str(value.dtype).split(".")[-1]
+    return (name, value.view(torch.uint8).numpy()) if name in STORED else value.numpy()
+
+
+def is_strided(value: Any) -> bool:
+    return bool(value.layout is torch.strided)
+
+
+def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:
+    """The module, and the values to call it with.
+
+    The nodes run once on the way: what decides a shape becomes a number of the program.
+    """
+    names = fed_names(model.graph)
+    values = {name: to_torch(inputs[name]) for name in names}
+    feeds = [values[name].clone() for name in names]
+    graph = torch.fx.Graph()
+    places = {name: graph.placeholder(f"x{index}") for index, name in enumerate(names)}
+    weights: dict[str, Any] = {}
+    for index, tensor in enumerate(model.graph.initializer):
+        values[tensor.name] = weights[f"w{index}"] = of_proto(tensor)
+        places[tensor.name] = graph.get_attr(f"w{index}")
+    for node in model.graph.node:
+        add(node, graph, values, places, version_of(model), lenient=lenient)
+    graph.output(tuple(places[value.name] for value in model.graph.output))
+    return torch.fx.GraphModule(weights, graph), feeds
+
+
+def exported(module: Any, feeds: list[Any]) -> Any:
+    """The module as an exported program leaves it that was saved and loaded again."""
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(module, tuple(feeds)), file)
+    file.seek(0)
+    return torch.export.load(file).module()
+
+
+def add(
+    node: Any, graph: Any, values: dict[str, Any], places: dict[str, Any], opset: int, *, lenient: bool
+) -> None:
+    """Lower one node: run it, and write it down."""
+    operands = [values[name] if name else None for name in node.input]
+    op = Op(node.op_type, attributes_of(node), operands, opset, len(node.output))
+    function = lowering_of(node)(op)
+    found = evaluated(function, operands, lenient=lenient)
+    made = graph.call_function(function, tuple(places[name] if name else None for name in node.input))
+    several = isinstance(found, (tuple, list))
+    for index, name in enumerate(node.output):
+        if name:
+            values[name] = found[index] if several else found
+            places[name] = graph.call_function(pick, (made, index)) if several else made
+
+
+def lowering_of(node: Any) -> Any:
+    """That of torch's own operators is the operator itself; raises `Unsupported`."""
+    if node.domain == DOMAIN:
+        return call
+    if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:
+        raise Unsupported(f"operator {node.domain}{node.op_type} has no lowering to torch")
+    return TABLE[node.op_type]
+
+
+def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
+    """A node's value; `lenient`, what torch itself fails on is for compiled code to find out.
+
+    Then it is the value on ones, of the same dtypes and shapes: what decides shapes is in `function` already.
+    """
+    if lenient and not survives(function, operands):
+        operands = [None if each is None else torch.ones_like(each) for each in operands]
+    return function(*operands)
+
+
+def survives(function: Any, operands: list[Any]) -> bool:
+    """Whether a call returns, tried in a process of its own where integers could end this one."""
+    if not any(each is not None and not each.is_floating_point() for each in operands):
+        return True
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    status = 1
+    try:
+        for fatal in (signal.SIGFPE, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL):
+            signal.signal(fatal, signal.SIG_DFL)
+        function(*operands)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def pick(values: Any, index: int) -> Any:
+    return values[index]
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    from onnx import TensorProto, helper
+
+    found = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    tensors = {name: value for name, value in found.items() if isinstance(value, TensorProto)}
+    return {**found, **{name: of_proto(tensor) for name, tensor in tensors.items()}}
+
+
+def of_proto(tensor: Any) -> Any:
+    from onnx import numpy_helper
+
+    array = numpy_helper.to_array(tensor)
+    if tensor.data_type not in DTYPES and array.dtype.name not in ("uint16", "uint32", "uint64"):
+        raise Unsupported(f"torch takes no weight of dtype {array.dtype.name}")
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def version_of(model: Any) -> int:
+    return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)

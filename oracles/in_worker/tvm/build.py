@@ -1,0 +1,208 @@
+"""The Relax module of a program's data, with the types that TVM infers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from oracles.in_worker.arrays import decoded_array
+from oracles.in_worker.tvm.types import NotData, Symbols, type_of
+from oracles.in_worker.tvm.walk import called, reads
+
+
+class Builder:
+    """Builds the module of a document, operator by operator."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self.entry = str(document["facts"].get("main", "main"))
+        self.build = relax.BlockBuilder()
+        self.globals: dict[str, Any] = {}
+        self.made: dict[Any, Any] = {}
+        self.symbols = Symbols()
+        self.known: dict[str, Any] = {}
+        self.types: dict[str, Any] = {}
+
+    def module(self) -> Any:
+        for name, item in self.document["constants"].items():
+            self.known[name] = relax.const(decoded_array(*item), item[0])
+        for name, item in self.document["opaque"].items():
+            self.define(name, from_json(item))
+        waiting = dict(self.document["functions"])
+        self.declare({**waiting, self.entry: self.document["main"]})
+        while waiting:
+            ready = [name for name, graph in waiting.items() if called(graph) <= self.globals.keys()]
+            if not ready:
+                raise NotData("functions of the module call what is not there")
+            for name in ready:
+                self.define(name, self.function(waiting.pop(name), name))
+        self.define(self.entry, self.function(self.document["main"], self.entry))
+        facts = self.document["facts"]
+        return tvm.IRModule(self.made, attrs=from_json(facts["attrs"]) if "attrs" in facts else None)
+
+    def declare(self, graphs: dict[str, Any]) -> None:
+        """The types of functions that call themselves, before any body is built."""
+        for name, graph in graphs.items():
+            if "returns" in graph.get("facts", {}):
+                self.symbols = Symbols()
+                params = self.parameters(graph)
+                result = self.symbols.type(graph["facts"]["returns"])
+                is_pure = graph["facts"].get("pure", True)
+                self.global_var(name, relax.FuncType([each.ty for each in params], result, is_pure))
+
+    def define(self, name: str, function: Any) -> None:
+        if name not in self.globals:
+            self.global_var(name, function.ty)
+        self.made[self.globals[name]] = function
+
+    def global_var(self, name: str, ty: Any) -> None:
+        self.globals[name] = tvm.ir.GlobalVar(name)
+        relax.expr._update_type(self.globals[name], ty)
+
+    def function(self, graph: dict[str, Any], name: str) -> Any:
+        """A function of the module, over symbols of its own."""
+        self.symbols = Symbols()
+        function = self.closure(graph)
+        is_named = name == self.entry and "global_symbol" not in dict(function.attrs or {})
+        return function.with_attr("global_symbol", name) if is_named else function
+
+    def closure(self, graph: dict[str, Any]) -> Any:
+        """A function over the symbols and names around it."""
+        params = self.parameters(graph)
+        self.known.update({param.name: param for param in params})
+        self.build.begin_scope(params)
+        body = self.build.normalize(self.sequence(graph))
+        self.build.end_scope()
+        facts = graph.get("facts", {})
+        attrs = from_json(facts["attrs"]) if "attrs" in facts else None
+        result = self.symbols.type(facts["returns"]) if "returns" in facts else None
+        return relax.Function(params, body, result, is_pure=facts.get("pure", True), attrs=attrs)
+
+    def parameters(self, graph: dict[str, Any]) -> list[Any]:
+        return [relax.Var(item[0], self.symbols.type(declared(item))) for item in graph["inputs"]]
+
+    def sequence(self, graph: dict[str, Any]) -> Any:
+        """Runs of bindings of a block each; what is read outside of its dataflow block is no inner one."""
+        place = {item[0]: item[3].get("block") for item in graph["bindings"]}
+        outer = set(graph["outputs"])
+        for item in graph["bindings"]:
+            outer.update(name for name in reads(item[2]) if place.get(name) != item[3].get("block"))
+        blocks: list[Any] = []
+        current: list[Any] = []
+        block: Any = None
+        for item in graph["bindings"]:
+            mark = item[3].get("block")
+            if current and mark != block:
+                blocks.append(block_of(current, block))
+                current = []
+            block = mark
+            current.append(self.binding(item, inner=mark is not None and item[0] not in outer))
+        if current:
+            blocks.append(block_of(current, block))
+        return relax.SeqExpr(blocks, self.result(graph))
+
+    def result(self, graph: dict[str, Any]) -> Any:
+        results = [self.known[name] for name in graph["outputs"]]
+        is_tuple = len(results) > 1 or graph.get("facts", {}).get("tuple")
+        return self.build.normalize(tvm.ir.Tuple(results)) if is_tuple else results[0]
+
+    def binding(self, item: list[Any], inner: bool) -> Any:
+        name, op, args, kwargs = item
+        kind = relax.DataflowVar if inner else relax.Var
+        if op == "match_cast":
+            ty = self.symbols.type(args[1])
+            var = kind(name, ty)
+            made = relax.MatchCast(var, self.argument(args[0]), ty)
+        else:
+            value = self.build.normalize(self.value(op, args, kwargs))
+            var = kind(name, self.symbols.type(kwargs["type"]) if "type" in kwargs else value.ty)
+            made = relax.VarBinding(var, value)
+        self.known[name] = var
+        self.types[name] = var.ty
+        return made
+
+    def value(self, op: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if op == "if":
+            then, other = (self.sequence(each["graph"]) for each in args[1:3])
+            return relax.If(self.argument(args[0]), then, other)
+        if op == "function":
+            return self.closure(args[0]["graph"])
+        given = [self.argument(each) for each in args]
+        if op == "alias":
+            return given[0]
+        if op == "getitem":
+            return tvm.ir.TupleGetItem(given[0], int(args[1]))
+        attrs = from_json(kwargs["attrs"]) if "attrs" in kwargs else None
+        types = [self.symbols.type(each) for each in kwargs.get("types", [])]
+        if op == "call":
+            return relax.Call(given[0], given[1:], attrs, types)
+        return relax.Call(tvm.ir.Op.get(op), given, attrs, types)
+
+    def argument(self, item: Any) -> Any:
+        if not isinstance(item, dict):
+            return relax.prim_value(item)
+        ((tag, inner),) = item.items()
+        if tag == "ref":
+            return self.known[inner]
+        if tag == "function":
+            return self.globals[inner]
+        if tag == "tuple":
+            return tvm.ir.Tuple([self.argument(each) for each in inner])
+        return self.literal(tag, inner)
+
+    def literal(self, tag: str, inner: Any) -> Any:
+        if tag == "shape":
+            return relax.ShapeExpr(self.symbols.shape(inner))
+        if tag == "string":
+            return tvm.ir.StringImm(inner)
+        if tag == "extern":
+            return relax.ExternFunc(inner)
+        if tag == "dtype":
+            return relax.DataTypeImm(inner)
+        if tag == "prim":
+            is_number = not isinstance(inner[1], str)
+            return tirx.const(inner[1], inner[0]) if is_number else self.symbols.dim(inner[1])
+        raise NotData(f"an argument is tagged {tag!r}")
+
+
+def declared(item: list[Any]) -> Any:
+    """The type of an input: its own where it has one, else a tensor of its dtype and dims."""
+    return item[3] if len(item) > 3 else {"tensor": [item[1], item[2], len(item[2])]}
+
+
+def block_of(bindings: list[Any], mark: Any) -> Any:
+    return relax.BindingBlock(bindings) if mark is None else relax.DataflowBlock(bindings)
+
+
+def from_json(item: Any) -> Any:
+    return tvm.ir.load_json(json.dumps(item))
+
+
+def externs(document: dict[str, Any]) -> list[str]:
+    """The functions outside of the module that it calls by name."""
+    graphs = [document["main"], *document["functions"].values()]
+    return sorted({name for graph in graphs for name in called(graph, "extern")})
+
+
+def to_module(document: dict[str, Any]) -> Any:
+    """The module of a document; raises what TVM raises for one that is ill-typed."""
+    return Builder(document).module()
+
+
+def describe(program: bytes) -> dict[str, Any]:
+    """The types that TVM infers, or why the module is ill-formed."""
+    try:
+        document = json.loads(program)
+        builder = Builder(document)
+        module = builder.module()
+        if relax.analysis.well_formed(module) is False:
+            return {"error": "TVM finds the module ill-formed"}
+        if missing := [name for name in externs(document) if tvm.get_global_func(name, True) is None]:
+            return {"error": f"the module calls {missing[0]!r}, which this TVM does not have"}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}".split("\n")[0]}
+    tensors = {name: ty for name, ty in builder.types.items() if isinstance(ty, relax.TensorType)}
+    return {"types": {name: type_of(ty)["tensor"][:2] for name, ty in tensors.items()}}

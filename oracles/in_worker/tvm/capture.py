@@ -1,0 +1,52 @@
+"""Opening a user's Relax module in a worker: TVMScript, or TVM's JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator  # noqa: UP035 (Python 3.8)
+
+import numpy as np
+import tvm
+import tvm_ffi
+
+from oracles.in_worker.arrays import encoded_array
+from oracles.in_worker.tvm.build import to_module
+from oracles.in_worker.tvm.read import read_module
+from oracles.in_worker.tvm.script import Scripted, scripted
+from oracles.in_worker.tvm.types import NotData
+
+REWRITTEN = (
+    "TVM does not find the module equal to the one that was read: it was written anew from its bindings"
+)
+
+
+def capture(name: str, content: bytes) -> dict[str, Any]:
+    """The module as data with the inputs that came along; NotData in words where there is none."""
+    seen = kept(content.decode()) if name.endswith(".json") else scripted(name, content.decode())
+    document = read_module(seen.module, seen.inputs, seen.entry)
+    rebuilt = to_module(document)
+    names = [item[0] for item in document["main"]["inputs"]]
+    pairs = zip(names, leaves(seen.inputs))  # noqa: B905 (Python 3.8)
+    feeds = {name: encoded_array(np.asarray(value)) for name, value in pairs}
+    same = equal(tvm.relax.transform.Normalize()(seen.module), rebuilt)
+    return {**document, "inputs": feeds, "notes": [*seen.notes, *([] if same else [REWRITTEN])]}
+
+
+def kept(text: str) -> Scripted:
+    """A module in TVM's own JSON."""
+    module = tvm.ir.load_json(text)
+    if not isinstance(module, tvm.ir.IRModule):
+        raise NotData("the JSON holds no module")
+    return Scripted(module)
+
+
+def leaves(values: Any) -> Iterator[Any]:
+    """The members of tuples in place of them; a list of numbers is a shape."""
+    for value in values:
+        if isinstance(value, list) and not all(isinstance(each, int) for each in value):
+            yield from leaves(value)
+        else:
+            yield value
+
+
+def equal(left: Any, right: Any) -> bool:
+    return bool(tvm_ffi.structural_equal(left, right, map_free_vars=True))

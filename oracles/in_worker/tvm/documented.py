@@ -1,0 +1,55 @@
+"""The modules that the tests of a file give to TVM's passes, as ONNX models where ONNX can say them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from oracles.in_worker.documented import run_tests
+from oracles.in_worker.tvm.onnx import NoSuchOperator, Writer
+from oracles.in_worker.tvm.watch import instrumented
+
+
+@tvm.ir.instrument.pass_instrument
+class Pairs:
+    """Keeps each module with the pass that changed it: OATest's hook of the pass call (§3.1)."""
+
+    def __init__(self, changed: list[tuple[str, Any]]) -> None:
+        self.changed = changed
+        self.open: list[tuple[Any, int]] = []
+
+    def run_before_pass(self, module: Any, info: Any) -> None:
+        self.open.append((module, tvm_ffi.structural_hash(module)))
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        before, digest = self.open.pop()
+        if digest != tvm_ffi.structural_hash(module):
+            self.changed.append((str(info.name), before))
+
+
+def documented(path: str, content: str) -> dict[str, Any]:
+    """`models`: [test, pass, ONNX model in base64] each; `notes`: what went wrong; `left_out`: reasons."""
+    changed: list[tuple[str, Any]] = []
+    found: dict[tuple[str, str], str] = {}
+    left_out: dict[str, int] = {}
+
+    def after_each(test: str) -> None:
+        for name, module in changed:
+            for function in module.functions.values():
+                if isinstance(function, relax.Function):
+                    try:
+                        program = Writer(function).model().SerializeToString(deterministic=True)
+                    except NoSuchOperator as error:
+                        left_out[str(error)] = left_out.get(str(error), 0) + 1
+                        continue
+                    found.setdefault((name, base64.b64encode(program).decode("ascii")), test)
+        changed.clear()
+
+    with instrumented(lambda: Pairs(changed)):
+        note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
+    models = [[test, name, program] for (name, program), test in found.items()]
+    return {"models": models, "notes": [note] if note else [], "left_out": left_out}

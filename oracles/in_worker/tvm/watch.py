@@ -1,0 +1,112 @@
+"""Which of TVM's passes run, which change the module, which are left out; sequences of them run by name."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from oracles.in_worker.tvm.passes import PASSES
+
+BEGINS, CHANGED, SAME = "crux: pass begins", "crux: pass changed", "crux: pass left"
+"""How a line of the log begins; the name of the pass ends it."""
+
+
+class IllFormed(Exception):
+    """A pass has broken the module, by TVM's own check."""
+
+
+@tvm.ir.instrument.pass_instrument
+class Watch:
+    """Leaves out the passes that are disabled; with `log` says on stderr of each whether it changed anything.
+
+    With `checks` it raises after the first pass that leaves an ill-formed module. It sees nested passes too,
+    those of the code generator included.
+    """
+
+    def __init__(self, disabled: Any, log: bool, checks: bool) -> None:
+        self.disabled = frozenset(disabled)
+        self.log = log
+        self.checks = checks
+        self.open: list[int] = []
+
+    def should_run(self, module: Any, info: Any) -> bool:
+        return str(info.name) not in self.disabled
+
+    def run_before_pass(self, module: Any, info: Any) -> None:
+        if self.log:
+            self.open.append(tvm_ffi.structural_hash(module))
+            _say(f"{BEGINS} {info.name}")
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        if self.checks and (why := complaint(module)):
+            raise IllFormed(f"the module is ill-formed after {info.name}: {why}")
+        if self.log:
+            has_changed = self.open.pop() != tvm_ffi.structural_hash(module)
+            _say(f"{CHANGED if has_changed else SAME} {info.name}")
+
+
+def complaint(module: Any) -> str:
+    """Why TVM's own check finds a module ill-formed: its last line; empty where it does not."""
+    try:
+        is_sound = relax.analysis.well_formed(module)  # older releases answer, newer ones raise
+    except Exception as error:
+        return str(error).strip().split("\n")[-1]
+    return "it is" if is_sound is False else ""
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def watched(settings: dict[str, Any]) -> Iterator[None]:
+    """Every pass context has a watch, where there is anything to watch for."""
+    disabled, log = settings.get("disabled_passes") or (), bool(settings.get("log"))
+    checks = bool(settings.get("well-formed"))
+    if not disabled and not log and not checks:
+        yield
+        return
+    with instrumented(lambda: Watch(disabled, log, checks)):
+        yield
+
+
+@contextmanager
+def instrumented(make: Callable[[], Any]) -> Iterator[None]:
+    """Every pass context has an instrument of its own, the one that is there at first included.
+
+    Contexts that TVM's own code opens would hide one of ours; so it is put into each as it is made.
+    """
+    context = tvm.transform.PassContext
+    plain = context.__init__
+
+    def watching(self: Any, *arguments: Any, **options: Any) -> None:
+        options["instruments"] = [*(options.get("instruments") or ()), make()]
+        plain(self, *arguments, **options)
+
+    context.__init__ = watching
+    try:
+        with context():
+            yield
+    finally:
+        context.__init__ = plain
+
+
+def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
+    """The module after the case's own sequence of passes, by their names in the table."""
+    disabled, log = settings.get("disabled_passes") or (), settings.get("log")
+    for name in settings.get("passes") or ():
+        if name in disabled:
+            continue
+        before = tvm_ffi.structural_hash(module) if log else 0
+        if log:
+            _say(f"{BEGINS} {name}")
+        module = PASSES[name].build()(module)
+        if log:
+            _say(f"{SAME if tvm_ffi.structural_hash(module) == before else CHANGED} {name}")
+    return module

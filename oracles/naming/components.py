@@ -1,0 +1,183 @@
+"""The signature of a bug: the exact bucket (L1) of a failure, the same for every run and version.
+
+Components by kind. Exceptions: backend, phase, C++ site (or the exception's class where there is none), the
+operator where the site does not tell it, message template. Crashes: signal and the operators of the reduced
+case; frames of stripped libraries are starts of functions, which move from build to build, so only named ones
+count. Timeouts: phase and operators. Wrong results: the minimal passes where they are known, the pattern of
+operators with their dtypes, the kind of difference. Never part of it: build ids, versions, shapes, names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from onnx import ModelProto, NodeProto
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.graphs.program import GraphProgram
+from corpus.measure import Measure
+from corpus.onnx.graph import walk_nodes
+from corpus.onnx.types import dtype_name
+from oracles.naming.names import names_of_case
+from oracles.naming.signature import Component, Signature
+from oracles.numerics.compare import Tolerance
+from oracles.numerics.mismatch_kind import mismatch_kind
+from oracles.numerics.value_types import Types, tensor_types
+from oracles.run import Frame, Phase, Run
+from oracles.text.failure_text import read_failure
+from oracles.text.normalise import parse_message, template
+from oracles.verdict import Outcome, Symptom, Verdict
+
+SHARED_FILES = ("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc ")
+"""TVM's checks that any operator may run into."""
+
+
+def signature(
+    verdict: Verdict, measure: Measure | None, case: Case | None, passes: tuple[str, ...] = ()
+) -> Signature:
+    """The signature of a failing verdict on its reduced case, `passes` being the minimal set where known."""
+    symptom = verdict.symptom
+    if symptom is None:
+        raise ValueError("a verdict that passes has no signature")
+    backend = case.target.backend if case is not None and case.target is not None else ""
+    head = (("backend", backend), ("outcome", symptom.outcome.value), ("phase", symptom.phase.value))
+    run = verdict.runs[-1] if verdict.runs else None
+    match symptom.outcome:
+        case Outcome.CRASH:
+            return Signature.of(*head, *_crash(run, symptom.kind, measure))
+        case Outcome.MISMATCH:
+            return Signature.of(*head, *_mismatch(verdict, measure, case, passes))
+        case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
+            return Signature.of(*head, ("ops", _multiset(measure)))
+    message, trace = (run.message, run.trace) if run is not None else ("", "")
+    site = _site(symptom) or (importer_site(trace) if symptom.phase is Phase.IMPORT else "")
+    components = dict(_exception(symptom.kind, site, message, _names(case)))
+    if not (components["site"] or components["op"]):
+        components["op"] = parse_message(trace.partition("\n")[0]).op
+    if not (components["site"] or components["op"]):
+        # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
+        components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
+    return Signature.of(*head, ("side", symptom.side), *components.items())
+
+
+_FRAME = re.compile(r'^  File "(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M)
+_OF_ONE_OPERATOR = re.compile(r"_impl\w*|convert|<\w+>|__\w+__|_?construct_nodes")
+"""Functions of an importer that each operator has one of, or that all go through."""
+
+
+def importer_site(trace: str) -> str:
+    """`file.py function` of the helper that an importer raised in; "" in an operator's own converter."""
+    frames = _FRAME.findall(trace)
+    file, function = frames[-1] if frames else ("", "")
+    return f"{file} {function}" if file.endswith(".py") and not _OF_ONE_OPERATOR.fullmatch(function) else ""
+
+
+def _site(symptom: Symptom) -> str:
+    """Where it was thrown; a function that serves many operators is none, so that the operators tell."""
+    return "" if symptom.site.startswith(SHARED_FILES) else symptom.site
+
+
+def _names(case: Case | None) -> frozenset[str]:
+    return names_of_case(case) if case is not None else frozenset()
+
+
+def _multiset(measure: Measure | None) -> str:
+    return " ".join(sorted(op for op in measure.ops if op != "Constant")) if measure is not None else ""
+
+
+def _crash(run: Run | None, signal: str, measure: Measure | None) -> Iterator[Component]:
+    yield "signal", signal
+    yield "site", _named_function(run.frames) if run is not None else ""
+    yield "ops", _multiset(measure)
+
+
+def _named_function(frames: tuple[Frame, ...]) -> str:
+    """The top function that has a name; a start of a function (`fn_…`) means nothing in another build."""
+    return next((frame.function for frame in frames if _is_name(frame.function)), "")
+
+
+def _is_name(function: str) -> bool:
+    return bool(function) and not re.fullmatch(r"fn_[0-9a-f]+", function)
+
+
+def signature_of_text(text: str) -> Signature:
+    """The signature of a failure of which nothing is left but its text."""
+    failure = read_failure(text)
+    package = ("package", failure.package)
+    if failure.is_crash:
+        outcome = "timeout" if failure.kind == "timeout" else "crash"
+        return Signature.of(package, ("outcome", outcome), ("signal", failure.kind), ("site", failure.site))
+    components = _exception(failure.kind, failure.site, failure.message)
+    return Signature.of(package, ("outcome", "exception"), *components)
+
+
+def _exception(
+    error: str, site: str, message: str, names: frozenset[str] = frozenset()
+) -> Iterator[Component]:
+    """The class only where no C++ site tells more: releases rename classes, and one site throws one class."""
+    parsed = parse_message(message)
+    site = site or parsed.site
+    text = template(_without_condition(parsed.rest) if site else parsed.rest, names)
+    yield "error", "" if site else error
+    yield "site", site
+    yield "op", "" if site and not _is_generic(site) else parsed.op
+    yield "message", text
+
+
+def _without_condition(text: str) -> str:
+    """Without the quoted C++ condition that failed, where words follow it: conditions are rewritten often."""
+    return re.sub(r"^.{1,300}? was false\. (?=\w)", "", text, flags=re.S)
+
+
+def _is_generic(site: str) -> bool:
+    """Whether many operators fail at this site, for different reasons."""
+    return site.split(" ")[-1] in ("Compute", "operator()", "ComputeInternal", "Run")
+
+
+def _mismatch(
+    verdict: Verdict, measure: Measure | None, case: Case | None, passes: tuple[str, ...]
+) -> Iterator[Component]:
+    symptom = verdict.symptom
+    if symptom is not None and symptom.side:  # the operator alone contradicts its declaration
+        yield "site", symptom.site
+        yield "kind", symptom.kind
+        return
+    yield "passes", " ".join(sorted(passes))
+    yield "ops", _pattern(case) if case is not None else _multiset(measure)
+    yield "kind", _kind(verdict)
+
+
+def _kind(verdict: Verdict) -> str:
+    """The symptom's kind, or a finer word for plain values."""
+    kind = verdict.symptom.kind if verdict.symptom is not None else ""
+    if kind != "value" or len(verdict.runs) < 2:
+        return kind
+    return mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance()) or kind
+
+
+def _pattern(case: Case) -> str:
+    """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`.
+
+    Of a graph of another format the types are those of what flows in.
+    """
+    program = find_format(case.format).parse(case.program)
+    return _graph_pattern(program) if isinstance(program, GraphProgram) else _model_pattern(program)
+
+
+def _graph_pattern(program: GraphProgram) -> str:
+    flowing = [item.dtype for item in program.main.inputs]
+    flowing += [value.dtype.name for value in program.constants.values()]
+    return " ".join([*sorted(set(flowing)), *(binding.op for binding in program.main.walk())])
+
+
+def _model_pattern(model: ModelProto) -> str:
+    types = tensor_types(model)
+    nodes = (node for node in walk_nodes(model.graph) if node.op_type != "Constant")
+    return " ".join(f"{node.op_type}:{_dtype(types, node)}".rstrip(":") for node in nodes)
+
+
+def _dtype(types: Types, node: NodeProto) -> str:
+    declared = types.get(node.output[0]) if node.output else None
+    return dtype_name(declared.elem_type) if declared is not None else ""

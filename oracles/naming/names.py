@@ -1,0 +1,36 @@
+"""The names that a model gives its nodes and values: they may stand in a message and mean nothing there."""
+
+from __future__ import annotations
+
+import re
+
+import onnx
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.graphs.program import GraphProgram
+from corpus.onnx.graph import defined_names, walk_graphs, walk_model
+
+_PLAIN_WORD = re.compile(r"[A-Za-z]+")
+
+
+def names_of_case(case: Case) -> frozenset[str]:
+    """Those of its program, whatever its format."""
+    program = find_format(case.format).parse(case.program)
+    return names_of_graph(program) if isinstance(program, GraphProgram) else names_of(program)
+
+
+def names_of_graph(program: GraphProgram) -> frozenset[str]:
+    """As `names_of`, for a graph of another format."""
+    return frozenset(name for name in program.names if not _PLAIN_WORD.fullmatch(name))
+
+
+def names_of(model: onnx.ModelProto) -> frozenset[str]:
+    """Every name of a node or value except plain words: `input` must not be cut out of a message."""
+    names = {node.name for node in walk_model(model)}
+    for node in walk_model(model):
+        names.update(node.output)
+    for graph in walk_graphs(model.graph):
+        names |= defined_names(graph)
+        names.add(graph.name)
+    return frozenset(name for name in names if name and not _PLAIN_WORD.fullmatch(name))

@@ -1,0 +1,79 @@
+"""Rounding-sized noise in the inputs of a case, and the tables of sizes that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+
+from corpus.values import Tensor, Value
+from oracles.numerics.compare import widen
+
+NOISE_ULPS = 8.0
+"""The noise in units of the last place: what kernels that sum in another order or approximate stay below."""
+
+EPSILON: dict[int, float] = {
+    TensorProto.FLOAT: 2.0**-23,
+    TensorProto.DOUBLE: 2.0**-52,
+    TensorProto.FLOAT16: 2.0**-10,
+    TensorProto.BFLOAT16: 2.0**-7,
+}
+"""The distance from 1 to the next number, by element type."""
+
+HUGE: dict[int, float] = {
+    TensorProto.FLOAT: 1e30,
+    TensorProto.DOUBLE: 1e300,
+    TensorProto.FLOAT16: 6e4,
+    TensorProto.BFLOAT16: 1e30,
+}
+"""What stands for infinity: it overflows again at once where it should."""
+
+_ELEMENTS: dict[np.dtype, int] = {
+    np.dtype(np.float32): TensorProto.FLOAT,
+    np.dtype(np.float64): TensorProto.DOUBLE,
+    np.dtype(np.float16): TensorProto.FLOAT16,
+    np.dtype(ml_dtypes.bfloat16): TensorProto.BFLOAT16,
+}
+
+
+def element_of(dtype: np.dtype) -> int | None:
+    """The ONNX element type of a float dtype that has an `EPSILON`."""
+    return _ELEMENTS.get(dtype)
+
+
+def stand_ins(seed: int, element: int) -> tuple[float, float]:
+    """What stands for an infinity and for a NaN under a seed."""
+    huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))
+    return huge, (0.0, huge, -huge, 1.0)[seed % 4]
+
+
+def perturb_inputs(
+    inputs: Mapping[str, Value], seed: int, *, finite: bool = True, size: float = NOISE_ULPS
+) -> dict[str, Value]:
+    """The inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
+
+    As in the model, an even seed moves everything the other way than the odd one before it.
+    """
+    rng = np.random.default_rng((seed + 1) // 2)
+    return {name: _perturb_value(value, rng, seed, finite, size) for name, value in inputs.items()}
+
+
+def _perturb_value(value: Value, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Value:
+    if isinstance(value, list):
+        return [_perturb_tensor(item, rng, seed, finite, size) for item in value]
+    return None if value is None else _perturb_tensor(value, rng, seed, finite, size)
+
+
+def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Tensor:
+    element = _ELEMENTS.get(value.dtype)
+    if element is None:
+        return value
+    wide = widen(value).astype(np.float64)
+    if finite:
+        huge, standing = stand_ins(seed, element)
+        wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
+    drawn = rng.uniform(-1, 1, wide.shape)
+    noise = (drawn + np.sign(drawn)) / 2 * size * EPSILON[element] * (1 if seed % 2 else -1)
+    return np.where(wide == np.rint(wide), wide, wide * (1 + noise)).astype(value.dtype)

@@ -1,0 +1,82 @@
+"""In what way two results differ, in a word that tells bugs apart and not data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from corpus.values import Tensor, Value
+from oracles.numerics.compare import Difference, Mask, Tolerance, compare, differing, is_float, widen
+from oracles.numerics.input_noise import EPSILON, element_of
+
+
+def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance) -> str:
+    """The kind of the first difference; `value` where no word fits, empty where nothing differs."""
+    for name, value in expected.items():
+        difference = compare(name, value, actual.get(name), tolerance)
+        if difference is None:
+            continue
+        other = actual.get(name)
+        is_values = difference.kind == "value"
+        if is_values and isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+            return kind_of_values(value, other, differing(value, other, tolerance))
+        return difference.kind
+    return ""
+
+
+def kind_of_values(expected: Tensor, actual: Tensor, where: Mask) -> str:
+    """How the elements under the mask differ: all of them must, for a word to fit."""
+    if expected.dtype.kind not in "biufcV":
+        return "value"
+    left, right = widen(expected)[where], widen(actual)[where]
+    if is_float(expected):
+        return _float_kind(left, right)
+    return _integer_kind(expected, left.astype(np.float64), right.astype(np.float64))
+
+
+def _float_kind(left: Tensor, right: Tensor) -> str:
+    if not (np.isfinite(left).all() and np.isfinite(right).all()):
+        return "inf"
+    if not right.any() or not left.any():
+        return "zeros"
+    if np.array_equal(left, -right):
+        return "sign"
+    return "value"
+
+
+def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:
+    if expected.dtype.kind == "b":
+        return "value"
+    if (np.abs(left - right) == 1).all():
+        return "off by one"
+    if np.array_equal(left, -right):
+        return "sign"
+    if expected.dtype.kind in "iu":
+        limits = np.iinfo(expected.dtype)
+        if np.isin(right, (limits.min, limits.max)).all() or np.isin(left, (limits.min, limits.max)).all():
+            return "saturation"
+    return "zeros" if not right.any() or not left.any() else "value"
+
+
+def ulp_band(expected: Tensor, actual: Tensor, where: Mask) -> str:
+    """How far floats are apart at most, in units of the last place of the expected, to a power of two."""
+    element = element_of(expected.dtype)
+    if element is None or not where.any():
+        return "value"
+    left, right = (widen(each).astype(np.float64)[where] for each in (expected, actual))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ulps = float((np.abs(left - right) / (np.abs(left) * EPSILON[element])).max())
+    return f"2^{math.ceil(math.log2(ulps))} ulps" if 0 < ulps < math.inf else "value"
+
+
+def finest_kind(difference: Difference, expected: Value, actual: Value) -> str:
+    """The kind of one difference, of plain float values the band of its size."""
+    mask = difference.mask
+    if difference.kind != "value" or mask is None:
+        return difference.kind
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return difference.kind
+    kind = kind_of_values(expected, actual, mask)
+    return ulp_band(expected, actual, mask) if kind == "value" and is_float(expected) else kind

@@ -1,0 +1,338 @@
+"""A model with rounding-sized noise in its floats: what results may do when nothing is wrong.
+
+After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
+after a sum that of its terms (`oracles.numerics.sums`). Before every quantisation its input moves by up to
+half a step, so that a value may fall to the neighbouring one. Integer paths have no rounding and stay as they
+are. Values that are not finite are replaced by several finite ones in turn: what then changes did depend on
+them.
+
+Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
+half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a point,
+though, at which alone a result is another one (the sign of 0, a remainder of 0, an equality). For that two
+more variants *snap*: each result that rounds and lies within its noise of a round number becomes that, so
+that what should be whole, zero or equal to something else but for rounding is so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Generator, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto, TensorProto, helper
+
+from corpus.onnx.graph import subgraphs
+from corpus.values import Tensor
+from oracles.numerics import aten_operators as aten
+from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, stand_ins
+from oracles.numerics.sums import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
+from oracles.numerics.value_types import Types, static_dims
+
+MOST_NOISE = 0.1
+"""The noise relative to a result stays below this, however short the type and long the sum."""
+
+HALF = 0.499
+"""What a quantised value moves by, in steps: one that lies on the grid stays there."""
+
+_EXACT = """
+    Abs Ceil Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout
+    Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Identity If Loop Max MaxPool
+    MaxRoiPool MaxUnpool Min Neg NonZero OneHot Optional OptionalGetElement Pad Range ReduceMax ReduceMin Relu
+    Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
+    Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
+"""
+EXACT = aten.EXACT | frozenset(_EXACT.split())
+"""Operators that give back values of their inputs, or whole numbers: nothing to round."""
+
+UNRANDOM_OPSET = 22
+"""From here on onnxruntime lacks the operator that draws random numbers."""
+
+MOST_DRAWN = 1 << 20
+"""Elements of a constant of noise."""
+
+INT8_STEP = 1 / 254
+"""What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
+
+onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`): it is meant.
+"""
+
+_PREFIX = "crux_noise_"
+QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
+_RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+RANDOM = frozenset(_RANDOM.split())
+
+
+@dataclass
+class Perturbation:
+    """One noisy variant of a model.
+
+    `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
+    `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
+    `snaps` results are not moved by noise, but to a grid of numbers so many times as far apart as it is wide.
+    With `draws` the noise is drawn here and goes into the program as constants.
+    """
+
+    types: Types
+    seed: int
+    replaced: Collection[str] = ()
+    steps: bool = True
+    snaps: float = 0.0
+    draws: bool = False
+    _count: int = field(default=0, init=False)
+    _opset: int = field(default=0, init=False)
+    _raw: dict[str, str] = field(default_factory=dict, init=False)
+    _dequantised: set[str] = field(default_factory=set, init=False)
+
+    def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """A noisy copy; the model itself stays as it is."""
+        noisy = onnx.ModelProto()
+        noisy.CopyFrom(model)
+        self._count = 0
+        self._opset = next((each.version for each in model.opset_import if not each.domain), 0)
+        self._perturb_graph(noisy.graph)
+        return noisy
+
+    def _perturb_graph(self, graph: GraphProto) -> None:
+        self._dequantised |= {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
+        nodes = [new for node in graph.node for new in self._around(node)]
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+
+    def _around(self, node: NodeProto) -> Iterator[NodeProto]:
+        changed = NodeProto()
+        changed.CopyFrom(node)
+        for body in subgraphs(changed):
+            self._perturb_graph(body)
+        yield from self._before(changed)
+        yield from self._shake_operand(changed)
+        after = [new for i in range(len(changed.output)) for new in self._after(changed, i)]
+        yield changed
+        yield from after
+
+    def _before(self, node: NodeProto) -> Iterator[NodeProto]:
+        if not self.steps or self.snaps:
+            return
+        if node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
+            yield from self._shake_quantised(node, node.input[1])
+        elif node.op_type == "DynamicQuantizeLinear":
+            probe = [self._name() for _ in range(3)]
+            yield helper.make_node("DynamicQuantizeLinear", [node.input[0]], probe)
+            yield from self._shake_quantised(node, probe[1])
+
+    def _shake_quantised(self, node: NodeProto, scale: str) -> Iterator[NodeProto]:
+        """Move each element of the input by half a step, up or down; the next seed moves it the other way."""
+        step = yield from self._broadcastable(node, scale)
+        if step is None:
+            return
+        source, noise, side, shift, moved = node.input[0], *(self._name() for _ in range(4))
+        yield from self._uniform(source, noise, 1.0, (self.seed + 1) // 2)
+        yield helper.make_node("Sign", [noise], [side])
+        half, move = self._name(), self._name()
+        yield scalar(half, HALF if self.seed % 2 else -HALF, self.types[source].elem_type)
+        yield helper.make_node("Mul", [side, half], [move])
+        yield helper.make_node("Mul", [move, step], [shift])
+        yield helper.make_node("Add", [source, shift], [moved])
+        node.input[0] = moved
+
+    def _broadcastable(self, node: NodeProto, scale: str) -> Generator[NodeProto, None, str | None]:
+        """The scale shaped so that it broadcasts along its axis; None when its place cannot be told."""
+        declared, source = self.types.get(scale), self.types.get(node.input[0])
+        dims = static_dims(declared) if declared is not None else ()
+        if dims in ((), (1,)):
+            return scale
+        if dims is None or len(dims) != 1 or source is None or not source.HasField("shape"):
+            return None
+        rank = len(source.shape.dim)
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1) % rank
+        shape = [dims[0] if i == axis else 1 for i in range(rank)]
+        target, step = self._name(), self._name()
+        yield constant(target, np.array(shape, np.int64))
+        yield helper.make_node("Reshape", [scale, target], [step])
+        return step
+
+    def _after(self, node: NodeProto, index: int) -> Iterator[NodeProto]:
+        name = node.output[index]
+        if not name or not self._is_float(name):
+            return
+        rounds = self._rounds(node, name)
+        if name in self.replaced:
+            raw = node.output[index] = self._name()
+            finite = self._name() if rounds else name
+            self._raw |= {raw: name, finite: name}
+            yield from self._make_finite(raw, finite, self.types[name].elem_type)
+            if rounds:
+                yield from self._shake(node, finite, name)
+        elif rounds:
+            raw = node.output[index] = self._name()
+            self._raw[raw] = name
+            yield from self._shake(node, raw, name)
+
+    def _rounds(self, node: NodeProto, name: str) -> bool:
+        if node.op_type not in ("Cast", "CastLike"):
+            return node.op_type not in EXACT
+        source = self.types.get(node.input[0])
+        if source is None or source.elem_type not in EPSILON:
+            return False
+        return EPSILON[source.elem_type] < EPSILON[self.types[name].elem_type]
+
+    def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Noise in what a normalisation gets: it may subtract nearly equal values."""
+        if node.op_type in NONLINEAR and self._is_float(node.input[0]) and not self.snaps:
+            source, moved = node.input[0], self._name()
+            node.input[0] = moved
+            yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
+
+    def _shake(self, node: NodeProto, source: str, target: str) -> Iterator[NodeProto]:
+        """What rounding may do to one result of a node."""
+        element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
+        if node.op_type in LINEAR | NONLINEAR:
+            ulps += growth(terms_of(node, self.types))
+        if node.op_type == "MatMul" and node.input[1] in self._dequantised:
+            ulps += INT8_STEP / EPSILON[element]
+        if node.op_type in LINEAR | NONLINEAR | SHIFTED:
+            size = yield from self._size(node, source, target)
+        move = self._snap if self.snaps else self._move
+        yield from move(source, size, target, element, ulps)
+
+    def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
+        """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
+        if node.op_type in LINEAR:
+            return (yield from self._sum_of_magnitudes(node))
+        size = self._name()
+        yield helper.make_node("Abs", [source], [size])
+        if node.op_type in LOGARITHMIC | SHIFTED:
+            one, more = self._name(), self._name()
+            yield scalar(one, 1.0, self.types[target].elem_type)
+            yield helper.make_node("Add", [size, one], [more])
+            return more
+        dims = static_dims(self.types[target])
+        if not dims or 0 in dims:
+            return size
+        greatest = self._name()
+        yield helper.make_node("ReduceMax", [size], [greatest])
+        return greatest
+
+    def _sum_of_magnitudes(self, node: NodeProto) -> Generator[NodeProto, None, str]:
+        """The same node on the magnitudes of its inputs."""
+        twin, total = NodeProto(), self._name()
+        twin.CopyFrom(node)
+        twin.ClearField("name")
+        for attribute in twin.attribute:
+            if attribute.HasField("f"):
+                attribute.f = abs(attribute.f)
+        for index, name in enumerate(node.input):
+            if self._is_float(name):
+                twin.input[index] = self._name()
+                yield helper.make_node("Abs", [name], [twin.input[index]])
+        del twin.output[:]
+        twin.output.append(total)
+        yield twin
+        return total
+
+    def _move(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
+        """`source + size * noise`, minus that under an even seed; the noise is half of its bound or more."""
+        bound = min(ulps * EPSILON[element], MOST_NOISE)
+        drawn, side, half, least, noise, shift = (self._name() for _ in range(6))
+        yield from self._uniform(source, drawn, bound / 2, (self.seed + 1) // 2, element)
+        yield helper.make_node("Sign", [drawn], [side])
+        yield scalar(half, bound / 2, element)
+        yield helper.make_node("Mul", [side, half], [least])
+        yield helper.make_node("Add", [drawn, least], [noise])
+        yield helper.make_node("Mul", [size, noise], [shift])
+        yield helper.make_node("Add" if self.seed % 2 else "Sub", [source, shift], [target])
+
+    def _snap(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
+        """`source` on a grid of powers of two, to which adding and taking away a large number rounds.
+
+        Only what lies within the noise of the grid moves there.
+        """
+        factor, bound, magnitude, large, sum_, snapped = (self._name() for _ in range(6))
+        shift, distance, most, is_near = (self._name() for _ in range(4))
+        yield scalar(factor, grid_factor(ulps, element, self.snaps), element)
+        yield scalar(bound, min(ulps * EPSILON[element], MOST_NOISE), element)
+        yield helper.make_node("Abs", [size], [magnitude])
+        yield helper.make_node("Mul", [magnitude, factor], [large])
+        yield helper.make_node("Add", [source, large], [sum_])
+        yield helper.make_node("Sub", [sum_, large], [snapped])
+        yield helper.make_node("Sub", [snapped, source], [shift])
+        yield helper.make_node("Abs", [shift], [distance])
+        yield helper.make_node("Mul", [magnitude, bound], [most])
+        yield helper.make_node("LessOrEqual", [distance, most], [is_near])
+        yield helper.make_node("Where", [is_near, snapped, source], [target])
+
+    def _uniform(
+        self, like: str, target: str, high: float, seed: int, element: int | None = None
+    ) -> Iterator[NodeProto]:
+        element = element or self.types[like].elem_type
+        wide = element in (TensorProto.FLOAT, TensorProto.DOUBLE)
+        drawn = target if wide else self._name()
+        made_as = element if wide else TensorProto.FLOAT
+        if self.draws or self._opset >= UNRANDOM_OPSET:
+            yield from self._drawn_here(like, drawn, high, seed, made_as)
+        else:
+            yield self._drawn_there(like, drawn, high, seed, made_as)
+        if not wide:
+            yield helper.make_node("Cast", [drawn], [target], to=element)
+
+    def _drawn_there(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> NodeProto:
+        return helper.make_node(
+            "RandomUniformLike",
+            [like],
+            [drawn],
+            dtype=made_as,
+            low=-high,
+            high=high,
+            seed=float(seed * 10007 + self._count),
+        )
+
+    def _drawn_here(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> Iterator[NodeProto]:
+        """A constant; all the same noise where the shape is not known or large."""
+        rng = np.random.default_rng((seed, self._count))
+        declared = self.types.get(self._raw.get(like, like))
+        dims = static_dims(declared) if declared is not None else None
+        dtype = np.float64 if made_as == TensorProto.DOUBLE else np.float32
+        if dims is not None and math.prod(dims) <= MOST_DRAWN:
+            yield constant(drawn, rng.uniform(-high, high, dims).astype(dtype))
+            return
+        shape = self._name()
+        value = onnx.numpy_helper.from_array(np.array([high * rng.choice([-1, 1])], dtype))
+        yield helper.make_node("Shape", [like], [shape])
+        yield helper.make_node("ConstantOfShape", [shape], [drawn], value=value)
+
+    def _make_finite(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
+        """Infinities become huge, NaNs one finite value; both differ from seed to seed."""
+        low, high, nan, above, bounded, size, mask = (self._name() for _ in range(7))
+        huge, standing = stand_ins(self.seed, element)
+        yield scalar(low, -huge, element)
+        yield scalar(high, huge, element)
+        yield scalar(nan, standing, element)
+        yield helper.make_node("Min", [source, high], [above])
+        yield helper.make_node("Max", [above, low], [bounded])
+        yield helper.make_node("Abs", [bounded], [size])
+        limit = self._name()
+        yield scalar(limit, huge * 1.01, element)
+        yield helper.make_node("Less", [size, limit], [mask])
+        yield helper.make_node("Where", [mask, bounded, nan], [target])
+
+    def _is_float(self, name: str) -> bool:
+        return name in self.types and self.types[name].elem_type in EPSILON
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"{_PREFIX}{self._count}"
+
+
+def grid_factor(ulps: float, element: int, snaps: float) -> float:
+    """What a size is multiplied by for the number that rounds to a grid so wide."""
+    narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
+    return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))
+
+
+def constant(name: str, value: Tensor) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
+
+
+def scalar(name: str, value: float, element: int) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))

@@ -1,0 +1,145 @@
+"""Rewrites of an ONNX model that leave every result bit for bit as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from corpus.onnx.graph import initializer_names
+from corpus.onnx.types import element_type
+from corpus.values import Value
+from oracles.numerics.value_types import Types, static_dims, tensor_types
+
+Inputs = Mapping[str, Value]
+Rewrite = Callable[[ModelProto, Inputs], tuple[ModelProto, Inputs] | None]
+Chain = Callable[[str, Types], list[str]]
+"""The operators, of one operand each, to put behind a tensor of that name."""
+
+COMMUTATIVE = frozenset(["Add", "And", "Equal", "Mul", "Or", "Xor"])
+NEGATED = frozenset([TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32])
+MOST_FOLDED = 1 << 20
+"""Bytes of inputs that become constants."""
+
+_PREFIX = "crux_way_"
+
+
+def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """`a + b` as `b + a`."""
+    changed = _copy(model)
+    nodes = [node for node in changed.graph.node if node.op_type in COMMUTATIVE and not node.domain]
+    for node in nodes:
+        node.input[:] = list(node.input)[::-1]
+    return (changed, inputs) if nodes else None
+
+
+def insert_identities(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """An Identity after every node."""
+    return _after_each(model, inputs, lambda name, types: ["Identity"])
+
+
+def insert_transposes(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """Two Transposes that undo one another, after every node that makes a matrix or more."""
+
+    def pair(name: str, types: Types) -> list[str]:
+        dims = static_dims(types[name]) if name in types else None
+        return ["Transpose"] * 2 if dims is not None and len(dims) > 1 else []
+
+    return _after_each(model, inputs, pair)
+
+
+def insert_negations(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """Two Negs after every node that makes floats or int32: both change the sign exactly."""
+
+    def pair(name: str, types: Types) -> list[str]:
+        is_number = name in types and types[name].elem_type in NEGATED
+        return ["Neg"] * 2 if is_number else []
+
+    return _after_each(model, inputs, pair)
+
+
+def feed_weights(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """Weights as inputs, so that nothing can be folded."""
+    changed = _copy(model)
+    declared = {value.name for value in changed.graph.input}
+    weights = [tensor for tensor in changed.graph.initializer if tensor.name not in declared]
+    if not weights:
+        return None
+    fed = {tensor.name: numpy_helper.to_array(tensor) for tensor in weights}
+    for tensor in weights:
+        changed.graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))
+        )
+    kept = [tensor for tensor in changed.graph.initializer if tensor.name not in fed]
+    del changed.graph.initializer[:]
+    changed.graph.initializer.extend(kept)
+    return changed, {**inputs, **fed}
+
+
+def fold_inputs(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
+    """Inputs as weights, so that everything can be folded."""
+    arrays = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
+    if not arrays or sum(value.nbytes for value in arrays.values()) > MOST_FOLDED:
+        return None
+    changed = _copy(model)
+    replaced = arrays.keys() - initializer_names(changed.graph)
+    kept = [value for value in changed.graph.input if value.name not in replaced]
+    del changed.graph.input[:]
+    changed.graph.input.extend(kept)
+    changed.graph.initializer.extend(_tensor(name, arrays[name]) for name in sorted(replaced))
+    return changed, {name: value for name, value in inputs.items() if name not in replaced}
+
+
+REWRITES: dict[str, Rewrite] = {
+    "operands commuted": commute,
+    "Identity after each node": insert_identities,
+    "two Transposes after each node": insert_transposes,
+    "two Negs after each node": insert_negations,
+    "weights as inputs": feed_weights,
+    "inputs as weights": fold_inputs,
+}
+
+
+def _copy(model: ModelProto) -> ModelProto:
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    return changed
+
+
+def _tensor(name: str, value: np.ndarray) -> TensorProto:
+    if value.dtype.kind == "U":
+        return helper.make_tensor(name, element_type(value.dtype), value.shape, value.ravel().tolist())
+    return numpy_helper.from_array(value, name)
+
+
+def _after_each(
+    model: ModelProto,
+    inputs: Inputs,
+    chain: Chain,
+) -> tuple[ModelProto, Inputs] | None:
+    """A chain of nodes after every tensor that a node of the main graph makes."""
+    types = tensor_types(model, inputs)
+    changed = _copy(model)
+    nodes = [new for node in changed.graph.node for new in _with_chains(node, types, chain)]
+    if len(nodes) == len(changed.graph.node):
+        return None
+    del changed.graph.node[:]
+    changed.graph.node.extend(nodes)
+    return changed, inputs
+
+
+def _with_chains(node: NodeProto, types: Types, chain: Chain) -> Iterator[NodeProto]:
+    changed = NodeProto()
+    changed.CopyFrom(node)
+    after: list[NodeProto] = []
+    for index, name in enumerate(node.output):
+        links = list(chain(name, types)) if name in types else []
+        source = f"{_PREFIX}{name}_0" if links else name
+        changed.output[index] = source
+        for step, operator in enumerate(links, start=1):
+            target = name if step == len(links) else f"{_PREFIX}{name}_{step}"
+            after.append(helper.make_node(operator, [source], [target]))
+            source = target
+    yield changed
+    yield from after

@@ -1,0 +1,78 @@
+"""The first tensor in topological order at which two ways to run a program part.
+
+Only what can be seen tells: tensors are made outputs, which keeps optimisers from merging nodes across them.
+So all of them are asked for in one run first; where that hides the difference, one at a time by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import onnx
+
+from corpus.onnx.graph import outer_names, producers
+from corpus.values import Value
+from oracles.numerics.compare import Tolerance, compare
+from oracles.run import Run
+from oracles.sandbox.sandbox import Job
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where values part: the node, the tensor that it makes, and that tensor's two values."""
+
+    node: onnx.NodeProto
+    name: str
+    expected: Value
+    actual: Value
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Runs one program with other outputs, in the one configuration of `job`, against recorded values."""
+
+    model: onnx.ModelProto
+    job: Job
+    run: Callable[[Job], tuple[Run, ...]]
+    values: Mapping[str, Value]
+    tolerance: Tolerance
+
+    def first(self, output: str, ancestors: set[str]) -> Parting | None:
+        """The first of the tensors that `output` is computed from to differ; None where none tells."""
+        outer = outer_names(self.model.graph)
+        names = [
+            name
+            for node in self.model.graph.node
+            for name in node.output
+            if name in ancestors and name in self.values and name not in outer
+        ]
+        return self._of(names) or self._bisected(names, output)
+
+    def _of(self, names: Sequence[str]) -> Parting | None:
+        """The first of several tensors that differs while all of them are outputs."""
+        program = onnx.ModelProto()
+        program.CopyFrom(self.model)
+        del program.graph.output[:], program.graph.value_info[:]
+        program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        run = self.run(replace(self.job, program=program.SerializeToString(), outputs=None))[0]
+        makers = producers(self.model.graph)
+        for name in names if run.is_ok else ():
+            expected, actual = self.values[name], run.outputs.get(name)
+            if compare(name, expected, actual, self.tolerance) is not None:
+                return Parting(makers[name], name, expected, actual)
+        return None
+
+    def _bisected(self, names: Sequence[str], output: str) -> Parting | None:
+        """Once values part they stay apart as a rule, so that halving finds a first one."""
+        if output not in names:
+            return None
+        good, bad, found = -1, names.index(output), None
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            at = self._of([names[middle]])
+            if at is not None:
+                bad, found = middle, at
+            else:
+                good = middle
+        return found or self._of([output])

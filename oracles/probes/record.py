@@ -1,0 +1,151 @@
+"""Recording a run: the value of every intermediate, and where the run breaks if it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import numpy_helper
+
+from corpus.case import Case
+from corpus.formats.onnx import parse, repair
+from corpus.onnx.graph import outer_names, topological
+from corpus.onnx.types import memory_bytes
+from corpus.values import Value
+from oracles.numerics.value_types import Types, static_dims, tensor_types
+from oracles.run import Run
+from oracles.sandbox.sandbox import Job
+
+if TYPE_CHECKING:
+    from oracles.judge import Judge
+
+BYTE_BUDGET = 1 << 30
+Rerun = Callable[[Job], tuple[Run, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Values of the main graph by name: inputs, initializers kept in the program, intermediates.
+
+    `crashed_at` is the name (or else the first output) of the node at which the run breaks, whether by a
+    crash or an exception; the values are then those before it. `complete` is False when any value of a node
+    that did run is not there: too large, or of a kind that cannot be an output.
+    """
+
+    values: Mapping[str, Value]
+    crashed_at: str | None
+    complete: bool
+
+
+def record(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recording:
+    """The un-optimised run of a case with every intermediate of the main graph as an output."""
+    model, _ = repair(parse(case.program))
+    job = Job(case.program, case.inputs, judge.configs[:1], case.external)
+    return record_model(model, job, judge.rerun, byte_budget=byte_budget)
+
+
+def record_whole(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Mapping[str, Value] | None:
+    """The values of one un-optimised run by name; None where it does not end well."""
+    model = _ordered(repair(parse(case.program))[0])
+    job = Job(case.program, case.inputs, judge.configs[:1], case.external)
+    wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
+    run = _Prefix(model, job, judge.rerun, wanted).run(len(model.graph.node))
+    return {**_initializers(model), **case.inputs, **run.outputs} if run.is_ok else None
+
+
+def record_model(
+    model: onnx.ModelProto, job: Job, rerun: Rerun, *, byte_budget: int = BYTE_BUDGET
+) -> Recording:
+    """As `record`, for a model at hand; `rerun` runs a job in the un-optimised configuration."""
+    model = _ordered(model)
+    types = tensor_types(model, job.inputs)
+    known = {**_initializers(model), **job.inputs}
+    wanted, skipped = _affordable(model, types, byte_budget)
+    prefix = _Prefix(model, job, rerun, wanted)
+    count = len(model.graph.node)
+    whole = prefix.run(count)
+    if whole.is_ok or not count:  # without a node, as an optimiser may leave it, nothing breaks
+        return Recording({**known, **whole.outputs}, None, not skipped)
+    count, longest = prefix.longest()
+    values = longest.outputs if longest is not None else {}
+    return Recording({**known, **values}, _name_of(model.graph.node[count]), not skipped)
+
+
+def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its nodes in topological order, which a prefix of them needs; as it is for a cycle."""
+    nodes = topological(model.graph.node, outer_names(model.graph))
+    if nodes is None or all(new is old for new, old in zip(nodes, model.graph.node, strict=True)):
+        return model
+    ordered = onnx.ModelProto()
+    ordered.CopyFrom(model)
+    del ordered.graph.node[:]
+    ordered.graph.node.extend(nodes)
+    return ordered
+
+
+def _initializers(model: onnx.ModelProto) -> dict[str, Value]:
+    """The weights that the program itself holds; external ones stay where they are."""
+    stored = (
+        tensor for tensor in model.graph.initializer if tensor.data_location != onnx.TensorProto.EXTERNAL
+    )
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in stored}
+
+
+def _affordable(model: onnx.ModelProto, types: Types, byte_budget: int) -> tuple[frozenset[str], bool]:
+    """The intermediates that fit the budget, smallest first; whether any was left out."""
+    sizes = {name: _bytes(types, name) for node in model.graph.node for name in node.output if name}
+    wanted: set[str] = set()
+    left = byte_budget
+    for name, size in sorted(sizes.items(), key=lambda item: item[1]):
+        left -= size
+        if left >= 0:
+            wanted.add(name)
+    return frozenset(wanted), len(wanted) < len(sizes)
+
+
+def _bytes(types: Types, name: str) -> int:
+    dims = static_dims(types[name]) if name in types else None
+    return memory_bytes(types[name].elem_type, dims) if dims is not None else 0
+
+
+def _name_of(node: onnx.NodeProto) -> str:
+    return node.name or next((name for name in node.output if name), node.op_type)
+
+
+@dataclass(frozen=True)
+class _Prefix:
+    """Runs of the first nodes of a model, with all their values as outputs."""
+
+    model: onnx.ModelProto
+    job: Job
+    rerun: Rerun
+    wanted: frozenset[str]
+
+    def run(self, count: int) -> Run:
+        program = self.program(count).SerializeToString()
+        return self.rerun(replace(self.job, program=program, outputs=None))[0]
+
+    def program(self, count: int) -> onnx.ModelProto:
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        graph = model.graph
+        del graph.node[count:], graph.output[:], graph.value_info[:]
+        outer = outer_names(graph)
+        names = [name for node in graph.node for name in node.output if name in self.wanted]
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outer)
+        return model
+
+    def longest(self) -> tuple[int, Run | None]:
+        """The longest prefix that runs (bisection), and its run; nodes must be in topological order."""
+        works, fails = 0, len(self.model.graph.node)
+        best: Run | None = None
+        while fails - works > 1:
+            middle = (works + fails) // 2
+            run = self.run(middle)
+            if run.is_ok:
+                works, best = middle, run
+            else:
+                fails = middle
+        return works, best

@@ -1,0 +1,46 @@
+"""The true results of a program: what independent implementations compute in float64.
+
+A truth decides nothing alone: it can be wrong itself, and a program may hang on the width of its floats. It
+counts where it lies about as near to one of two differing results as they lie to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import onnx
+
+from corpus.values import Value
+from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.run import Run
+from oracles.sandbox.sandbox import Job
+
+LARGEST = 64 << 20
+"""Bytes of a program above which no copy of it is made in float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Outputs in float64 by name, and who says so; `is_own` where that is the un-optimised backend itself."""
+
+    source: str
+    outputs: Mapping[str, Value]
+    is_own: bool = False
+
+
+def truths(
+    model: onnx.ModelProto,
+    job: Job,
+    referee: Callable[[Job], Run],
+    own: Callable[[Job], Run] | None = None,
+) -> Iterator[Truth]:
+    """What the implementations make of the program in float64, where they can run it."""
+    wide = program_in_double(model) if len(job.program) <= LARGEST and not job.external else None
+    if wide is None:
+        return
+    wide_job = replace(job, program=wide.SerializeToString(), inputs=inputs_in_double(job.inputs))
+    for ask in (referee, own):
+        run = ask(wide_job) if ask is not None else None
+        if run is not None and run.is_ok:
+            yield Truth(f"{run.config.label} in float64", run.outputs, ask is own)

@@ -1,0 +1,115 @@
+"""Which of two differing results is wrong: the one that is clearly further from the truth in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpus.values import Tensor, Value
+from oracles.numerics.compare import Difference, distance
+from oracles.probes.truth import Truth
+
+OPTIMISED, UN_OPTIMISED, NEITHER = "optimised", "un-optimised", "neither"
+
+CLEAR = 4.0
+"""How many times further from the truth than the other a result must be to be the wrong one."""
+
+NEAR = 2.0
+"""A truth further than so many times their distance from both results tells nothing of either."""
+
+ENOUGH = 0.5
+"""The share of the elements told of that must speak against a side."""
+
+PRESUMED = "the wrong side is presumed: no other implementation gives a value to compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`side` is `optimised`, `un-optimised`, or `neither` where both are about as far from the truth.
+
+    `errors` are the greatest distances from it, of the un-optimised result and of the other; `truth` says
+    whose it is, and is empty where the side is only presumed.
+    """
+
+    side: str
+    truth: str = ""
+    errors: tuple[float, float] | None = None
+
+    @property
+    def note(self) -> str:
+        """How the side was found, for a person."""
+        if self.errors is None:
+            return "" if self.truth else PRESUMED
+        return "off {} by up to {:.3g}; un-optimised by {:.3g}".format(self.truth, *self.errors[::-1])
+
+
+def judge_sides(difference: Difference, expected: Value, actual: Value, truths: Iterable[Truth]) -> Judgement:
+    """By the first truth that tells; `neither` where only what no truth confirms differs.
+
+    Optimisation is what may change a result, so the optimised one is presumed to be wrong. It must not matter
+    whether a truth can be had: an implementation often runs a small case and not the large one that it was
+    reduced from, and both show the same symptom.
+    """
+    found = next(_judgements(difference, expected, actual, truths), None)
+    if found is not None:
+        return found
+    if difference.kind == "dtype":
+        # an un-optimised result is of the declared type, to which the reference evaluator does not keep
+        return Judgement(OPTIMISED, "the declared type")
+    if difference.mask is not None and difference.unconfirmed is not None:
+        is_all_unconfirmed = bool(difference.unconfirmed[difference.mask].all())
+        return Judgement(NEITHER if is_all_unconfirmed else OPTIMISED)
+    return Judgement(OPTIMISED)
+
+
+def _judgements(
+    difference: Difference, expected: Value, actual: Value, truths: Iterable[Truth]
+) -> Iterator[Judgement]:
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return
+    for truth in truths if difference.kind in ("shape", "nan", "value") else ():
+        value = truth.outputs.get(difference.output)
+        if not isinstance(value, np.ndarray):
+            continue
+        if difference.kind == "shape":
+            found = _by_shape(truth, value, expected, actual)
+        else:
+            found = _by_values(truth, value, expected, actual, difference)
+        if found is not None:
+            yield found
+
+
+def _by_shape(truth: Truth, value: Tensor, expected: Tensor, actual: Tensor) -> Judgement | None:
+    if value.shape not in (expected.shape, actual.shape):
+        return None
+    return Judgement(OPTIMISED if value.shape == expected.shape else UN_OPTIMISED, truth.source)
+
+
+def _by_values(
+    truth: Truth, value: Tensor, expected: Tensor, actual: Tensor, difference: Difference
+) -> Judgement | None:
+    if value.shape != expected.shape or (value.dtype.kind in "USOT") != (expected.dtype.kind in "USOT"):
+        return None
+    mask = difference.mask if difference.mask is not None else np.ones(expected.shape, bool)
+    pairs = ((expected, actual), (value, expected), (value, actual))
+    apart, of_baseline, of_other = (distance(left, right)[mask] for left, right in pairs)
+    tells = np.minimum(of_baseline, of_other) <= NEAR * apart
+    tells &= np.isfinite(np.minimum(of_baseline, of_other))
+    if difference.unconfirmed is not None:
+        tells &= ~difference.unconfirmed[mask] | (of_baseline == 0)
+    if 2 * np.count_nonzero(tells) < tells.size:
+        return None
+    of_baseline, of_other = of_baseline[tells], of_other[tells]
+    return Judgement(
+        _side(of_baseline, of_other), truth.source, (float(of_baseline.max()), float(of_other.max()))
+    )
+
+
+def _side(of_baseline: Tensor, of_other: Tensor) -> str:
+    against_other = float((of_other > CLEAR * of_baseline).mean())
+    against_baseline = float((of_baseline > CLEAR * of_other).mean())
+    if max(against_other, against_baseline) < ENOUGH:
+        return NEITHER
+    return OPTIMISED if against_other >= against_baseline else UN_OPTIMISED

@@ -1,0 +1,73 @@
+"""Opening a foreign file where it can do no harm: its framework reads it, in a sandbox of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from corpus.errors import UserError
+from corpus.formats import find_format
+from corpus.graphs.format import read_limited
+from corpus.graphs.program import decode_values
+from corpus.load import Imported, Importer
+from corpus.target import Target
+from oracles.backends import OpensFiles, backends
+from oracles.run import Limits
+from oracles.sandbox.sandbox import Sandbox, SandboxError
+
+MOST_BYTES = 128 << 20
+
+
+def importer_of(target: Target | None, limits: Limits) -> Importer:
+    """Opens files under the interpreter of the target where that has the framework, else under our own."""
+
+    def open_file(name: str, path: Path) -> Imported:
+        return _import(name, path, target, limits)
+
+    return open_file
+
+
+def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imported:
+    content = base64.b64encode(read_limited(path, MOST_BYTES, f"no {name} program")).decode("ascii")
+    opener = next(
+        backend
+        for backend in backends().values()
+        if isinstance(backend, OpensFiles) and name in backend.OPENS
+    )
+    is_same = target is not None and backends()[target.backend].PACKAGE == opener.PACKAGE
+    python = target.get("python") if target is not None and is_same else ""
+    with Sandbox(opener.NAME, python=python or None, limits=limits) as sandbox:
+        return imported(sandbox, name, path, content)
+
+
+def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int = 300) -> Imported:
+    """What a backend's worker makes of a file (in base64); a refusal in so many characters at most."""
+    try:
+        answer = sandbox.ask("open_program", str(path), content)
+    except SandboxError:
+        raise UserError(
+            f"{path}: opening it did not end in {sandbox.limits.wall_seconds:g} seconds or ended its process,"
+            f" and no {name} program was seen"
+        ) from None
+    if "error" in answer:
+        raise UserError(f"{path}: {' '.join(str(answer['error']).split())[:most]}")
+    return _imported(name, answer, str(path))
+
+
+def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
+    """The program as crux writes it, whatever the worker's dictionary looks like."""
+    document = {
+        "format": name,
+        "version": 1,
+        "main": answer["main"],
+        "constants": answer["constants"],
+        "functions": answer.get("functions", {}),
+        "opaque": answer.get("opaque", {}),
+        "facts": answer.get("facts", {}),
+    }
+    program = find_format(name).parse(json.dumps(document).encode(), where)
+    return Imported(
+        program.to_bytes(), decode_values(answer.get("inputs", {})), tuple(answer.get("notes", ()))
+    )

@@ -1,0 +1,268 @@
+"""From what the crash handler wrote to frames that a person, and a signature, can use.
+
+Wheels are stripped, but an ELF file that throws exceptions keeps the start of every function in a sorted
+table, `.eh_frame_hdr`; with the few names of `.dynsym` that gives library and function for any address.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracles.run import Frame
+from oracles.text.normalise import plain_function
+
+HANDLER = re.compile(r"crash_handler-")
+GLUE = re.compile(
+    r"""ld-linux.*|libc(-[\d.]+)?\.so.*|libpthread.*|libstdc\+\+.*|libgcc_s.*|libc\+\+.*|\[vdso\]
+    | (lib)?python\d.*|_multiarray_umath.*|_ctypes.*|libffi.*""",
+    re.VERBOSE,
+)
+"""Libraries whose frames say how a call or a death is handled, not what was computed."""
+GLUE_FUNCTION = re.compile(
+    r"""std::.*|c10::(function_ref|impl|Dispatcher|KernelFunction|BoxedKernel)::.*
+    | at::(TensorIteratorBase::(serial_)?for_each|parallel_for|internal::.*)""",
+    re.VERBOSE,
+)
+"""Functions that call what they are given, whatever it computes."""
+
+PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
+SHT_SYMTAB, SHT_DYNSYM = 2, 11
+STT_FUNC = 2
+LONGEST = 64
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A line of /proc/self/maps: part of a file in memory."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the crash handler wrote."""
+
+    signal: int
+    address: int
+    pc: int
+    frames: tuple[int, ...]
+    mappings: tuple[Mapping, ...]
+
+
+def parse_evidence(text: str) -> Evidence | None:
+    """Read the handler's lines; None when it wrote none. A text that breaks off gives what there is."""
+    head, _, maps = text.partition("\nmaps\n")
+    numbers: dict[str, list[int]] = {"signal": [], "address": [], "pc": [], "frame": []}
+    for word, digits in re.findall(r"^(signal|address|pc|frame) ([0-9a-f]+)$", head, re.MULTILINE):
+        numbers[word].append(int(digits, 16))
+    if not numbers["pc"]:
+        return None
+    first = {word: found[0] if found else 0 for word, found in numbers.items()}
+    return Evidence(
+        first["signal"], first["address"], first["pc"], tuple(numbers["frame"]), tuple(parse_maps(maps))
+    )
+
+
+def parse_maps(text: str) -> Iterator[Mapping]:
+    for line in text.splitlines():
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) \S+ \d+\s+(\S.*)", line)
+        if match:
+            start, end, offset = (int(number, 16) for number in match.group(1, 2, 3))
+            yield Mapping(start, end, offset, match[4])
+
+
+def frames_of(evidence: Evidence) -> tuple[Frame, ...]:
+    """The frames from the fault outwards without glue (if there are others), recursion shown once."""
+    resolved = (resolve(address, evidence.mappings) for address in fault_first(evidence))
+    found = [frame for frame in resolved if frame and not HANDLER.match(frame.library)]
+    kept = [frame for frame in found if not _is_glue(frame)]
+    return tuple(collapse(kept or found))[:LONGEST]
+
+
+def _is_glue(frame: Frame) -> bool:
+    return bool(GLUE.fullmatch(frame.library) or GLUE_FUNCTION.fullmatch(frame.function))
+
+
+def fault_first(evidence: Evidence) -> list[int]:
+    """The fault's own address, then the calls that led there (the byte before each return address)."""
+    frames = list(evidence.frames)
+    if evidence.pc in frames:
+        frames = frames[frames.index(evidence.pc) + 1 :]
+    return [evidence.pc, *(address - 1 for address in frames)]
+
+
+def resolve(address: int, mappings: Sequence[Mapping]) -> Frame | None:
+    """The frame of an address; None for one outside of every file (code made at run time)."""
+    mapping = next((found for found in mappings if found.start <= address < found.end), None)
+    if mapping is None:
+        return None
+    library = Path(mapping.path).name
+    offset = address - mapping.start + mapping.offset
+    functions = load_functions(mapping.path)
+    if functions is None:
+        return Frame(library, offset)
+    virtual = functions.virtual(offset)
+    return Frame(library, virtual, functions.name(virtual))
+
+
+def collapse(frames: Sequence[Frame]) -> list[Frame]:
+    """Drop a run of frames that repeats the run before it (by function), so that recursion shows once."""
+    kept: list[Frame] = []
+    for frame in frames:
+        kept.append(frame)
+        for length in range(1, min(16, len(kept) // 2) + 1):
+            if _same(kept[-length:], kept[-2 * length : -length]):
+                del kept[-length:]
+                break
+    return kept
+
+
+def _same(left: Sequence[Frame], right: Sequence[Frame]) -> bool:
+    return [(frame.library, frame.function) for frame in left] == [(f.library, f.function) for f in right]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """An ELF file's functions: where each starts, and the names of those that have one."""
+
+    segments: tuple[tuple[int, int, int], ...]
+    starts: NDArray[np.int64]
+    symbols: tuple[tuple[int, int, str], ...]
+
+    def virtual(self, offset: int) -> int:
+        """The address, as the file numbers them, of a position in the file."""
+        for position, size, address in self.segments:
+            if position <= offset < position + size:
+                return offset - position + address
+        return offset
+
+    def start(self, address: int) -> int | None:
+        """Where the function that holds an address starts."""
+        index = int(np.searchsorted(self.starts, address, side="right")) - 1
+        return int(self.starts[index]) if index >= 0 else None
+
+    def name(self, address: int) -> str:
+        """The function's symbol, else `fn_` and the address of its start."""
+        index = bisect.bisect_right(self.symbols, (address, 1 << 63, "")) - 1
+        if index >= 0:
+            value, size, symbol = self.symbols[index]
+            if address < value + size:
+                return plain_function(demangle(symbol))
+        start = self.start(address)
+        return "" if start is None else f"fn_{start:x}"
+
+
+@lru_cache(maxsize=64)
+def load_functions(path: str) -> Functions | None:
+    """Read an ELF file's tables; None for what is no 64-bit ELF file (or is no more there)."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return read_functions(data) if data[:5] == b"\x7fELF\x02" else None
+    except (OSError, ValueError, struct.error, IndexError):
+        return None
+
+
+def read_functions(data: mmap.mmap) -> Functions:
+    (offset,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    segments = []
+    starts = np.zeros(0, dtype=np.int64)
+    for index in range(count):
+        kind, _, position, address, _, length = struct.unpack_from("<IIQQQQ", data, offset + index * size)
+        if kind == PT_LOAD:
+            segments.append((position, length, address))
+        elif kind == PT_GNU_EH_FRAME:
+            starts = read_starts(data, position, address)
+    return Functions(tuple(segments), starts, shortest_names(read_symbols(data)))
+
+
+def read_starts(data: mmap.mmap, position: int, address: int) -> NDArray[np.int64]:
+    """The first column of the binary search table of `.eh_frame_hdr` (LSB, Exception Frames, 10.6).
+
+    Only the encodings that linkers write: an unsigned count, and pairs of signed 32-bit offsets.
+    """
+    version, _, count_encoding, table_encoding = struct.unpack_from("<4B", data, position)
+    if (version, count_encoding, table_encoding) != (1, 0x03, 0x3B):
+        return np.zeros(0, dtype=np.int64)
+    (count,) = struct.unpack_from("<I", data, position + 8)
+    table = np.frombuffer(data[position + 12 : position + 12 + 8 * count], dtype="<i4")
+    return table[::2].astype(np.int64) + address
+
+
+def shortest_names(symbols: Iterator[tuple[int, int, str]]) -> tuple[tuple[int, int, str], ...]:
+    """One name for each address, in order: of aliases (`sinhf`, `sinhf32`) the shortest."""
+    best: dict[int, tuple[int, int, str]] = {}
+    for symbol in sorted(symbols, key=lambda symbol: (len(symbol[2]), symbol[2])):
+        best.setdefault(symbol[0], symbol)
+    return tuple(sorted(best.values()))
+
+
+def read_symbols(data: mmap.mmap) -> Iterator[tuple[int, int, str]]:
+    """Address, size and name of every named function."""
+    (offset,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + index * size) for index in range(count)]
+    for section in sections:
+        if section[1] in (SHT_DYNSYM, SHT_SYMTAB):
+            strings = sections[section[6]]
+            yield from _functions_of(data, section[4], section[5], strings[4])
+
+
+def _functions_of(data: mmap.mmap, position: int, size: int, strings: int) -> Iterator[tuple[int, int, str]]:
+    layout = np.dtype(
+        [
+            ("name", "<u4"),
+            ("info", "u1"),
+            ("other", "u1"),
+            ("section", "<u2"),
+            ("value", "<u8"),
+            ("size", "<u8"),
+        ]
+    )
+    table = np.frombuffer(data[position : position + size], dtype=layout)
+    for row in table[(table["info"] & 15 == STT_FUNC) & (table["section"] != 0)]:
+        start = strings + int(row["name"])
+        yield (
+            int(row["value"]),
+            int(row["size"]),
+            data[start : data.find(b"\0", start)].decode("ascii", "replace"),
+        )
+
+
+@cache
+def _runtime() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def demangle(symbol: str) -> str:
+    """A C++ symbol as its source has it where the C++ runtime is there, else as it is."""
+    runtime = _runtime()
+    if runtime is None or not symbol.startswith("_Z"):
+        return symbol
+    status = ctypes.c_int()
+    runtime.__cxa_demangle.restype = ctypes.c_void_p
+    text = runtime.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return symbol
+    plain = ctypes.string_at(text).decode("ascii", "replace")
+    libc = ctypes.CDLL(None)
+    libc.free(ctypes.c_void_p(text))
+    return plain

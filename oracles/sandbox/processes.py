@@ -1,0 +1,223 @@
+"""A zygote and its workers as crux sees them: started, asked, reaped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from corpus.errors import UserError
+from oracles.run import Limits
+from oracles.sandbox import worker
+from oracles.sandbox.crash_handler import crash_handler
+from oracles.sandbox.scratch import Scratch
+
+START_SECONDS = 180.0
+
+
+class SandboxError(Exception):
+    """The sandbox itself does not work: our own failure, never a verdict."""
+
+
+class ZygoteDied(Exception):
+    """The zygote has gone, and its workers with it; a new one can be started."""
+
+
+TICKS = os.sysconf("SC_CLK_TCK")
+IDLE_SHARE = 0.02
+"""A process that used less of a CPU than this while it was waited for sleeps."""
+
+
+def cpu_ticks(pid: int) -> int:
+    """CPU time of a process, its children and theirs; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15])) + sum(cpu_ticks(int(child)) for child in children)
+
+
+@dataclass
+class Worker:
+    """A worker process: its socket and the memory files that outlive it. `cpu_seconds` as last reported."""
+
+    pid: int
+    channel: socket.socket
+    stderr: int
+    evidence: int
+    trace: int
+    tests: int = 0
+    cpu_seconds: float = 0.0
+
+    def wait_for_reply(self, seconds: float) -> None:
+        """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.
+
+        On a busy machine a process that computes gets little: its CPU limit ends it, not this one.
+        """
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        used = int(self.cpu_seconds * TICKS)
+        while not poll.poll(1000 * seconds):
+            before, used = used, cpu_ticks(self.pid)
+            if (used - before) / TICKS < IDLE_SHARE * seconds:
+                raise TimeoutError
+
+    def close(self) -> None:
+        self.channel.close()
+        for descriptor in (self.stderr, self.evidence, self.trace):
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class End:
+    """How a worker ended: the status of `wait`, the last signal that it was sent, its CPU time in all."""
+
+    status: int
+    last: int
+    cpu_seconds: float
+
+
+class Zygote:
+    """The process that has the framework loaded and forks workers; it is waited for when it is first needed.
+
+    `facts` holds what it said of itself: `version` of the framework, `python`, `numpy`, `containment`
+    (namespace → "" or why it is not in force), `crash_handler` ("" or why there is none).
+    """
+
+    def __init__(
+        self, backend_file: str, python: str, limits: Limits, scratch: Scratch, *, contained: bool = True
+    ) -> None:
+        self._control, theirs = socket.socketpair()
+        self._python = python
+        library, self._reason = crash_handler()
+        command = [
+            *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
+            *("--scratch", str(scratch.folder), "--work", str(scratch.work), "--handler", str(library or "")),
+            *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
+            *("--contain", str(int(contained))),
+        ]
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
+        self._facts: Mapping[str, Any] | None = None
+        try:
+            self._process = start(command, scratch, theirs, self._log)
+        except UserError:
+            self._control.close()
+            self._log.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self._wait()
+
+    def _wait(self) -> Mapping[str, Any]:
+        """Until the zygote says that it is ready; raises `UserError` or `SandboxError` where it is not."""
+        if self._facts is None:
+            self._facts = self._greeting()
+        return self._facts
+
+    def _greeting(self) -> Mapping[str, Any]:
+        self._control.settimeout(START_SECONDS)
+        try:
+            facts = worker.receive(self._control)[0]
+        except (EOFError, OSError, worker.Garbled) as error:
+            self._end()
+            self._log.seek(0)
+            raise start_error(self._python, self._log.read().decode("utf-8", "replace")) from error
+        self._control.settimeout(None)
+        return {**facts, "crash_handler": self._reason} if self._reason else facts
+
+    def fork(self) -> Worker:
+        """A new worker; raises `ZygoteDied`."""
+        self._wait()
+        ours, theirs = socket.socketpair()
+        memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
+        fcntl.fcntl(memory[0], fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
+        os.ftruncate(memory[1], worker.MARKER_SIZE)
+        os.lseek(memory[1], worker.MARKER_SIZE, os.SEEK_SET)
+        born = Worker(0, ours, *memory)
+        try:
+            with theirs:
+                worker.send_descriptors(self._control, b"F", [theirs.fileno(), *memory])
+            born.pid = int(worker.receive(self._control)[0]["pid"])
+        except (EOFError, OSError) as error:
+            born.close()
+            raise ZygoteDied from error
+        return born
+
+    def reap(self, target: Worker, steps: Sequence[tuple[int, float]]) -> End:
+        """Wait for a worker's end by steps of (signal or 0, seconds to wait), killing it at last."""
+        header = self._ask(b"R", {"pid": target.pid, "steps": steps})
+        return End(int(header["status"]), int(header["last"]), float(header["cpu"]))
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the zygote and of the workers it has reaped."""
+        return float(self._ask(b"C")["cpu"])
+
+    def _ask(self, code: bytes, header: dict[str, Any] | None = None) -> Mapping[str, Any]:
+        self._wait()
+        try:
+            self._control.sendall(code)
+            if header is not None:
+                worker.send(self._control, header)
+            return worker.receive(self._control)[0]
+        except (EOFError, OSError) as error:
+            raise ZygoteDied from error
+
+    def close(self) -> None:
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
+        self._control.close()
+        try:
+            self._process.wait(3.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def start(
+    command: list[str], scratch: Scratch, theirs: socket.socket, log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start the interpreter in a session of its own, so that Ctrl-C reaches crux alone."""
+    work = str(scratch.work)
+    environment = {**os.environ, "HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work}
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[theirs.fileno(), scratch.lock],
+            start_new_session=True,
+            env=environment,
+            cwd=work,
+        )
+    except OSError as error:
+        raise UserError(f"{command[0]}: this Python cannot be started: {error.strerror}") from error
+
+
+MISSING = ("ModuleNotFoundError", "ImportError")
+
+
+def start_error(python: str, text: str) -> Exception:
+    """What a zygote that did not come up amounts to: the wrong Python is the user's to mend."""
+    text = text.strip()
+    kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
+    if kind in MISSING:
+        return UserError(f"{python}: the framework cannot be imported there: {message}; install it")
+    if "Traceback" not in text:
+        return UserError(
+            f"{python}: this is no Python from 3.8 on: {text.splitlines()[-1] if text else 'no answer'}"
+        )
+    return SandboxError(f"the worker under {python} does not start: {text[-4000:]}")

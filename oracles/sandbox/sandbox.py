@@ -1,0 +1,296 @@
+"""Running programs where they can do no harm: isolated, limited, and told apart when they end badly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from corpus.case import ExternalFile
+from corpus.values import Value
+from oracles.backends import find_backend
+from oracles.run import Config, Limits, Phase, Run, Status
+from oracles.sandbox import worker
+from oracles.sandbox.deaths import read_remains, run_of_death
+from oracles.sandbox.processes import SandboxError, Worker, Zygote, ZygoteDied
+from oracles.sandbox.scratch import Scratch
+
+LIMITS = Limits()
+RENEW_AFTER = 300
+WAIT_STEPS = ((0, 2.0),)
+MALFORMED = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
+HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program to run under several configs, all on the same inputs.
+
+    `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
+    backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such.
+    """
+
+    program: bytes
+    inputs: Mapping[str, Value]
+    configs: tuple[Config, ...]
+    external: tuple[ExternalFile, ...] = ()
+    outputs: tuple[str, ...] | None = None
+    collect_log: bool = False
+    format: str = "onnx"
+    passes: tuple[str, ...] = ()
+
+
+class DiedBefore(Exception):
+    """The worker died between two jobs."""
+
+
+class Sandbox:
+    """A context manager that runs jobs; used by one thread at a time, any number of them side by side.
+
+    `backend` is a name, or the path of a backend's file; `python` another interpreter to run it under. The
+    worker that runs the jobs is renewed after `renew_after` of them. `contained=False` leaves namespaces
+    and privileges as they are.
+    """
+
+    def __init__(
+        self,
+        backend: str,
+        *,
+        python: str | None = None,
+        limits: Limits = LIMITS,
+        renew_after: int = RENEW_AFTER,
+        contained: bool = True,
+    ) -> None:
+        self.backend_file = os.path.abspath(
+            backend if backend.endswith(".py") else find_backend(backend).__file__
+        )
+        self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
+        self.limits = limits
+        self.renew_after = renew_after
+        self.contained = contained
+        self._scratch = Scratch()
+        self._zygote: Zygote | None = None
+        self._worker: Worker | None = None
+        self._cpu_of_the_dead = 0.0
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Start what is needed to run jobs without waiting; the first job tells what failed."""
+        self._ready_zygote()
+
+    def close(self) -> None:
+        """End every process and remove the scratch directory."""
+        if self._worker:
+            self._worker.close()
+            self._worker = None
+        if self._zygote:
+            self._zygote.close()
+            self._zygote = None
+        self._scratch.close()
+
+    def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one."""
+        runs: list[Run] = []
+        try:
+            while len(runs) < len(job.configs):
+                runs += self._run_some(job, len(runs), fresh=fresh)
+        except BaseException:
+            # An interruption in mid-conversation: what the processes would say next is of this job.
+            self._forget_zygote()
+            raise
+        return tuple(runs)
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Call a function of the backend's worker half, such as `tables`, in the worker."""
+        try:
+            target = self._borrow(fresh=False)
+            target.channel.settimeout(self.limits.wall_seconds)
+            worker.send(target.channel, {"op": question, "arguments": arguments})
+            return worker.receive(target.channel)[0]["answer"]
+        except (EOFError, OSError, worker.Garbled, ZygoteDied) as error:
+            self._forget_zygote()
+            raise SandboxError(f"the worker does not answer {question!r}") from error
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the worker says of itself; see `Zygote`."""
+        return self._ready_zygote().facts
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all processes of this sandbox have used; the living worker's as of its last reply."""
+        living = self._worker.cpu_seconds if self._worker else 0.0
+        return self._cpu_of_the_dead + living + (self._zygote.cpu_seconds() if self._zygote else 0.0)
+
+    # One worker's part of a job
+
+    def _run_some(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
+        """Runs from config `start` on, until all are done or the worker dies (its death is the last run).
+
+        When the zygote died, or the worker before it had the job, nothing is known of the program: tried
+        once more.
+        """
+        for _ in range(2):
+            try:
+                return self._attempt(job, start, fresh=fresh)
+            except ZygoteDied:
+                self._forget_zygote()
+            except DiedBefore:
+                continue
+        raise SandboxError("the sandbox's own process dies again and again")
+
+    def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
+        target = self._borrow(fresh=fresh)
+        target.tests += 1
+        runs: list[Run] = []
+        garbled = ""
+        waited = False
+        try:
+            self._send(target, job, start)
+            for index in range(start, len(job.configs)):
+                runs.append(self._receive(target, job.configs[index], index, runs))
+        except TimeoutError:
+            waited = True
+        except (EOFError, ConnectionError):
+            pass
+        except worker.Garbled as error:
+            garbled = str(error)
+        if start + len(runs) < len(job.configs):
+            dead = self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled)
+            runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
+        else:
+            self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
+        return runs
+
+    def _send(self, target: Worker, job: Job, start: int) -> None:
+        buffers: list[Any] = []
+        header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log}
+        header["test"] = target.tests
+        if job.external:
+            header.update(self._scratch.lay_out(job.program, job.external))
+        if "path" not in header:
+            buffers.append(job.program)
+            header["size"] = len(job.program)
+        header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
+        shared = {"log": job.collect_log, "format": job.format}
+        header["configs"] = [
+            [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
+            for index, config in enumerate(job.configs[start:])
+        ]
+        target.channel.settimeout(self.limits.wall_seconds)
+        worker.send(target.channel, header, buffers)
+
+    def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
+        target.wait_for_reply(self.limits.wall_seconds)
+        header, body = worker.receive(target.channel, self.limits.memory_bytes)
+        if (header.get("test"), header.get("config")) != (target.tests, index):
+            raise worker.Garbled("it answers another request")
+        try:
+            target.cpu_seconds = float(header["total"])
+            return decode_run(config, header, body, earlier)
+        except MALFORMED as error:
+            raise worker.Garbled(f"{type(error).__name__}: {error}") from error
+
+    def _bury(self, target: Worker, config: Config, *, waited: bool, garbled: str) -> Run:
+        """End the worker, whatever state it is in, and read what it left."""
+        steps = HANG_STEPS if waited else () if garbled else WAIT_STEPS
+        end = self._ready_zygote().reap(target, steps)
+        remains = read_remains(target)
+        self._drop(target)
+        self._scratch.clear_work()
+        if remains.test != target.tests:
+            raise DiedBefore
+        return run_of_death(config, end, remains, waited=waited, garbled=garbled)
+
+    # Processes
+
+    def _borrow(self, *, fresh: bool) -> Worker:
+        if fresh:
+            return self._ready_zygote().fork()
+        if self._worker is None:
+            self._worker = self._ready_zygote().fork()
+        return self._worker
+
+    def _give_back(self, target: Worker, *, is_done: bool) -> None:
+        """Keep the worker for the next job, or let it go."""
+        if is_done or target.tests >= self.renew_after:
+            target.channel.close()
+            self._ready_zygote().reap(target, WAIT_STEPS)
+            self._drop(target)
+
+    def _drop(self, target: Worker) -> None:
+        target.close()
+        if target is self._worker:
+            self._worker = None
+
+    def _ready_zygote(self) -> Zygote:
+        if self._zygote is None:
+            self._zygote = Zygote(
+                self.backend_file, self.python, self.limits, self._scratch, contained=self.contained
+            )
+        return self._zygote
+
+    def _forget_zygote(self) -> None:
+        if self._worker:
+            self._cpu_of_the_dead += self._worker.cpu_seconds
+            self._drop(self._worker)
+        if self._zygote:
+            self._zygote.close()
+            self._zygote = None
+            self._scratch.close()
+            self._scratch = Scratch()
+
+
+def describe_isolation(facts: Mapping[str, Any]) -> dict[str, str]:
+    """By name what keeps a worker in, `in force` or why not, from a sandbox's `facts`; for `crux doctor`."""
+    found = {f"{name} namespace": reason for name, reason in facts["containment"].items()}
+    found["privileges given up"] = found.pop("privileges namespace", "not asked for")
+    found["native crash handler"] = facts["crash_handler"]
+    return {name: reason or "in force" for name, reason in found.items()}
+
+
+def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
+    """A run from its reply; outputs equal to the first good run's are that run's very objects."""
+    decoder = worker.Decoder(body)
+    first = next((run.outputs for run in earlier if run.is_ok), {})
+    outputs = {
+        name: first[name] if spec == "=" else from_wire(decoder.value(spec))
+        for name, spec in header["outputs"]
+    }
+    return Run(
+        config=config,
+        status=Status(header["status"]),
+        phase=Phase(header["phase"]),
+        outputs=outputs,
+        error=header.get("error", ""),
+        message=header.get("message", ""),
+        trace=header.get("trace", ""),
+        cpu_seconds=header["cpu"],
+        execute_seconds=header["execute"],
+        log=tuple(header.get("log", "").splitlines()),
+    )
+
+
+def from_wire(value: Any) -> Any:
+    """A value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
+    if isinstance(value, list):
+        return [from_wire(item) for item in value]
+    if isinstance(value, tuple):
+        return value[1].view(getattr(ml_dtypes, value[0]))
+    return value.astype(str) if isinstance(value, np.ndarray) and value.dtype == object else value
+
+
+__all__ = ["Job", "Sandbox", "SandboxError", "describe_isolation"]

@@ -1,0 +1,631 @@
+"""The process that runs programs: one file that needs only the standard library, numpy and the framework.
+
+Started as `python -I worker.py --backend FILE …` under any interpreter from Python 3.8 on, it becomes a
+*zygote*: single-threaded, the framework imported and warmed up. For every worker asked for it forks, and the
+child serves requests on a socket of its own. Messages are a JSON header and raw array bytes, never pickle.
+
+Descriptors 2, `EVIDENCE` and `TRACE` of a worker are files in memory that its parent keeps open: they survive
+the worker's death. The first page of `EVIDENCE` holds the progress marker (test, config, phase, CPU time
+used before), the rest what the crash handler writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import importlib.util
+import json
+import mmap
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+import types
+from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
+
+if __name__ == "__main__":
+    for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY"):
+        os.environ[_name] = "1"
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+
+import numpy as np
+
+HEAD = struct.Struct("<4sIQ")
+MAGIC = b"CRX1"
+MARKER = struct.Struct("<IIIxxxxd")
+MARKER_SIZE = mmap.PAGESIZE
+PHASES = ("import", "optimise", "codegen", "execute")
+EVIDENCE = 200
+TRACE = 201
+OWN_FAILURE, STARVED = 70, 71
+"""The exit codes of a worker that failed outside of the framework, and of one that had no memory there."""
+OWN_WORDS = "crux failed in the worker, not the framework:\n"
+LOG_LIMIT = 8 << 20
+OUT_OF_MEMORY = re.compile(
+    r"std::bad_alloc|MemoryError|(failed to|cannot|can't) allocate memory", re.IGNORECASE
+)
+BITS = {
+    "bfloat16": "uint16",
+    "float8_e4m3fn": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2": "uint8",
+    "float8_e5m2fnuz": "uint8",
+    "float8_e8m0fnu": "uint8",
+    "float6_e2m3fn": "uint8",
+    "float6_e3m2fn": "uint8",
+    "float4_e2m1fn": "uint8",
+    "int4": "uint8",
+    "uint4": "uint8",
+    "int2": "uint8",
+    "uint2": "uint8",
+}
+"""The types that numpy lacks, by their names in ml_dtypes, and what one element is kept in."""
+
+
+class Garbled(Exception):
+    """A message that is not of the protocol."""
+
+
+# Messages
+
+
+def send(channel: socket.socket, header: dict[str, Any], buffers: Sequence[Any] = ()) -> None:
+    """Send one message: lengths, header, then the buffers, each padded to 16 bytes."""
+    text = json.dumps(header, separators=(",", ":")).encode()
+    parts: list[Any] = []
+    for buffer in buffers:
+        data = memoryview(buffer)
+        parts += [data, b"\0" * (-data.nbytes % 16)]
+    size = sum(memoryview(part).nbytes for part in parts)
+    head = HEAD.pack(MAGIC, len(text), size) + text
+    if size < 1 << 16:
+        channel.sendall(b"".join([head, *parts]))
+        return
+    channel.sendall(head)
+    for part in parts:
+        channel.sendall(part)
+
+
+def receive(channel: socket.socket, limit: int = 1 << 62) -> tuple[dict[str, Any], memoryview]:
+    """Read one message; raises `EOFError` at the end and `Garbled` when it is not one."""
+    magic, length, size = HEAD.unpack(_exactly(channel, HEAD.size))
+    if magic != MAGIC or length > 1 << 28 or size > limit:
+        raise Garbled("not a message of the worker protocol")
+    try:
+        header = json.loads(bytes(_exactly(channel, length)))
+    except (ValueError, RecursionError) as error:
+        raise Garbled(str(error)) from error
+    if not isinstance(header, dict):
+        raise Garbled("the header is not an object")
+    return header, memoryview(_exactly(channel, size))
+
+
+def _exactly(channel: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view = memoryview(data)
+    done = 0
+    while done < size:
+        count = channel.recv_into(view[done:])
+        if not count:
+            raise EOFError("the other side has gone")
+        done += count
+    return data
+
+
+def encode(value: Any, buffers: list[Any]) -> Any:
+    """Describe a value for a header and add its bytes to `buffers`.
+
+    A value is None, a list, an array, or (type name, array of bits) for the types that numpy lacks; a map
+    becomes the list of its keys and its values.
+    """
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return {"sequence": [encode(item, buffers) for item in value]}
+    if isinstance(value, dict):
+        return encode([np.asarray(list(value)), np.asarray(list(value.values()))], buffers)
+    name, data = value if isinstance(value, tuple) else ("", np.asarray(value))
+    if not name and data.dtype.name in BITS:
+        name, data = data.dtype.name, data.view(BITS[data.dtype.name])
+    shape = list(data.shape)
+    if data.dtype.kind in "OUS":
+        text = json.dumps([str(item) for item in data.ravel().tolist()]).encode()
+        buffers.append(text)
+        return ["str", shape, len(text)]
+    if not data.flags.c_contiguous:
+        data = np.ascontiguousarray(data)
+    buffers.append(data.reshape(-1).view(np.uint8) if data.size else b"")
+    return [name or data.dtype.name, shape, data.nbytes]
+
+
+class Decoder:
+    """Reads values in order from a message's body, without copying."""
+
+    def __init__(self, body: memoryview) -> None:
+        self.body = body
+        self.offset = 0
+
+    def take(self, size: int) -> memoryview:
+        if size < 0 or self.offset + size > len(self.body):
+            raise Garbled("a value lies outside of its message")
+        start, self.offset = self.offset, self.offset + size + (-size % 16)
+        return self.body[start : start + size]
+
+    def value(self, spec: Any) -> Any:
+        if spec is None:
+            return None
+        if isinstance(spec, dict):
+            return [self.value(item) for item in spec["sequence"]]
+        name, shape, size = spec
+        data = self.take(size)
+        if name == "str":
+            items = np.empty(shape, dtype=object)
+            items.reshape(-1)[:] = json.loads(bytes(data))
+            return items
+        found = np.frombuffer(data, dtype=BITS.get(name, name)).reshape(shape)
+        return (name, found) if name in BITS else found
+
+
+def send_descriptors(channel: socket.socket, text: bytes, descriptors: Sequence[int]) -> None:
+    """Hand open descriptors over with one short datum (`socket.send_fds` is of Python 3.9)."""
+    rights = array.array("i", descriptors)
+    channel.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+
+def receive_descriptors(channel: socket.socket, count: int) -> tuple[bytes, list[int]]:
+    rights = array.array("i")
+    text, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(count * rights.itemsize))
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            rights.frombytes(data[: len(data) - len(data) % rights.itemsize])
+    return text, list(rights)
+
+
+# Containment
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD, SYS_MOUNT_SETATTR = 1, 0x8000, -100, 442
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+CAP_DAC_READ_SEARCH = 2
+
+libc: Any = ctypes.CDLL(None, use_errno=True)
+
+
+def contain(work: str) -> dict[str, str]:
+    """Enter namespaces of our own and give privileges up; by name "" where in force, else why not.
+
+    The file system becomes read-only but for `work`; there is no network. Each step that the system
+    forbids is left out: limits and isolation by process still hold.
+    """
+    facts = unshare_all()
+    if not facts["mount"]:
+        facts["mount"] = _complaint(protect_files, work)
+    facts["privileges"] = _complaint(drop_privileges)
+    return facts
+
+
+def unshare_all() -> dict[str, str]:
+    """User, network and mount namespaces; a privileged process needs no user namespace for the others."""
+    user, group = os.getuid(), os.getgid()
+    if not _complaint(_call, "unshare", CLONE_NEWNET | CLONE_NEWNS):
+        return {"user": "not needed: privileged", "network": "", "mount": ""}
+    complaint = _complaint(_call, "unshare", CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)
+    facts = dict.fromkeys(("user", "network", "mount"), complaint)
+    if not complaint:
+        facts["user"] = _complaint(map_user, user, group)
+    return facts
+
+
+def map_user(user: int, group: int) -> None:
+    """Be the same user within the new user namespace as outside."""
+    maps = (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"))
+    for name, text in maps:
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def protect_files(work: str) -> None:
+    """Everything read-only but `work`, in this mount namespace only."""
+    _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    _call("mount", work.encode(), work.encode(), None, MS_BIND, None)
+    _set_mount(b"/", AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0)
+    _set_mount(work.encode(), 0, 0, MOUNT_ATTR_RDONLY)
+
+
+def _set_mount(path: bytes, flags: int, add: int, clear: int) -> None:
+    attributes = struct.pack("=4Q", add, clear, 0, 0)
+    _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(len(attributes)))
+
+
+def drop_privileges() -> None:
+    """Keep only the right to read files, which a root without capabilities would lose."""
+    _call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    header = struct.pack("=Ii", 0x20080522, 0)
+    current = ctypes.create_string_buffer(24)
+    _call("capget", header, current)
+    kept = struct.unpack("=6I", current.raw)[1] & 1 << CAP_DAC_READ_SEARCH
+    _call("capset", header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if getattr(libc, name)(*arguments) < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def _complaint(action: Callable[..., None], *arguments: Any) -> str:
+    try:
+        action(*arguments)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
+# A worker
+
+
+class Marker:
+    """Where this process has come to, in memory that its parent sees too."""
+
+    def __init__(self) -> None:
+        self.page = mmap.mmap(EVIDENCE, MARKER_SIZE)
+        self.test = 0
+        self.config = 0
+        self.phase = 0
+        self.started = (0.0, 0.0)
+        self.entered = 0.0
+
+    def begin(self, config: int) -> None:
+        self.config = config
+        self.started = (time.process_time(), time.thread_time())
+        self.enter("import")
+
+    def enter(self, phase: str) -> None:
+        self.phase = PHASES.index(phase)
+        self.entered = time.thread_time()
+        MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
+
+    def cpu_seconds(self) -> float:
+        """Since `begin`; while a timer runs the process clock moves in ticks, the thread's does not."""
+        return max(time.process_time() - self.started[0], time.thread_time() - self.started[1])
+
+
+def serve(channel: socket.socket, backend: Any, work: str, cpu_seconds: float) -> None:
+    """Answer requests until the other side goes away."""
+    marker = Marker()
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            request, body = receive(channel)
+            if request["op"] == "run":
+                marker.test = request["test"]
+                marker.begin(request["configs"][0][0])
+                run_configs(channel, backend, request, body, marker, work, cpu_seconds)
+            else:
+                send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
+
+
+def run_configs(
+    channel: socket.socket,
+    backend: Any,
+    request: dict[str, Any],
+    body: memoryview,
+    marker: Marker,
+    home: str,
+    limit: float,
+) -> None:
+    """Run the program under every config, one reply each, so that a death loses only its own."""
+    decoder = Decoder(body)
+    job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
+    job["inputs"] = {name: decoder.value(spec) for name, spec in request["inputs"]}
+    first: dict[str, Any] | None = None
+    os.chdir(request.get("folder") or home)
+    for index, settings in request["configs"]:
+        truncate(2)
+        marker.begin(index)
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        header, outputs = attempt(backend, job, settings, marker)
+        took = time.thread_time() - marker.entered
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        buffers: list[Any] = []
+        header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
+        header.update(
+            test=request["test"],
+            config=index,
+            phase=PHASES[marker.phase],
+            cpu=marker.cpu_seconds(),
+            execute=took if header["status"] == "ok" else 0.0,
+            total=time.process_time(),
+        )
+        if request["log"]:
+            header["log"] = contents(2)
+        send(channel, header, buffers)
+        if first is None and header["status"] == "ok":
+            first = outputs
+
+
+def attempt(
+    backend: Any, job: dict[str, Any], settings: dict[str, Any], marker: Marker
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One run; whatever the framework raises is data.
+
+    The inputs are copied, so that a kernel that writes to its input cannot spoil the next config.
+    """
+    try:
+        feeds = {name: copied(value) for name, value in job["inputs"].items()}
+        outputs = backend.run(job["program"], feeds, settings, job["outputs"], marker.enter)
+    except BaseException as error:
+        return failure(error, backend), {}
+    return {"status": "ok"}, outputs
+
+
+def failure(error: BaseException, backend: Any) -> dict[str, Any]:
+    """What an exception says; a backend's `about` adds what its text leaves out."""
+    about = getattr(backend, "about", None)
+    trace = about(error) if about else ""
+    trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
+    status = "out-of-memory" if is_memory else "exception"
+    return {"status": status, "error": type(error).__name__, "message": str(error), "trace": trace}
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    if isinstance(value, tuple):
+        return (value[0], value[1].copy())
+    return None if value is None else value.copy()
+
+
+def describe(name: str, value: Any, first: dict[str, Any] | None, buffers: list[Any]) -> Any:
+    """A value's description, or "=" when the first good config's output has the same type, shape and bits."""
+    if first is not None and name in first and same_bits(value, first[name]):
+        return "="
+    return encode(value, buffers)
+
+
+def same_bits(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (tuple, list)):
+        return len(left) == len(right) and all(map(same_bits, left, right))
+    if not isinstance(left, np.ndarray):
+        return bool(left == right)
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    if left.dtype.kind in "OUS":
+        return bool(left.tolist() == right.tolist())
+    return bool(left.tobytes() == right.tobytes())
+
+
+def truncate(descriptor: int) -> None:
+    """Empty a file of what was written so far; its descriptor appends."""
+    if os.fstat(descriptor).st_size:
+        os.ftruncate(descriptor, 0)
+
+
+def contents(descriptor: int) -> str:
+    sys.stderr.flush()
+    return os.pread(descriptor, LOG_LIMIT, 0).decode("utf-8", "replace")
+
+
+# The zygote
+
+
+def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Namespace) -> None:
+    """The forked child: its own descriptors, its limits, death with its parent, then requests."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != options.zygote:
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    channel = socket.socket(fileno=descriptors[0])
+    for place, source in ((1, 1), (2, 1), (EVIDENCE, 2), (TRACE, 3)):
+        os.dup2(descriptors[source], place)
+    for descriptor in (*descriptors[1:], options.held):
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_DATA, (options.data, options.data))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (options.memory, options.memory))
+    serve(channel, backend, options.work, options.cpu)
+
+
+def data_size() -> int:
+    """Bytes of private writable memory, which is what RLIMIT_DATA counts."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[5]) * mmap.PAGESIZE
+
+
+def rule(control: socket.socket, backend: Any, options: argparse.Namespace) -> None:
+    """Fork and reap workers on request until crux goes away; none is left then."""
+    living: set[int] = set()
+    try:
+        while True:
+            text, descriptors = receive_descriptors(control, 4)
+            if text == b"F":
+                pid = fork_worker(control, backend, descriptors, options)
+                living.add(pid)
+                send(control, {"pid": pid})
+            elif text == b"R":
+                request, _ = receive(control)
+                answer = reap(request["pid"], request["steps"])
+                living.discard(request["pid"])
+                send(control, answer)
+            elif text == b"C":
+                send(control, {"cpu": cpu_used()})
+            else:
+                return
+    finally:
+        for pid in living:
+            reap(pid, ())
+
+
+def fork_worker(
+    control: socket.socket, backend: Any, descriptors: Sequence[int], options: argparse.Namespace
+) -> int:
+    pid = os.fork()
+    if not pid:
+        status = OWN_FAILURE
+        try:
+            control.close()
+            become_worker(backend, descriptors, options)
+            status = 0
+        except MemoryError:
+            status = STARVED
+        except BaseException:
+            os.write(TRACE, (OWN_WORDS + traceback.format_exc()).encode("utf-8", "replace"))
+        finally:
+            os._exit(status)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return pid
+
+
+def reap(pid: int, steps: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Wait for a worker to end, by steps of (signal to send or 0, seconds to wait then); at last kill it."""
+    for number, seconds in [*steps, (signal.SIGKILL, 1e9)]:
+        if number:
+            os.kill(pid, int(number))
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            done, status, usage = os.wait4(pid, os.WNOHANG)
+            if done:
+                return {"status": status, "last": number, "cpu": usage.ru_utime + usage.ru_stime}
+            signal.sigtimedwait([signal.SIGCHLD], max(0.0, min(deadline - time.monotonic(), 60.0)))
+    raise AssertionError("a killed process does not end")
+
+
+def cpu_used() -> float:
+    """CPU seconds of this process and of the workers that it has reaped."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def load_backend(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location("crux_backend", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
+    share(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["crux_backend"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def share(folder: str) -> None:
+    """Let a backend import `oracles.in_worker`, whatever else lies where crux is installed."""
+    package = types.ModuleType("oracles")
+    package.__path__ = [folder]
+    sys.modules.setdefault("oracles", package)
+
+
+def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Import the framework and warm it up; the process must still have one thread."""
+    facts: dict[str, Any] = {"python": sys.version.split()[0], "numpy": np.__version__}
+    facts["containment"] = contain(options.work) if options.contain else {}
+    backend = load_backend(options.backend)
+    facts["version"] = backend.load()
+    facts["crash_handler"] = watch_signals(options.handler)
+    must_be_forkable()
+    options.data = options.memory + data_size()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")
+    gc.collect()
+    gc.freeze()
+    return backend, facts
+
+
+def must_be_forkable() -> None:
+    """Neither threads nor an open GPU survive a fork; raises `RuntimeError`."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"the framework has started threads: {threads} of them")
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if os.readlink("/proc/self/fd/" + descriptor).startswith("/dev/nvidia"):
+                raise RuntimeError("the framework has opened the GPU")
+
+
+def watch_signals(handler: str) -> str:
+    """Python's own fault handler, and before it the C one where there is one; "" or why there is none.
+
+    Their descriptors are put in place now; each worker puts files of its own there.
+    """
+    for place in (EVIDENCE, TRACE):
+        os.dup2(2, place)
+    faulthandler.enable(file=TRACE, all_threads=False)
+    faulthandler.register(signal.SIGPROF, file=TRACE, all_threads=False, chain=True)
+    if not handler:
+        return "not built"
+    try:
+        ctypes.CDLL(handler).crux_watch(EVIDENCE)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def stand_guard(options: argparse.Namespace) -> None:
+    """Fork the zygote, stay behind, and remove the scratch directory when the zygote or crux has gone.
+
+    The guard is outside of the zygote's namespaces. A pipe that only the zygote keeps open tells its end.
+    """
+    alive, options.held = os.pipe()
+    guard = os.getpid()
+    zygote = os.fork()
+    if not zygote:
+        os.close(alive)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != guard:
+            os._exit(0)
+        return
+    os.close(options.held)
+    poll = select.poll()
+    poll.register(alive, select.POLLHUP)
+    poll.register(options.control, 0)
+    if all(descriptor != alive for descriptor, _ in poll.poll()):
+        poll.unregister(options.control)
+        poll.poll(2000)
+        os.kill(zygote, signal.SIGKILL)
+    os.close(options.control)
+    os.waitpid(zygote, 0)
+    shutil.rmtree(options.scratch, ignore_errors=True)
+    os._exit(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("backend", "scratch", "work", "handler"):
+        parser.add_argument("--" + name, required=True)
+    for name in ("control", "memory", "contain"):
+        parser.add_argument("--" + name, type=int, required=True)
+    parser.add_argument("--cpu", type=float, required=True)
+    options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    stand_guard(options)
+    options.zygote = os.getpid()
+    try:
+        control = socket.socket(fileno=options.control)
+        backend, facts = prepare(options)
+        with contextlib.suppress(OSError, EOFError):
+            send(control, facts)
+            rule(control, backend, options)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

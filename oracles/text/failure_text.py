@@ -1,0 +1,144 @@
+"""Reading a failure out of raw text: a traceback, a log, the last words of a process."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from oracles.text.native_text import crashed_function, signal_called, signal_said
+from oracles.text.normalise import COMPILER, function_name
+
+_EXITS = {124: "timeout", 132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_EXIT = re.compile(r"\n?\[exit (\d+)\]\s*$")
+_FATAL = re.compile(r"^Fatal Python error: (.+)$", re.M)
+_CURRENT_FRAME = re.compile(r'^Current thread .*\n((?:  File "[^"\n]+", line \d+ in .+\n?)+)', re.M)
+_FAULT_FRAME = re.compile(r'  File "([^"\n]+)", line \d+ in (.+)')
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*)(?::[ \t]*(.*))?$", re.M)
+_NATIVE_FRAME = re.compile(r'^ *File "[^"\n]*?([\w.+-]+\.(?:cc|cpp|h|cu))", line \d+, in (.+)$', re.M)
+_NATIVE_FILE = re.compile(r'^ *File "[^"\n]*?([\w.+-]+\.(?:cc|cpp|h|cu))", line \d+$', re.M)
+_NUMBERED = re.compile(r"^ +\d+: ((?:\w+::)+.+)$", re.M)
+_PACKAGE = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\](onnxruntime|onnx|tvm|torch)[/\\]"
+    r"|[/\\](onnxruntime)[/\\]capi[/\\]|/python/(tvm)/|/(torch)/(?:_[a-z]+|nn|fx|utils)/"
+)
+_MENTIONED = re.compile(r"\b(onnxruntime|tvm|torch)(?:::|\.)\w|\b(ONNXRuntime)Error\b|\b(Ort)::")
+_PACKAGES = {"ONNXRuntime": "onnxruntime", "Ort": "onnxruntime"}
+_UNCAUGHT = re.compile(
+    r"^terminate called after throwing an instance of '(?:Ort|c10|tvm|dmlc|torch)::(?:\w+::)*(\w+)'\n"
+    r"\s*what\(\):\s+(.+)$",
+    re.M,
+)
+"""A framework's own exception that a C++ program did not catch: its words count, not that all aborts."""
+_WRAPPERS = ("InductorError", "BackendCompilerFailed")
+_INNER = re.compile(r"([A-Z]\w+): (.+)", re.S)
+_TOLD = re.compile(r"^Error message: (.+)$", re.M)
+_WRAPPED = re.compile(r"got (\w+)\((['\"])(.*)\2\)")
+_POINTED = re.compile(r"^at \d+:\d+:$")
+_CARET = re.compile(r"^ *\^+\n(.+)$", re.M)
+_RUNNING = re.compile(r"^Failed running \w+ .*:$")
+_DIAGNOSTIC = re.compile(r"^\s*(?:error|Error): (.+)$", re.M)
+_LOG_LINE = re.compile(r"^(?:[EWIF]\d{4} .*|\[\d\d:\d\d:\d\d\] .*|\d{4}-\d\d-\d\d .*)\n?", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureText:
+    """A failure as its text tells it: the signal or the exception's leaf class, its words, its place."""
+
+    kind: str
+    message: str
+    site: str
+    is_crash: bool
+    package: str = ""
+
+
+def read_failure(text: str) -> FailureText:
+    text = _ANSI.sub("", text)
+    code = _EXIT.search(text)
+    text = _EXIT.sub("", text)
+    uncaught = _UNCAUGHT.search(text)
+    if uncaught:
+        return FailureText(uncaught.group(1), uncaught.group(2), "", False, _package(text))
+    signal = _signal(text, int(code.group(1)) if code else 0)
+    if signal:
+        site = crashed_function(text) or _current_function(text)
+        return FailureText(signal, "", site, True, _package(text))
+    return replace(_read_exception(_LOG_LINE.sub("", text) or text), package=_package(text))
+
+
+def _package(text: str) -> str:
+    """The framework whose files the text names last; most frameworks wrap others, not the reverse.
+
+    Where it names no file, the one whose classes or namespaces it mentions last.
+    """
+    named = _PACKAGE.findall(text) or _MENTIONED.findall(text)
+    last = next(filter(None, named[-1])) if named else ""
+    return _PACKAGES.get(last, last)
+
+
+def _signal(text: str, code: int) -> str:
+    fatal = _FATAL.search(text)
+    return signal_called(fatal.group(1)) if fatal else signal_said(text) or _EXITS.get(code, "")
+
+
+def _current_function(text: str) -> str:
+    """The innermost Python function of the thread that died."""
+    block = _CURRENT_FRAME.search(text)
+    frames = _FAULT_FRAME.findall(block.group(1)) if block else []
+    return (
+        f"{frames[0][0].rsplit('/', 1)[-1]} {frames[0][1]}"
+        if frames and "/site-packages/" in frames[0][0]
+        else ""
+    )
+
+
+def _read_exception(text: str) -> FailureText:
+    start = text.rfind("Traceback (most recent call last)")
+    tail = text[max(start, 0) :]
+    raised = [match for match in _EXCEPTION.finditer(tail) if _is_exception(match, start >= 0)]
+    if not raised:
+        diagnostic = _DIAGNOSTIC.search(text)
+        return FailureText("", diagnostic.group(1) if diagnostic else text.strip()[-400:], "", False)
+    last = raised[-1]
+    kind, message = _unwrap(last.group(1), _words(last.group(2) or "", tail[last.start() :]))
+    return FailureText(kind, message, native_site(tail[: last.start()]), False)
+
+
+def _is_exception(match: re.Match[str], in_traceback: bool) -> bool:
+    """A heading such as `Output:` is none: an exception without words is printed without a colon."""
+    if match.group(2) is None:
+        return in_traceback
+    return bool(match.group(2)) or "." in match.group() or match.group(1).endswith(("Error", "Exception"))
+
+
+def _unwrap(kind: str, message: str) -> tuple[str, str]:
+    """The exception that a compiler's driver raised again under its own name."""
+    inner = _INNER.fullmatch(message) if kind in _WRAPPERS else None
+    return (inner.group(1), inner.group(2)) if inner else (kind, message)
+
+
+def native_site(trace: str) -> str:
+    """`file.cc Class::Method` of the innermost native frame in a Python traceback; "" where it has none.
+
+    TVM's older traces number the functions, the innermost last, and name the file of the check alone.
+    """
+    native = _NATIVE_FRAME.findall(trace)
+    if native:
+        file, signature = native[-1]
+        return f"{file} {function_name(signature.partition(' [with ')[0])}"
+    files, numbered = _NATIVE_FILE.findall(trace), _NUMBERED.findall(trace)
+    functions = [each for each in numbered if "LogFatal" not in each]
+    return f"{files[-1]} {function_name(functions[-1])}" if files and functions else ""
+
+
+def _words(message: str, tail: str) -> str:
+    """What the exception says, or the cause that it quotes."""
+    told = _TOLD.search(tail) or COMPILER.search(tail)
+    told = told or (_CARET.search(tail) if _POINTED.search(message.split(": ", 1)[-1]) else None)
+    if told:
+        return told.group(1)
+    wrapped = _WRAPPED.search(tail)
+    if wrapped:
+        return f"{wrapped.group(1)}: {wrapped.group(3)}"
+    following = tail.split("\n", 2)[1:2]
+    return following[0] if following and _RUNNING.match(message) else message

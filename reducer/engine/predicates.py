@@ -1,0 +1,187 @@
+"""What makes a candidate interesting: the same symptom on a target, or what a user's command says."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from corpus.case import Case
+from corpus.formats import find_format
+from oracles.judge import STATE_DEPENDENT, Judge
+from oracles.numerics.compare import compare_outputs
+from oracles.run import Config
+from oracles.sandbox.scratch import Scratch
+from oracles.verdict import Outcome, Symptom, Verdict
+from reducer.engine.journal import Answer, Witness
+from reducer.engine.patience import Patience
+
+SKIP = 125
+"""The exit code by which a command says that a candidate cannot be judged."""
+
+
+@dataclass(frozen=True)
+class SameSymptom:
+    """Interesting while the target shows exactly this symptom; `only` is the configuration that failed."""
+
+    judges: JudgePool
+    symptom: Symptom
+    only: Config | None = None
+    on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
+    patience: Patience = field(default_factory=lambda: Patience(float("inf")))
+
+    def __call__(self, case: Case) -> Answer:
+        with self.judges.one() as judge:
+            if self.symptom.outcome is Outcome.TIMEOUT:
+                verdict = judge.verdict(case, only=self.only)
+            else:
+                with self.patience.timed() as limit:
+                    judge.hurry(limit)
+                    verdict = judge.verdict(case, only=self.only)
+            witness = _witness(verdict, judge)
+        interesting = verdict.symptom == self.symptom
+        if not interesting and _is_a_find(verdict):
+            self.on_other(case, verdict)
+        is_unsteady = interesting and STATE_DEPENDENT in verdict.notes
+        return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
+
+
+def _is_a_find(verdict: Verdict) -> bool:
+    """Whether another symptom is worth keeping; what every configuration refuses may be our own doing."""
+    if verdict.outcome is Outcome.EXCEPTION:
+        return any(run.is_ok for run in verdict.runs)
+    return verdict.outcome in (Outcome.CRASH, Outcome.MISMATCH)
+
+
+def _witness(verdict: Verdict, judge: Judge) -> Witness:
+    """Where the most wrong value stands, by the dims of the output that it is in."""
+    if verdict.outcome is not Outcome.MISMATCH:
+        return ()
+    expected, actual = verdict.runs[0].outputs, verdict.runs[-1].outputs
+    difference = compare_outputs(expected, actual, judge.tolerance)
+    value = expected.get(difference.output) if difference else None
+    if difference is None or value is None or isinstance(value, list) or not difference.where:
+        return ()
+    return tuple((dim, at) for dim, at in zip(value.shape, difference.where, strict=True) if dim > 1)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Interesting when `sh -c COMMAND` exits with `wanted`; `{}` in it is the candidate's program.
+
+    It runs in the caller's environment and folder, in a process group of its own that is killed after
+    `timeout` seconds, or sooner where the others took far less; that counts as not interesting, as does
+    exit 125 (skip). It is killed when crux itself dies, too.
+    """
+
+    command: str
+    wanted: int = 0
+    timeout: float = 300.0
+    patience: Patience | None = None
+
+    def __call__(self, case: Case) -> Answer:
+        with closing(Scratch()) as scratch:
+            folder = scratch.folder / "case"
+            case.save(folder)
+            with (self.patience or Patience(self.timeout)).timed() as limit:
+                code = _exit_code(self._line(folder / find_format(case.format).PROGRAM_FILE), limit)
+        if code is None:
+            return Answer(False, "timeout")
+        return Answer(code == self.wanted and code != SKIP, f"exit {code}")
+
+    def _line(self, model: Path) -> str:
+        quoted = shlex.quote(str(model))
+        return self.command.replace("{}", quoted) if "{}" in self.command else f"{self.command} {quoted}"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Interesting when both are; the second is asked only where the first holds."""
+
+    first: Callable[[Case], Answer]
+    second: Callable[[Case], Answer]
+
+    def __call__(self, case: Case) -> Answer:
+        answer = self.first(case)
+        return self.second(case) if answer.interesting else answer
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Another predicate's answers without the text of what was seen, for a journal that tells nothing."""
+
+    predicate: Callable[[Case], Answer]
+
+    def __call__(self, case: Case) -> Answer:
+        return replace(self.predicate(case), symptom="")
+
+
+class JudgePool:
+    """Judges for several threads: each is made when first needed and used by one thread at a time.
+
+    One that is `lent` comes first, and is left open.
+    """
+
+    def __init__(self, make: Callable[[], Judge], lent: Judge | None = None) -> None:
+        self._make = make
+        self._idle: queue.SimpleQueue[Judge] = queue.SimpleQueue()
+        self._made: list[Judge] = []
+        if lent is not None:
+            self._idle.put(lent)
+
+    @contextmanager
+    def one(self) -> Iterator[Judge]:
+        try:
+            judge = self._idle.get_nowait()
+        except queue.Empty:
+            judge = self._make()
+            self._made.append(judge)
+        try:
+            yield judge
+        finally:
+            self._idle.put(judge)
+
+    def close(self) -> None:
+        for judge in self._made:
+            judge.close()
+
+
+GUARDED = 'exec 3<&0; { read -r _ <&3; kill -9 0; } & exec sh -c "$1" </dev/null 3<&-'
+"""Runs a line beside a guard that kills their process group when standard input ends: when crux is dead."""
+
+
+def _exit_code(line: str, timeout: float) -> int | None:
+    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it.
+
+    Nor does anything survive crux: only crux holds the other end of the pipe that the guard reads from.
+    """
+    guard, ours = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["sh", "-c", GUARDED, "sh", line],
+            stdin=guard,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(guard)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _kill_group(process)
+    finally:
+        os.close(ours)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,103 @@
+"""The engine: rounds of moves on the best subject so far, until a whole round changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from reducer.engine.gate import Gate
+from reducer.engine.odds import Odds
+from reducer.engine.speculation import Foresight, Position, Question
+from reducer.move import Hints, Move
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An accepted move: its name, the check at which it was accepted, and what was left after it."""
+
+    move: str
+    check: int
+    nodes: int
+    elements: int
+    bytes: int
+
+
+@dataclass
+class Engine:
+    """Runs moves through the gate and keeps the best subject.
+
+    `learn` refreshes the recorded values after a move that changed what flows through the graph. After
+    `run`, `is_minimal` says whether a whole round of every move found nothing more.
+    """
+
+    gate: Gate
+    moves: Sequence[Move]
+    hints: Hints
+    learn: Callable[[Subject], Subject]
+    on_best: Callable[[Subject, Move], None] = lambda subject, move: None
+    steps: list[Step] = field(default_factory=list)
+    is_minimal: bool = False
+    move: str = ""
+    odds: Odds = field(default_factory=Odds)
+
+    def opening(self, subject: Subject) -> Iterator[Question]:
+        """What a reduction of `subject` asks first."""
+        return self._foresight().opening(subject)
+
+    def run(self, subject: Subject) -> Iterator[Subject]:
+        """Yield each better subject as it is found; stops when a round has changed nothing.
+
+        Where the failure is flaky, when a round has changed nothing in which each candidate got its due.
+        """
+        at = Position(0, subject, has_changed=True)
+        while at.has_changed or self.gate.look_closer():
+            at = replace(at, has_changed=False)
+            for place, move in enumerate(self.moves):
+                if move.late and at.has_changed:
+                    break
+                self.move = move.name
+                at = replace(at, place=place)
+                while size(found := self._apply(move, at)) < size(at.subject):
+                    found = self.learn(found) if move.reshapes else found
+                    at = replace(at, subject=found, has_changed=True)
+                    self._note(move, found)
+                    yield found
+        self.is_minimal = True
+
+    def run_once(self, subject: Subject) -> Subject:
+        """Run each move once and take what it finds, be it smaller or not."""
+        for place, move in enumerate(self.moves):
+            self.move = move.name
+            found = self._apply(move, Position(place, subject, has_changed=False))
+            if found is not subject:
+                subject = self.learn(found) if move.reshapes else found
+                self._note(move, subject)
+        return subject
+
+    def _note(self, move: Move, subject: Subject) -> None:
+        nodes, _, _, elements, *_, program_bytes = size(subject)
+        self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))
+        self.on_best(subject, move)
+
+    def _apply(self, move: Move, at: Position) -> Subject:
+        """Drive one move's search to its end."""
+        foresight = self._foresight()
+        search = move.search(at.subject, foresight.hints)
+        try:
+            proposal = next(search)
+            while True:
+                checks = self.gate.checks
+                answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
+                if self.gate.checks > checks:
+                    self.odds.note(move, at.asked, answer)
+                at = at.then(answer, was_asked=self.gate.checks > checks)
+                proposal = search.send(answer)
+        except StopIteration as end:
+            found: Subject = end.value
+            return found
+
+    def _foresight(self) -> Foresight:
+        hints = replace(self.hints, witness=self.gate.witness)
+        return Foresight(self.moves, hints, self.gate.known, self.odds)

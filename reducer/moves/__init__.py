@@ -1,0 +1,34 @@
+"""The reducer's moves, one idea a file: how a subject may become smaller.
+
+A file here or in a folder below registers its moves by naming them in `MOVES`. In come a subject and hints; out come
+proposals, and in the end the smallest subject that still fails. `reducer/session.py` takes the moves from here; they
+call no test themselves. (A *pass* is the compiler's.)
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from reducer.move import Move
+from reducer.subject.onnx import Subject
+
+
+def all_moves(kind: type[Subject] = Subject) -> tuple[Move, ...]:
+    """The moves that make subjects of a kind smaller, in the order of a round."""
+    return tuple(move for move in _found() if not move.hides and kind in move.subjects)
+
+
+def hiding_moves() -> tuple[Move, ...]:
+    """The moves that hide the original, in their order."""
+    return tuple(move for move in _found() if move.hides)
+
+
+@cache
+def _found() -> tuple[Move, ...]:
+    found: list[Move] = []
+    for info in pkgutil.walk_packages(__path__, f"{__name__}."):
+        if not info.ispkg:
+            found.extend(importlib.import_module(info.name).MOVES)
+    return tuple(sorted(found, key=lambda move: (move.order, move.name)))

@@ -1,0 +1,226 @@
+"""Fewer nodes inside If, Loop and Scan bodies, by link and by cut.
+
+A removed node's uses go to an operand of the same type; where it has none, or for a result of the body none
+but one from outside, a weight of ones takes its place, since what flowed inside a body was not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto
+
+from corpus.onnx.graph import free_names, subgraphs
+from reducer.move import Hints, Move, Search, over_sets
+from reducer.search import Items, drop_one_at_a_time, find_essentials
+from reducer.subject.facts import inferred
+from reducer.subject.nodesets import assemble, rename_reads
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
+from reducer.subject.tensors import initializer, shape_key, type_of
+
+Path: TypeAlias = tuple[tuple[int, int], ...]
+"""The way to a body: at each level the index of the node and the number of its body."""
+
+
+def shrink_bodies(subject: Subject, hints: Hints) -> Search:
+    """Body after body, an outer one before those within it."""
+    best = subject
+    position = 0
+    while position < len(paths := list(_paths(best.model.graph))):
+        best = yield from _shrink(best, paths[position])
+        position += 1
+    return best
+
+
+def _shrink(subject: Subject, path: Path) -> Search:
+    """With plain weights as results; where that changes nothing, with what flows in from outside."""
+    for flows in (False, True):
+        found = yield from _shrink_by(_Body(subject, path, flows))
+        if found is not subject:
+            return found
+    return subject
+
+
+def _shrink_by(body: _Body) -> Search:
+    subject, everything = body.subject, range(len(body.nodes))
+
+    def smaller(keep: Items) -> Subject | None:
+        found = body.keep(keep)
+        return found if _is_smaller(found, subject) else None
+
+    nothing = partial(smaller, frozenset())
+    if not body.nodes:
+        return subject
+    if (yield nothing):
+        return nothing() or subject
+    for search in (find_essentials(everything), drop_one_at_a_time(everything)):
+        found = yield from over_sets(subject, search, smaller)
+        if found is not subject:
+            return found
+    return subject
+
+
+def _is_smaller(found: Subject | None, than: Subject) -> bool:
+    return found is not None and size(found) < size(than)
+
+
+def _paths(graph: GraphProto, at: Path = ()) -> Iterator[Path]:
+    for index, node in enumerate(graph.node):
+        for number, body in enumerate(subgraphs(node)):
+            here = (*at, (index, number))
+            yield here
+            yield from _paths(body, here)
+
+
+def _at(graph: GraphProto, path: Path) -> GraphProto:
+    for index, number in path:
+        graph = subgraphs(graph.node[index])[number]
+    return graph
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A body of the subject, and how it looks with fewer nodes."""
+
+    subject: Subject
+    path: Path
+    flows: bool
+
+    @cached_property
+    def graph(self) -> GraphProto:
+        return _at(self.subject.model.graph, self.path)
+
+    @cached_property
+    def nodes(self) -> list[NodeProto]:
+        return list(self.graph.node)
+
+    @cached_property
+    def types(self) -> Mapping[str, tuple[object, ...] | None]:
+        """By name, what tensors must share to stand in for each other, in every graph on the way."""
+        whole = inferred(self.subject.model)
+        found: dict[str, tuple[object, ...] | None] = {}
+        for name, value in {**self.subject.facts.values, **self.subject.inputs}.items():
+            found[name] = shape_key(type_of(value))
+        for depth in range(len(self.path) + 1):
+            graph = _at(whole.graph, self.path[:depth])
+            for info in (*graph.input, *graph.value_info, *graph.output):
+                if found.get(info.name) is None:
+                    found[info.name] = shape_key(info.type)
+            for tensor in graph.initializer:
+                found[tensor.name] = (tensor.data_type, tuple(tensor.dims))
+        return found
+
+    def keep(self, keep: Items) -> Subject | None:
+        """The subject with only these nodes in the body; None where nothing can stand in for another."""
+        links = self._links(keep)
+        kept = [rename_reads(self.nodes[index], links) for index in sorted(keep)]
+        nodes, outputs = self._with_outputs(kept, links)
+        made = {name for node in nodes for name in node.output if name}
+        read = dict.fromkeys(name for node in nodes for name in sorted(free_names(node)))
+        removed = {name for node in self.nodes for name in node.output if name} - made
+        cut = [self._ones(name) for name in dict.fromkeys([*read, *outputs]) if name in removed]
+        ones = [tensor for tensor in cut if tensor is not None]
+        if len(ones) < len(cut):
+            return None
+        return self._with(nodes, outputs, ones)
+
+    def _with(
+        self, nodes: list[NodeProto], outputs: list[str], ones: list[onnx.TensorProto]
+    ) -> Subject | None:
+        model = onnx.ModelProto()
+        model.CopyFrom(self.subject.model)
+        graph = _at(model.graph, self.path)
+        del graph.node[:], graph.value_info[:]
+        graph.node.extend(nodes)
+        graph.initializer.extend(ones)
+        for info, name in zip(graph.output, outputs, strict=True):
+            info.name = name
+        _drop_unread_tensors(graph)
+        whole = replace(self.subject, model=model)
+        return assemble(whole, list(whole.nodes))
+
+    @cached_property
+    def _own(self) -> frozenset[str]:
+        """What a result may be called without a node of its own: the body's inputs and weights."""
+        return frozenset(item.name for item in (*self.graph.input, *self.graph.initializer))
+
+    @cached_property
+    def _is_endless(self) -> bool:
+        """Whether it is the body of a Loop that only its condition ends."""
+        outer = _at(self.subject.model.graph, self.path[:-1]).node[self.path[-1][0]]
+        return outer.op_type == "Loop" and not (outer.input and outer.input[0])
+
+    def _ones(self, name: str) -> onnx.TensorProto | None:
+        """A weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
+        kind = self.types.get(name)
+        if kind is None or self.subject.model.ir_version < 4 or len(kind) != 2:
+            return None
+        element, dims = kind
+        if not isinstance(dims, tuple) or not all(isinstance(dim, int) for dim in dims):
+            return None
+        if (self._is_endless and name == self.graph.output[0].name) or not isinstance(element, int):
+            return None
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+        return initializer(name, np.ones(dims, dtype)) if dtype.kind not in "OUS" else None
+
+    def _links(self, keep: Items) -> dict[str, str]:
+        links: dict[str, str] = {}
+        for index, node in enumerate(self.nodes):
+            if index in keep:
+                continue
+            operands = [name for name in node.input if name]
+            operands += sorted(free_names(node).difference(operands))
+            for output in (name for name in node.output if name):
+                wanted = self.types.get(output)
+                fitting = [name for name in operands if wanted and self.types.get(name) == wanted]
+                if fitting:
+                    links[output] = links.get(fitting[0], fitting[0])
+        return links
+
+    def _with_outputs(
+        self, kept: list[NodeProto], links: Mapping[str, str]
+    ) -> tuple[list[NodeProto], list[str]]:
+        """The nodes, with an Identity where one is needed, and what the body's outputs are called then."""
+        nodes = list(kept)
+        made = {name for node in kept for name in node.output if name}
+        outputs = [info.name for info in self.graph.output]
+        for position, output in enumerate(list(outputs)):
+            source = links.get(output, "")
+            if output in made or not source:
+                continue
+            if source in made and source not in outputs:
+                nodes = [_renamed(node, source, output) for node in nodes]
+                made = made - {source} | {output}
+                links = {name: output if to == source else to for name, to in links.items()}
+            elif source in self._own and source not in outputs:
+                outputs[position] = source
+            elif source in made or source in self._own or self.flows:
+                nodes.append(onnx.helper.make_node("Identity", [source], [output]))
+        return nodes, outputs
+
+
+def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
+    node = rename_reads(node, {old: new})
+    if old not in node.output:
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.output[:] = [new if name == old else name for name in node.output]
+    return copy
+
+
+def _drop_unread_tensors(graph: GraphProto) -> None:
+    read = {name for node in graph.node for name in free_names(node)}
+    read |= {info.name for info in graph.output}
+    kept = [tensor for tensor in graph.initializer if tensor.name in read]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+
+
+MOVES = (Move("shrink bodies", 280, shrink_bodies, reshapes=True),)

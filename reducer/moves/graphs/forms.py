@@ -1,0 +1,149 @@
+"""Graphs of other formats than ONNX: plain names, layouts in memory, static dims, fewer arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from corpus.graphs.format import evaluate, passed_dims, symbols
+from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
+from corpus.values import Tensor
+from reducer.move import Hints, Move, Search, one_by_one
+from reducer.subject.graph import GraphSubject
+from reducer.subject.onnx import Facts, Subject
+from reducer.subject.order import size
+
+
+def plain_graph_names(subject: Subject, hints: Hints) -> Search:
+    """All at once."""
+    assert isinstance(subject, GraphSubject)
+    shorter = under_plain_names(subject)
+    if size(shorter) < size(subject) and (yield lambda: shorter):
+        return shorter
+    return subject
+
+
+def under_plain_names(subject: GraphSubject) -> GraphSubject:
+    """The subject with what is known of it under plain names."""
+    names = plain_names(subject.program)
+    values = {names[name]: value for name, value in subject.facts.values.items() if name in names}
+    return replace(
+        subject,
+        program=renamed(subject.program, names),
+        inputs={names[name]: value for name, value in subject.inputs.items()},
+        facts=Facts(values=values),
+        origins={new: subject.origin(old) for old, new in names.items()},
+    )
+
+
+def static_dims(subject: Subject, hints: Hints) -> Search:
+    """Symbolic dims of inputs become the sizes that they have here."""
+    return (yield from one_by_one(subject, [_with_static_dims]))
+
+
+def _with_static_dims(subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    main = subject.program.main
+    sizes = _sizes(subject)
+    if not sizes:
+        return None
+    arrays = {item.name: subject.array(item.name) for item in main.inputs}
+    inputs = tuple(_sized(item, arrays[item.name], sizes) for item in main.inputs)
+    bindings = tuple(binding.mapped(partial(_with_sizes, sizes)) for binding in main.bindings)
+    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs, bindings=bindings)))
+
+
+def _sized(item: Input, array: Tensor | None, sizes: dict[str, int]) -> Input:
+    declared = _with_sizes(sizes, item.declared)
+    return replace(item, shape=array.shape if array is not None else item.shape, declared=declared)
+
+
+def _sizes(subject: GraphSubject) -> dict[str, int]:
+    """What the symbols stand for that are dims of inputs, or passed as such."""
+    found: dict[str, int] = {}
+    for item in subject.program.main.inputs:
+        array = subject.array(item.name)
+        if array is None:
+            continue
+        told = [
+            *zip(item.shape, array.shape, strict=False),
+            *zip(passed_dims(item), array.flat, strict=False),
+        ]
+        for dim, size_here in told:
+            if isinstance(dim, str):
+                found.setdefault(dim, int(size_here))
+    return found
+
+
+def plain_types(subject: Subject, hints: Hints) -> Search:
+    """Inputs of any type, dtype, rank or layout are declared as what they are given, one at a time."""
+    assert isinstance(subject, GraphSubject)
+    told = [item.name for item in subject.program.main.inputs if tag_of(item.declared) in OPEN]
+    return (yield from one_by_one(subject, [partial(_declared_plain, name) for name in told]))
+
+
+OPEN = ("tensor", "any", "layout")
+"""What leaves open of a tensor that is passed what it is like, or says how it lies in memory."""
+
+
+def _declared_plain(name: str, subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    main = subject.program.main
+    inputs = tuple(replace(item, declared=None) if item.name == name else item for item in main.inputs)
+    return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
+
+
+def _with_sizes(sizes: dict[str, int], item: Json) -> Json:
+    """A list of dims in a shape or a type, computed."""
+    if tag_of(item) not in ("shape", "tensor", "shape_type"):
+        return item
+    return {tag_of(item): _computed(sizes, item[tag_of(item)])}
+
+
+def _computed(sizes: dict[str, int], item: Json) -> Json:
+    if isinstance(item, list):
+        return [_computed(sizes, each) for each in item]
+    is_dim = isinstance(item, str) and symbols([(item,)]) and set(symbols([(item,)])) <= sizes.keys()
+    return evaluate(item, sizes) if is_dim else item
+
+
+def drop_arguments(subject: Subject, hints: Hints) -> Search:
+    """One keyword argument at a time; what has a default does without."""
+    assert isinstance(subject, GraphSubject)
+    bindings = subject.program.main.bindings
+    places = [(binding.name, key) for binding in bindings for key in binding.kwargs if key != "attrs"]
+    return (yield from one_by_one(subject, [partial(_without, name, key) for name, key in places]))
+
+
+def _without(name: str, key: str, subject: Subject) -> Subject | None:
+    assert isinstance(subject, GraphSubject)
+    bindings = tuple(_trimmed(subject.program, name, key))
+    return _valid(subject, replace(subject.program, main=replace(subject.program.main, bindings=bindings)))
+
+
+def _trimmed(program: GraphProgram, name: str, key: str) -> Iterator[Binding]:
+    for binding in program.main.bindings:
+        if binding.name == name:
+            kwargs = {other: item for other, item in binding.kwargs.items() if other != key}
+            yield replace(binding, kwargs=kwargs)
+        else:
+            yield binding
+
+
+def _valid(subject: GraphSubject, program: GraphProgram) -> GraphSubject | None:
+    if program == subject.program:
+        return None
+    fresh = subject.with_program(program, subject.inputs)
+    return fresh if not fresh.complaint else None
+
+
+GRAPHS = (GraphSubject,)
+
+MOVES = (
+    Move("plain types", 455, plain_types, subjects=GRAPHS),
+    Move("static dims", 460, static_dims, subjects=GRAPHS),
+    Move("drop arguments", 470, drop_arguments, reshapes=True, subjects=GRAPHS),
+    Move("plain names", 550, plain_graph_names, renames=True, subjects=GRAPHS),
+)

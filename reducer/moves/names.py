@@ -1,0 +1,81 @@
+"""Short names in reading order, no producer, the oldest operator sets: nothing that is only the author's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import onnx
+
+from corpus.onnx.graph import rename, walk_model, walk_nodes
+from reducer.move import Hints, Move, Search
+from reducer.subject.function_names import plain_functions
+from reducer.subject.naming import new_names, number_dims, number_graphs
+from reducer.subject.onnx import Subject
+from reducer.subject.opsets import drop_unused_sets, lowered
+from reducer.subject.order import size
+
+
+def canonical_names(subject: Subject, hints: Hints) -> Search:
+    """All at once, and the operator sets with them; a name that matters is rare, and then all names stay.
+
+    Those of functions may stay alone. The operator sets have a move of their own: here they only spare it a
+    question.
+    """
+    choices: list[Callable[[], Subject]] = [partial(_with_older_sets, subject), partial(renamed, subject)]
+    if subject.model.functions:
+        choices.append(partial(renamed, subject, functions=False))
+    if size(renamed(subject)) < size(subject):
+        for proposal in choices:
+            if size(proposal()) < size(subject) and (yield proposal):
+                return proposal()
+    return subject
+
+
+def _with_older_sets(subject: Subject) -> Subject:
+    return lowered(renamed(subject))
+
+
+def renamed(subject: Subject, stay: frozenset[str] = frozenset(), *, functions: bool = True) -> Subject:
+    """The subject under short names, but for those that are to stay."""
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    names = {old: old if old in stay else new for old, new in new_names(model.graph).items()}
+    graph = model.graph
+    for info in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        info.name = names[info.name]
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = names[sparse.values.name]
+    for node in graph.node:
+        rename(node, lambda name: names[name])
+    for node in walk_nodes(graph):
+        node.ClearField("name")
+    number_graphs(model)
+    number_dims(model)
+    if functions:
+        plain_functions(model)
+    _bare_header(model)
+    inputs = {names[name]: value for name, value in subject.inputs.items()}
+    facts = replace(
+        subject.facts,
+        types={names[name]: value for name, value in subject.facts.types.items() if name in names},
+        values={names[name]: value for name, value in subject.facts.values.items() if name in names},
+        specified={names[name]: value for name, value in subject.facts.specified.items() if name in names},
+    )
+    origins = {new: subject.origin(old) for old, new in names.items()}
+    return replace(subject, model=model, inputs=inputs, facts=facts, origins=origins)
+
+
+def _bare_header(model: onnx.ModelProto) -> None:
+    """No producer, no opset that is not used, and no word for the default domain."""
+    for field in ("producer_name", "producer_version", "domain", "model_version"):
+        model.ClearField(field)
+    sets = [item for holder in (model, *model.functions) for item in holder.opset_import]
+    for item in (*sets, *walk_model(model)):
+        if not item.domain:
+            item.ClearField("domain")
+    drop_unused_sets(model)
+
+
+MOVES = (Move("canonical names", 550, canonical_names, renames=True, reshapes=True),)

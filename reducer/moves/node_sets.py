@@ -1,0 +1,159 @@
+"""Fewer nodes of the main graph: whole operator types first, then single nodes; by cut, then by link."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeAlias
+
+from reducer.move import EITHER, Hints, Move, Search, over_sets
+from reducer.search import PATIENCE, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from reducer.subject.nodesets import keep_nodes
+from reducer.subject.onnx import Subject
+
+Groups: TypeAlias = list[list[int]]
+
+RARE = 3
+"""An operator type with no more nodes than this is rare."""
+
+NEAR = (1, 4)
+"""How many steps up from an essential node the other nodes of its pattern are looked for."""
+
+FEW = 8
+"""Up to here, asking for each node is cheaper than bisecting."""
+
+MANY = 32
+"""With more nodes than this left by the bisections, the essentials are many: counter-based search."""
+
+
+def keep_rare_types(subject: Subject, hints: Hints) -> Search:
+    """Only the nodes of rare operator types: what a bug needs is seldom what the model is full of."""
+    rare = [members for members in _by_type(subject) if len(members) <= RARE]
+    if len(subject.nodes) <= FEW or not rare:
+        return subject
+    rarest = partial(_keep_groups, subject, rare, frozenset(range(len(rare))), link=False)
+    if (yield rarest):
+        found = rarest() or subject
+        build = partial(_keep_groups, subject, rare, link=False)
+        return (yield from over_sets(found, find_essentials(range(len(rare))), build))
+    return subject
+
+
+def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """All nodes of some operator types at once: a model has far fewer types than nodes."""
+    groups = _by_type(subject)
+    if len(subject.nodes) <= FEW or len(groups) < 3 or len(groups) * 2 > len(subject.nodes):
+        return subject
+    search = find_essentials(range(len(groups)), patience=1, small=0)
+    return (yield from over_sets(subject, search, partial(_keep_groups, subject, groups, link=link)))
+
+
+def _by_type(subject: Subject) -> Groups:
+    """The nodes of each operator type, rare types first."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for index, node in enumerate(subject.nodes):
+        groups.setdefault((node.domain, node.op_type), []).append(index)
+    return sorted(groups.values(), key=len)
+
+
+def _keep_groups(subject: Subject, groups: Groups, keep: Items, *, link: bool) -> Subject | None:
+    nodes = frozenset(index for group in keep for index in groups[group])
+    return keep_nodes(subject, nodes, link=link)
+
+
+def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """Prefix bisection over single nodes; gives up early where essentials lie dense."""
+    if len(subject.nodes) <= FEW:
+        return subject
+    return (yield from _search(subject, _bisection(subject), link))
+
+
+def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """Where the bisections left few nodes, those not needed go before their dims and values are looked at.
+
+    Of two nodes both are mostly needed, and they are asked for at the end in any case.
+    """
+    if not 2 < len(subject.nodes) <= FEW:
+        return subject
+    return (yield from drop_single_nodes(subject, hints, link=link))
+
+
+def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+    """What the bisections left: counter-based delta debugging when it is much, then node by node."""
+    if len(subject.nodes) > MANY:
+        return (yield from _search(subject, counter_dd(range(len(subject.nodes))), link))
+    if len(subject.nodes) > 1:
+        return (yield from _search(subject, drop_one_at_a_time(range(len(subject.nodes))), link))
+    return subject
+
+
+def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
+    return (yield from over_sets(subject, search, partial(keep_nodes, subject, link=link)))
+
+
+def _bisection(subject: Subject) -> SetSearch:
+    near = [partial(_producers, subject, steps) for steps in NEAR]
+    patience = PATIENCE if len(subject.nodes) > MANY else 1
+    return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
+
+
+def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
+    """The nodes that make what these read, so many steps up."""
+    found: set[int] = set()
+    edge = nodes
+    for _ in range(steps):
+        read = (name for index in edge for name in subject.reads[index])
+        edge = frozenset(subject.producer[name] for name in read if name in subject.producer)
+        found |= edge
+    return frozenset(found)
+
+
+MOVES = (
+    Move("keep rare operator types", 200, keep_rare_types, subjects=EITHER),
+    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, subjects=EITHER),
+    Move(
+        "drop operator types by cut",
+        210,
+        partial(drop_operator_types, link=False),
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop operator types by link",
+        220,
+        partial(drop_operator_types, link=True),
+        reshapes=True,
+        subjects=EITHER,
+    ),
+    Move(
+        "bisect nodes by link",
+        230,
+        partial(bisect_nodes, link=True),
+        reshapes=True,
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop single nodes of few by cut",
+        240,
+        partial(drop_few_nodes, link=False),
+        chance=0.25,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop single nodes by cut",
+        600,
+        partial(drop_single_nodes, link=False),
+        chance=0.1,
+        late=True,
+        subjects=EITHER,
+    ),
+    Move(
+        "drop single nodes by link",
+        610,
+        partial(drop_single_nodes, link=True),
+        reshapes=True,
+        chance=0.1,
+        late=True,
+        subjects=EITHER,
+    ),
+)

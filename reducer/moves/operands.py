@@ -1,0 +1,86 @@
+"""Optional operands are omitted; inputs of one type become one input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import onnx
+from onnx.defs import OpSchema
+
+from reducer.move import Hints, Move, Search, smaller_by
+from reducer.moves.dims import is_shape
+from reducer.subject.nodesets import assemble, rename_reads
+from reducer.subject.onnx import Subject
+from reducer.subject.retype import change_model
+
+
+def omit_operands(subject: Subject, hints: Hints) -> Search:
+    """Each optional operand of each node, last first."""
+    places = reversed(list(_optional(subject)))
+    return (
+        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
+    )
+
+
+def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
+    versions = {item.domain: item.version for item in subject.model.opset_import}
+    for index, node in enumerate(subject.nodes):
+        try:
+            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 0), node.domain)
+        except onnx.defs.SchemaError:
+            continue
+        for position, name in enumerate(node.input):
+            formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+            spare = position >= schema.min_input and formal.option != OpSchema.FormalParameterOption.Single
+            if name and spare:
+                yield index, position
+
+
+def _without(index: int, position: int, subject: Subject) -> Subject | None:
+    def edit(model: onnx.ModelProto) -> None:
+        node = model.graph.node[index]
+        node.input[position] = ""
+        while node.input and not node.input[-1]:
+            del node.input[-1]
+
+    changed = change_model(subject, edit)
+    return assemble(changed, list(changed.nodes)) if changed is not None else None
+
+
+def merge_inputs(subject: Subject, hints: Hints) -> Search:
+    """Two tensors that flow in become the earlier one: of one type, or else of one element type."""
+    return (yield from smaller_by(subject, [partial(_merged, name) for name in subject.sources[1:]]))
+
+
+def _earlier(subject: Subject, name: str) -> str | None:
+    """The first earlier tensor of the same type; where there is none, of the same element type."""
+    kind = subject.kind(name)
+    earlier = subject.sources[: subject.sources.index(name)]
+    same = [other for other in earlier if kind is not None and subject.kind(other) == kind]
+    array = subject.array(name)
+    if same or array is None or is_shape(subject, name):
+        return next(iter(same), None)
+    arrays = {other: subject.array(other) for other in earlier if not is_shape(subject, other)}
+    alike = (other for other, value in arrays.items() if value is not None and value.dtype == array.dtype)
+    return next(alike, None)
+
+
+def _merged(name: str, subject: Subject) -> Subject | None:
+    into = _earlier(subject, name) if name in subject.sources else None
+    if into is None:
+        return None
+    nodes = [rename_reads(node, {name: into}) for node in subject.nodes]
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    merged = assemble(replace(subject, model=model), nodes)
+    return change_model(merged, lambda model: None) if merged is not None else None
+
+
+MOVES = (
+    Move("omit optional operands", 460, omit_operands, reshapes=True),
+    Move("merge inputs of one type", 480, merge_inputs, reshapes=True),
+)

@@ -1,0 +1,122 @@
+"""Simpler values in inputs and weights: zeros, ones, small integers, one value throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from corpus.values import Tensor
+from oracles.numerics.left_open import SCALED, is_scale
+from reducer.move import EITHER, Hints, Move, Search
+from reducer.moves.dims import is_shape
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
+from reducer.subject.retype import change_tensors
+from reducer.subject.tensors import farthest
+
+Change: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def simplify_values(subject: Subject, hints: Hints) -> Search:
+    """Every tensor at once, then each alone, by the simplest change that still fails."""
+    for change in ALIKE:
+        found = _changed(subject, _free(subject), change)
+        if (
+            found is not None
+            and size(found) < size(subject)
+            and (yield partial(_changed, subject, _free(subject), change))
+        ):
+            return found
+    best = subject
+    for name in _free(subject):
+        for change in CHANGES:
+            proposal = partial(_changed, best, (name,), change)
+            found = proposal()
+            if found is not None and size(found) < size(best) and (yield proposal):
+                best = found
+                break
+    return best
+
+
+def zero_values(subject: Subject, hints: Hints) -> Search:
+    """All zeros before dims are looked at; not where a value is what is wrong."""
+    proposal = partial(_changed, subject, _free(subject), _zeros)
+    found = None if hints.witness else proposal()
+    if found is not None and size(found) < size(subject) and (yield proposal):
+        return found
+    return subject
+
+
+def _free(subject: Subject) -> tuple[str, ...]:
+    """The tensors whose values are data, not dims or axes."""
+    return tuple(name for name in subject.sources if not is_shape(subject, name))
+
+
+def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subject | None:
+    changed = {}
+    scales = {node.input[1] for node in subject.nodes if node.op_type in SCALED and len(node.input) > 1}
+    for name in names:
+        array = subject.array(name)
+        if array is None or not array.size:
+            continue
+        if array.dtype.kind not in "USO":
+            changed[name] = change(np.asarray(array))
+            if name in scales and is_scale(array) and not is_scale(changed[name]):
+                changed[name] = _ones(array)  # what nothing is quantised by, no bug needs
+        elif change in TEXTS:
+            changed[name] = np.full(array.shape, TEXTS[change], dtype=object)
+    return change_tensors(subject, changed) if changed else None
+
+
+def _zeros(array: Tensor) -> Tensor:
+    return np.zeros_like(array)
+
+
+def _ones(array: Tensor) -> Tensor:
+    return np.ones(array.shape, array.dtype)
+
+
+def _splat(array: Tensor) -> Tensor:
+    """The first value throughout."""
+    return np.full(array.shape, array.flat[0], array.dtype)
+
+
+def _small_integers(array: Tensor) -> Tensor:
+    """Rounded away from zero and kept small; what is not finite stays."""
+    return _rounded(array, 9)
+
+
+def _rounded(array: Tensor, most: float) -> Tensor:
+    if array.dtype.kind in "biu":
+        return array
+    wide = array.astype(np.float64)
+    rounded = np.clip(np.copysign(np.ceil(np.abs(wide)), wide), -most, most)
+    with np.errstate(over="ignore"):
+        return np.where(np.isfinite(wide), rounded, wide).astype(array.dtype)
+
+
+def _integers(array: Tensor) -> Tensor:
+    """Rounded away from zero; what is not finite or has no digits behind the point stays."""
+    return _rounded(array, np.inf)
+
+
+def _extreme(array: Tensor) -> Tensor:
+    """What is farthest from zero throughout, where there are NaN that."""
+    return np.full(array.shape, array.flat[farthest(array)], array.dtype)
+
+
+TEXTS: Mapping[Change, str] = {_zeros: "", _ones: "a"}
+"""Of texts, what zero and one are of numbers."""
+
+ALIKE = (_zeros, _ones, _small_integers, _splat)
+"""What is tried on all tensors at once."""
+
+CHANGES = (*ALIKE, _extreme, _integers)
+
+MOVES = (
+    Move("zero values", 390, zero_values, reshapes=True, subjects=EITHER),
+    Move("simplify values", 500, simplify_values, reshapes=True, subjects=EITHER),
+)

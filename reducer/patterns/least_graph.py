@@ -1,0 +1,58 @@
+"""The least graph that something holds of: only nodes and outputs go, sizes, types and values stay.
+
+A whole reduction would go on to dims of 1 and weights of 0, of which every pass makes something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from oracles.judge import Judge
+from reducer.engine.gate import Budget, BudgetSpent, Gate
+from reducer.engine.journal import Answer, Journal
+from reducer.engine.predicates import JudgePool
+from reducer.engine.rounds import Engine
+from reducer.move import Hints
+from reducer.moves import constants, names, node_sets, outputs, strip
+from reducer.subjects import is_valid, learn_facts, open_subject
+
+FOLDS = tuple(move for move in constants.MOVES if move.search is constants.fold_nodes)
+MOVES = tuple(
+    sorted(
+        (*strip.MOVES, *node_sets.MOVES, *outputs.MOVES, *names.MOVES, *FOLDS),
+        key=lambda move: (move.order, move.name),
+    )
+)
+
+MOST_CHECKS = 200
+"""After so many questions the least graph so far is taken."""
+
+
+def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onnx.ModelProto | None:
+    """The model of the fewest nodes and outputs of the case's that `holds`; None where it does of none.
+
+    The judge's un-optimised configuration tells the value of every tensor, from which those are typed that
+    become inputs.
+    """
+    subject = open_subject(case, JudgePool(lambda: judge, judge))
+    if not holds(subject.case(case).program):
+        return None
+    subject, _ = learn_facts(subject, judge, case)
+    predicate = partial(_answer, holds)
+    gate = Gate(predicate, case, is_valid, Journal(Path("unused"), {}), Budget(max_checks=MOST_CHECKS))
+    engine = Engine(gate, MOVES, Hints(), lambda found: learn_facts(found, judge, case)[0])
+    with suppress(BudgetSpent):
+        for better in engine.run(subject):
+            subject = better
+    return parse(subject.case(case).program)
+
+
+def _answer(holds: Callable[[bytes], bool], case: Case) -> Answer:
+    return Answer(holds(case.program))

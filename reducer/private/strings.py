@@ -1,0 +1,126 @@
+"""Strings that a model holds as data, and plain ones of the same pattern to stand in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto
+
+from corpus.onnx.graph import tensors, walk_model
+from corpus.values import Tensor, Value
+from reducer.subject.function_names import OFFICIAL
+from reducer.subject.onnx import Subject
+
+ENUMERATIONS = frozenset(
+    (
+        *("auto_pad", "mode", "direction", "activations", "activation", "reduction", "equation", "layout"),
+        *("coordinate_transformation_mode", "nearest_mode", "padding_mode", "approximate", "format", "norm"),
+        *("keep_aspect_ratio_policy", "case_change_action", "post_transform", "aggregate_function"),
+        *("kernel_type", "nodes_modes", "rounding_mode", "pixel_format", "onnx_dtype", "cast_to"),
+        *("map_form", "interpolation_mode", "qk_norm", "quant_type"),
+    )
+)
+"""Attributes of official operators whose strings choose one of a few ways, or are structure."""
+
+
+def placeholders(subject: Subject) -> dict[str, str]:
+    """By string that is data, a plain one: letters for letters, digits for digits; distinct ones distinct.
+
+    Those of one pattern are counted in their sorted order, so that it stays; plain ones map to themselves.
+    """
+    by_pattern: dict[str, list[str]] = {}
+    for text in sorted(set(_strings(subject))):
+        by_pattern.setdefault(_pattern(text), []).append(text)
+    return {
+        text: _counted(pattern, number)
+        for pattern, texts in by_pattern.items()
+        for number, text in enumerate(texts)
+    }
+
+
+def _pattern(text: str) -> str:
+    return "".join(_blank(char) for char in text)
+
+
+def _blank(char: str) -> str:
+    if char.isdigit():
+        return "0"
+    if char.isalpha():
+        return "A" if char.isupper() else "a"
+    return char
+
+
+def _counted(pattern: str, number: int) -> str:
+    """The pattern with a number in its letters and digits, the last one counting fastest."""
+    chars = list(pattern)
+    for at in reversed(range(len(chars))):
+        base = {"0": 10, "a": 26, "A": 26}.get(chars[at])
+        if base is not None:
+            number, digit = divmod(number, base)
+            chars[at] = chr(ord(chars[at]) + digit)
+    return "".join(chars)
+
+
+def with_strings(subject: Subject, instead: Mapping[str, str]) -> Subject:
+    """The subject with some strings replaced wherever they are: attributes, weights, inputs."""
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    for node in walk_model(model):
+        for attribute in _data_attributes(node):
+            if attribute.type == onnx.AttributeProto.STRING:
+                attribute.s = _swap(attribute.s, instead)
+            attribute.strings[:] = [_swap(text, instead) for text in attribute.strings]
+    for tensor in tensors(model):
+        tensor.string_data[:] = [_swap(text, instead) for text in tensor.string_data]
+    inputs = {name: _swap_value(value, instead) for name, value in subject.inputs.items()}
+    return replace(subject, model=model, inputs=inputs)
+
+
+def _strings(subject: Subject) -> Iterator[str]:
+    for node in walk_model(subject.model):
+        for attribute in _data_attributes(node):
+            yield from (_text(each) for each in (attribute.s, *attribute.strings) if each)
+    for tensor in tensors(subject.model):
+        if tensor.data_type == TensorProto.STRING:
+            yield from map(_text, tensor.string_data)
+    for value in subject.inputs.values():
+        for array in value if isinstance(value, list) else (value,):
+            if _is_text(array):
+                yield from (str(each) for each in np.asarray(array).flat)
+
+
+def _data_attributes(node: NodeProto) -> Iterator[onnx.AttributeProto]:
+    """The attributes whose strings are data."""
+    is_official = node.domain in OFFICIAL
+    for attribute in node.attribute:
+        if (attribute.s or attribute.strings) and not (is_official and attribute.name in ENUMERATIONS):
+            yield attribute
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", errors="surrogateescape")
+
+
+def _swap(content: bytes, instead: Mapping[str, str]) -> bytes:
+    text = _text(content)
+    return instead.get(text, text).encode("utf-8", errors="surrogateescape")
+
+
+def _swap_value(value: Value, instead: Mapping[str, str]) -> Value:
+    if isinstance(value, list):
+        return [_swap_array(array, instead) for array in value]
+    return _swap_array(value, instead) if isinstance(value, np.ndarray) else value
+
+
+def _swap_array(array: Tensor, instead: Mapping[str, str]) -> Tensor:
+    if not _is_text(array):
+        return array
+    swapped = [instead.get(str(each), str(each)) for each in array.flat]
+    return np.array(swapped, dtype=array.dtype).reshape(array.shape)
+
+
+def _is_text(array: Tensor | None) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind in "USO"

@@ -1,0 +1,115 @@
+"""A graph of another format than ONNX as the passes see it: its bindings look like nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.graphs.program import Binding, GraphProgram
+from corpus.values import Shape, Tensor, Value
+from reducer.subject.onnx import Subject
+from reducer.subject.tensors import type_of
+
+Describe: TypeAlias = Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]]
+
+
+def _undescribed(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class GraphSubject(Subject):
+    """The smallest failing program so far. Its ONNX `model` is an empty one and is never looked at.
+
+    `nodes` is a view: one node a binding, with the last word of its operator as type. `describe` asks the
+    framework for the types of a program, or for the `error` that makes it ill-formed. `shapes` are the dims
+    that it told of the bindings, symbolic ones by their names; `numbers` the bindings that give a number.
+    """
+
+    program: GraphProgram = field(kw_only=True)
+    describe: Describe = field(default=_undescribed, kw_only=True, compare=False)
+    shapes: Mapping[str, Shape] = field(default_factory=dict, kw_only=True)
+    numbers: frozenset[str] = field(default=frozenset(), kw_only=True)
+
+    @classmethod
+    def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
+        return cls(onnx.ModelProto(), case.inputs, passes=case.passes, program=program, describe=describe)
+
+    @cached_property
+    def bindings(self) -> Mapping[str, Binding]:
+        return {binding.name: binding for binding in self.program.main.bindings}
+
+    @cached_property
+    def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        return tuple(map(_view, self.program.main.bindings))
+
+    @cached_property
+    def initializers(self) -> Mapping[str, onnx.TensorProto]:
+        return {name: onnx.TensorProto(name=name) for name in self.program.constants}
+
+    @cached_property
+    def sparse_initializers(self) -> Mapping[str, onnx.SparseTensorProto]:
+        return {}
+
+    @cached_property
+    def graph_inputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        return {item.name: onnx.ValueInfoProto(name=item.name) for item in self.program.main.inputs}
+
+    @cached_property
+    def graph_outputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        return {name: onnx.ValueInfoProto(name=name) for name in self.program.main.outputs}
+
+    def array(self, name: str) -> Tensor | None:
+        """The values of an input or constant."""
+        if name in self.program.constants:
+            return self.program.constants[name]
+        return super().array(name)
+
+    def type_of(self, name: str) -> onnx.TypeProto | None:
+        """A tensor's type, where its value is known."""
+        known = self.array(name)
+        return type_of(known if known is not None else self.facts.values.get(name))
+
+    def case(self, like: Case) -> Case:
+        return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
+
+    @cached_property
+    def document(self) -> bytes:
+        return self.program.to_bytes()
+
+    def embedded(self) -> GraphSubject:
+        return self
+
+    @cached_property
+    def complaint(self) -> str:
+        """Why the framework finds the program ill-formed; empty where it does not."""
+        return str(self.describe(self.document, self.inputs).get("error", ""))
+
+    def number(self, name: str) -> int | float | None:
+        """What a binding gives that gives a number; None for every other."""
+        value = self.facts.values.get(name) if name in self.numbers else None
+        return value.item() if isinstance(value, np.ndarray) and value.size == 1 else None
+
+    def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> GraphSubject:
+        """This subject with another program: only the inputs that it takes."""
+        taken = {item.name: inputs[item.name] for item in program.main.inputs if item.name in inputs}
+        return replace(self, program=program, inputs=taken)
+
+
+def _view(binding: Binding) -> onnx.NodeProto:
+    parts = binding.op.split(".")
+    if parts[:2] == ["torch", "ops"] and len(parts) > 4:
+        parts = parts[:-1]  # the overload
+    return onnx.NodeProto(
+        name=binding.name,
+        op_type=parts[-1],
+        domain=".".join(parts[:-1]),
+        input=binding.reads,
+        output=[binding.name],
+    )

@@ -1,0 +1,132 @@
+"""A subject with other tensors or attributes, its outputs typed again; what does not type is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import islice
+
+import onnx
+
+from corpus.formats.onnx import checker_complaint
+from corpus.onnx.graph import walk_all_graphs
+from corpus.onnx.infer import inferred_types, tensor_type
+from corpus.onnx.types import element_type
+from corpus.values import Tensor, Value
+from oracles.numerics.value_types import static_dims
+from reducer.subject.graph import GraphSubject
+from reducer.subject.graph_edits import change_flow
+from reducer.subject.onnx import Subject
+from reducer.subject.tensors import initializer
+
+
+def change_tensors(
+    subject: Subject, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
+) -> Subject | None:
+    """The subject with these values for some of its inputs and initializers; None where it does not type.
+
+    `also` is another edit of the model that belongs to the same change.
+    """
+
+    if isinstance(subject, GraphSubject):
+        return change_flow(subject, changed)
+
+    def edit(model: onnx.ModelProto) -> None:
+        for tensor in model.graph.initializer:
+            if tensor.name in changed:
+                tensor.CopyFrom(initializer(tensor.name, changed[tensor.name]))
+        for info in model.graph.input:
+            if info.name in changed:
+                _fit_declaration(info, changed[info.name])
+        if also is not None:
+            also(model)
+
+    inputs = {
+        name: changed.get(name, value) if not isinstance(value, list) else value
+        for name, value in subject.inputs.items()
+    }
+    return change_model(subject, edit, inputs)
+
+
+def change_model(
+    subject: Subject,
+    edit: Callable[[onnx.ModelProto], None],
+    inputs: Mapping[str, Value] | None = None,
+) -> Subject | None:
+    """The subject after an edit of a copy of its model, outputs typed again; None where it does not type."""
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    edit(model)
+    if not _are_gates_whole(model) and _are_gates_whole(subject.model):
+        return None
+    retype_outputs(model)
+    if _has_negative_dims(model) or (subject.is_sound and checker_complaint(model) is not None):
+        return None
+    return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
+
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _are_gates_whole(model: onnx.ModelProto) -> bool:
+    """Whether the weights of recurrent nodes fit their hidden size and direction, which inference ignores."""
+    shapes = {info.name: static_dims(info.type.tensor_type) for info in model.graph.input}
+    shapes |= {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        attributes = {item.name: item for item in node.attribute}
+        if node.op_type in GATES and "hidden_size" in attributes:
+            hidden, rows = attributes["hidden_size"].i, GATES[node.op_type] * attributes["hidden_size"].i
+            way = attributes["direction"].s if "direction" in attributes else b""
+            ways = 2 if way == b"bidirectional" else 1
+            weights = [shapes.get(name) for name in node.input[1:4]]
+            fitting = ((ways, rows), (ways, rows, hidden), (ways, 2 * rows))
+            if any(found and found[: len(due)] != due for found, due in zip(weights, fitting, strict=False)):
+                return False
+    return True
+
+
+def _has_negative_dims(model: onnx.ModelProto) -> bool:
+    """Inference gives an output such dims where a window is larger than what it slides over."""
+    shapes = (info.type.tensor_type.shape for info in model.graph.output)
+    return any(dim.dim_value < 0 for shape in shapes for dim in shape.dim)
+
+
+def retype_outputs(model: onnx.ModelProto) -> None:
+    """Give the outputs the types that inference finds, in place.
+
+    Where inference does not reach (an unknown domain), the element type stays and the dims are left open.
+    """
+    _open_body_shapes(model)
+    del model.graph.value_info[:]
+    types = inferred_types(model)
+    for info in model.graph.output:
+        if info.name in types:
+            info.type.CopyFrom(types[info.name])
+        elif info.type.WhichOneof("value") == "tensor_type":
+            info.type.tensor_type.ClearField("shape")
+
+
+def _open_body_shapes(model: onnx.ModelProto) -> None:
+    """Bodies declare their outputs' dims, which may not be so any more; inference finds them again."""
+    for graph in islice(walk_all_graphs(model), 1, None):
+        del graph.value_info[:]
+        weights = {tensor.name: tensor for tensor in graph.initializer}
+        for info in (*graph.input, *graph.output):
+            if info.name in weights:
+                info.type.CopyFrom(tensor_type(weights[info.name]))
+            elif info.type.WhichOneof("value") == "tensor_type":
+                info.type.tensor_type.ClearField("shape")
+
+
+def _fit_declaration(info: onnx.ValueInfoProto, array: Tensor) -> None:
+    """The declared element type and dims become the array's; a symbolic dim stays symbolic."""
+    tensor = info.type.tensor_type
+    tensor.elem_type = element_type(array.dtype)
+    if not tensor.HasField("shape") or len(tensor.shape.dim) != array.ndim:
+        tensor.shape.ClearField("dim")
+        for size in array.shape:
+            tensor.shape.dim.add(dim_value=size)
+        return
+    for dim, size in zip(tensor.shape.dim, array.shape, strict=True):
+        if dim.HasField("dim_value"):
+            dim.dim_value = size

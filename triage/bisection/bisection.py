@@ -1,0 +1,192 @@
+"""The releases between which a failure came, changed its face, or went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.release import numbers
+from corpus.target import Target
+from oracles.backends import backends, find_backend
+from triage.bisection.change_search import Interval, changes, intervals, upcoming
+from triage.bisection.environments import Unavailable
+from triage.bisection.looking import Looker, Settings
+from triage.bisection.package_index import list_releases
+from triage.bisection.sightings import SILENT, Faces, Sighting
+from triage.bugs.failures import get_failure
+from triage.console.options import CaseOptions
+from triage.console.progress import Progress
+from triage.store.artifacts import note_check
+from triage.store.database import Store, open_existing
+from triage.store.names import find_cluster, find_failure, is_name, representative
+
+Look = Callable[[str], Sighting]
+"""What a release shows; raises `Unavailable`."""
+Expect = Callable[[Sequence[str]], None]
+"""Is told the releases that will be looked at, the next one first, as far as that can be foreseen."""
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What was seen; `places` are the releases, oldest first, and `faces` what was seen at each of them."""
+
+    releases: Sequence[str]
+    faces: Mapping[int, str | None]
+    sightings: Mapping[str, Sighting]
+    shown: Mapping[str, Sighting]
+    skipped: Mapping[str, str]
+    wanted: str
+
+    def intervals(self, face: str) -> list[Interval]:
+        told = [(self.releases[at], what) for at, what in sorted(self.faces.items()) if what is not None]
+        return intervals(told, face, SILENT)
+
+    @property
+    def answer(self) -> Interval | None:
+        """The interval of the failure asked for: that with the release it is known on, else the newest."""
+        face = next((self.faces[at] for at, name in enumerate(self.releases) if name == self.wanted), None)
+        chosen = [face] if face in self.shown else list(self.shown)
+        every = [each for name in chosen if name is not None for each in self.intervals(name)]
+        holding = [each for each in every if _holds(each, self.wanted)]
+        return max(holding or every, key=lambda each: numbers(each.last_bad), default=None)
+
+
+def bisect_releases(
+    releases: Sequence[str], look: Look, seen_on: str = "", expect: Expect = lambda releases: None
+) -> Bisection:
+    """Search the releases, oldest first, for every change.
+
+    Before each look `expect` is told what will be looked at next. Looking ahead changes no answer: what was
+    seen counts in the order of the search.
+    """
+    faces = Faces()
+    sightings: dict[str, Sighting] = {}
+    skipped: dict[str, str] = {}
+    places = [at for at, name in enumerate(releases) if name == seen_on]
+    told: dict[int, str | None] = {}
+    while wanted := upcoming(told, len(releases), places):
+        expect([releases[place] for place in wanted])
+        release = releases[wanted[0]]
+        try:
+            sightings[release] = seen = look(release)
+            told[wanted[0]] = faces.of(seen)
+        except Unavailable as error:
+            skipped[release] = str(error)
+            told[wanted[0]] = None
+    return Bisection(releases, told, sightings, faces.shown, skipped, seen_on)
+
+
+def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
+    """The JSON document of `crux bisect`."""
+    offer = list_releases(settings.package, settings.versions)
+    releases = [each for each in offer.runnable if settings.versions.holds(each)]
+    others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
+    if not releases:
+        raise UserError(f"{settings.package}: no release of that range can run here; {_first(others)}")
+    if settings.seen_on and settings.seen_on not in releases:
+        raise UserError(f"--seen-on {settings.seen_on}: not a release of {settings.package} in that range")
+    with Looker(case, options, settings, offer, shown) as looker:
+        found = bisect_releases(releases, looker, settings.seen_on or settings.found_on, looker.expect)
+    if options.db:
+        _keep(options.db, case, found)
+    return document(found, others) | {"package": settings.package, "target": str(case.target or "")}
+
+
+def _keep(database: Path, case: Case, found: Bisection) -> None:
+    """Note every release's verdict and the answer in a database."""
+    with Store(database) as store, store.transaction():
+        target = str(case.target or "")
+        for seen in found.sightings.values():
+            facts = {name: getattr(seen, name) for name in ("outcome", "phase", "symptom", "title")}
+            note_check(store, case.case_id, target, seen.release, **facts)
+        told = asdict(found.answer) if found.answer else {}
+        store.log("bisected", case.case_id, target=target, **told)
+
+
+def found_on(word: str, options: CaseOptions) -> str:
+    """The release on which the database saw the failure or cluster of that name; "" for any other word."""
+    if Path(word).exists() or not is_name(word):
+        return ""
+    with open_existing(options.database) as store:
+        number, cluster = find_failure(store, word), None
+        if number is None:
+            cluster = find_cluster(store, word)
+        if cluster is not None:
+            number = representative(store, cluster)
+        return get_failure(store, number).release if number is not None else ""
+
+
+def target_for(package: str, target: Target) -> Target:
+    """The target on which a package is looked at: the case's own where that runs the package."""
+    if _runs(target.backend, package):
+        return target
+    found = [name for name in sorted(backends()) if _runs(name, package)]
+    if not found:
+        known = ", ".join(sorted({backend.PACKAGE for backend in backends().values()}))
+        raise UserError(f"--package {package}: no backend runs it; known are {known}")
+    return Target(found[-1])
+
+
+def _runs(backend: str, package: str) -> bool:
+    """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
+    own = find_backend(backend).PACKAGE
+    return package == own or package.startswith(f"{own}-")
+
+
+def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
+    """What a bisection found as plain data; the answer is that of the failure asked for."""
+    answer, places = found.answer, {name: at for at, name in enumerate(found.releases)}
+    bad = found.sightings[answer.first_bad] if answer else None
+    tried = sorted(found.sightings, key=places.__getitem__)
+    skipped = {**others, **found.skipped}
+    return {
+        "last_good": answer.last_good if answer else None,
+        "first_bad": answer.first_bad if answer else None,
+        "last_bad": answer.last_bad if answer else None,
+        "first_fixed": answer.first_fixed if answer else None,
+        "symptom": bad.symptom if bad else "",
+        "title": bad.title if bad else "",
+        "tried": [{**found.sightings[each].document, "shows": found.faces[places[each]]} for each in tried],
+        "failures": [_face_document(found, face) for face in found.shown],
+        "changes": [_change_document(found, *change) for change in changes(found.faces)],
+        "skipped": [{"release": each, "why": skipped[each]} for each in sorted(skipped, key=numbers)],
+    }
+
+
+def _face_document(found: Bisection, face: str) -> dict[str, Any]:
+    seen = found.shown[face]
+    every = [asdict(each) for each in found.intervals(face)]
+    words = {"symptom": seen.symptom, "title": seen.title, "reworded": _reworded(found, face)}
+    return {"shows": face, **words, "intervals": every}
+
+
+def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
+    """The releases, oldest first, that show the failure in other words than it is named by."""
+    showing = [found.releases[at] for at, what in sorted(found.faces.items()) if what == face]
+    others = [each for each in showing if found.sightings[each].symptom != found.shown[face].symptom]
+    return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
+
+
+def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
+    """A change, and the releases between that could not be looked at."""
+    return {
+        "from": found.releases[one],
+        "to": found.releases[other],
+        "before": found.faces[one],
+        "after": found.faces[other],
+        "unknown": list(found.releases[one + 1 : other]),
+    }
+
+
+def _holds(interval: Interval, release: str) -> bool:
+    if not release:
+        return False
+    return numbers(interval.first_bad) <= numbers(release) <= numbers(interval.last_bad)
+
+
+def _first(others: Mapping[str, str]) -> str:
+    return next((f"{release}: {why}" for release, why in others.items()), "the index has none in it")

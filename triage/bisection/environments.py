@@ -1,0 +1,198 @@
+"""Throw-away environments, each with one release of a framework, kept in a cache that is capped and pruned.
+
+A folder in the cache is complete when it holds `environment.json`; what a kill left half made is made anew.
+Whoever uses an environment holds its lock shared, so that nobody removes it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corpus.release import numbers
+from triage.bisection.package_index import Interpreter
+
+MARKER = "environment.json"
+INSTALL_SECONDS = 1800
+OLD_NUMPY = "numpy<2"
+QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
+"""A release for which there is only source is not compiled."""
+
+ALONE = ("onnxruntime",)
+"""Packages that need numpy and nothing of what else they declare to run a model."""
+NEEDED = {"apache-tvm": ("onnx",), "torch": ("onnx",)}
+"""What crux's worker needs besides numpy to hand a model to the framework."""
+COMPANIONS: Mapping[tuple[str, tuple[int, ...]], tuple[str, ...]] = {
+    ("apache-tvm", (0, 27)): ("apache-tvm-ffi==0.1.14.post0",)
+}
+"""Releases of companions that the resolver would choose wrongly, by the first numbers of the release."""
+BUILT_WITH = {"apache-tvm": ("apache-tvm-ffi",)}
+"""Companions whose binary interface changes: the oldest release that is declared is what was built with."""
+
+
+class Unavailable(Exception):
+    """There can be no environment for a release, with the reason in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An interpreter with one release installed, and the numpy that it runs with."""
+
+    python: Path
+    release: str
+    numpy: str = ""
+
+
+@dataclass(frozen=True)
+class EnvironmentCache:
+    """The folder; `works` says what of an interpreter's framework is wrong ("" is nothing), and its numpy."""
+
+    root: Path
+    package: str
+    works: Callable[[Path], tuple[str, str]]
+    most_bytes: int = 20 << 30
+    say: Callable[[str], object] = field(default=lambda text: None)
+
+    @contextlib.contextmanager
+    def environment(self, release: str, interpreter: Interpreter) -> Iterator[Environment]:
+        """An environment of the release while the block runs; raises `Unavailable`."""
+        folder = self.root / f"{self.package}-{release}-{interpreter.tag}"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(folder, fcntl.LOCK_EX) as lock:
+            if not (folder / MARKER).exists():
+                self._make(folder, release, interpreter)
+                self.prune(folder)
+            os.utime(folder / MARKER)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            facts = json.loads((folder / MARKER).read_text())
+            yield Environment(_python(folder), release, facts["numpy"])
+
+    def prune(self, kept: Path | None = None) -> list[str]:
+        """Remove what was used least recently until the rest fits, never what is in use; the names."""
+        made = sorted(self.root.glob(f"*/{MARKER}"), key=lambda path: (path.stat().st_mtime_ns, path))
+        sizes = {path.parent: int(json.loads(path.read_text())["bytes"]) for path in made}
+        total, removed = sum(sizes.values()), []
+        for folder, size in sizes.items():
+            if total > self.most_bytes and folder != kept and _remove_unused(folder):
+                total -= size
+                removed.append(folder.name)
+        return removed
+
+    def _make(self, folder: Path, release: str, interpreter: Interpreter) -> None:
+        self.say(f"installing {self.package} {release} for Python {'.'.join(map(str, interpreter.minor))}")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            numpy = self._install(folder, release, interpreter)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        facts = {"package": self.package, "release": release, "numpy": numpy, "bytes": _size(folder)}
+        (folder / MARKER).write_text(json.dumps(facts, sort_keys=True))
+
+    def _install(self, folder: Path, release: str, interpreter: Interpreter) -> str:
+        """What works first; its numpy. A release that was built before others changed does not say so."""
+        pip = _make_venv(folder, interpreter)
+        reason = ""
+        for words in self._attempts(folder, release):
+            _run([*pip, "install", *QUIETLY, *words])
+            reason, version = self.works(_python(folder))
+            if not reason:
+                return version
+        raise Unavailable(f"{self.package} {release} does not start there: {reason}")
+
+    def _attempts(self, folder: Path, release: str) -> Iterator[list[str]]:
+        """What to install: the newest numpy or an old one; all that is declared; old companions."""
+        wanted = list(self._requirements(release))
+        for alone in (["--no-deps"], []) if self.package.startswith(ALONE) else ([],):
+            for numpy in ("numpy", OLD_NUMPY):
+                yield [*alone, *wanted, numpy]
+        oldest = [f"{name}=={version}" for name, version in _lower_bounds(folder, self.package)]
+        if oldest:
+            yield [*wanted, *oldest, "numpy"]
+
+    def _requirements(self, release: str) -> Iterator[str]:
+        yield f"{self.package}=={release}"
+        yield from NEEDED.get(self.package, ())
+        yield from COMPANIONS.get((self.package, numbers(release)[:2]), ())
+
+
+def cache_folder() -> Path:
+    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorcrux" / "environments"
+
+
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
+    """Make an empty environment; the command of a pip that installs into it.
+
+    Our own pip serves our own version of Python; others get theirs, since a new pip does not run under them.
+    """
+    python = str(_python(folder))
+    if interpreter.minor == sys.version_info[:2]:
+        _run([str(interpreter.path), "-m", "venv", "--without-pip", str(folder)])
+        return [sys.executable, "-m", "pip", "--python", python]
+    _run([str(interpreter.path), "-m", "venv", str(folder)])
+    return [python, "-m", "pip"]
+
+
+def _lower_bounds(folder: Path, package: str) -> Iterator[tuple[str, str]]:
+    """The companions of an installed package with the oldest release of each that it declares."""
+    name = package.replace("-", "_")
+    for path in sorted(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/METADATA")):
+        for companion in BUILT_WITH.get(package, ()):
+            declared = re.search(
+                rf"^Requires-Dist: {companion}\b[^;\n]*>=\s*([\w.]+)", path.read_text(), re.M
+            )
+            if declared:
+                yield companion, declared[1]
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=True)
+    except subprocess.CalledProcessError as error:
+        told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
+        raise Unavailable(told[-1].removeprefix("ERROR: ")) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{type(error).__name__}: {error}") from None
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Iterator[int]:
+    """Hold the lock that stands for a folder; it lies beside the folder and outlives it."""
+    descriptor = os.open(folder.with_name(folder.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unused(folder: Path) -> bool:
+    """Remove an environment that nobody uses now; whether that was so."""
+    try:
+        with _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            # out of the way in one step: a kill half way through must not leave a marker
+            (folder / MARKER).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _size(folder: Path) -> int:
+    """Bytes of its files on the disk."""
+    every = (path.lstat() for path in folder.rglob("*"))
+    return sum(facts.st_blocks * 512 for facts in every)

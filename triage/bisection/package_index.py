@@ -1,0 +1,149 @@
+"""What a package index offers for the interpreters of this machine; pip alone talks to the index."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus.errors import UserError
+from corpus.release import Range, numbers
+
+Minor = tuple[int, int]
+OLDEST_MINOR: Minor = (3, 8)
+"""What the sandbox's worker runs under."""
+NEWEST_MINOR: Minor = (3, 15)
+"""Up to here an index is asked for releases that no interpreter of this machine can run."""
+ASK_SECONDS = 60
+QUESTION = """
+import json, sys
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit(1)
+print(json.dumps([sys.implementation.name, list(sys.version_info[:2]), sys._base_executable]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that can make environments."""
+
+    minor: Minor
+    path: Path
+
+    @property
+    def tag(self) -> str:
+        return f"cp{self.minor[0]}{self.minor[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The releases of a package, oldest first: those an interpreter here can run, and what others need."""
+
+    runnable: Mapping[str, Interpreter]
+    others: Mapping[str, str]
+
+
+def list_releases(package: str, wanted: Range) -> Offer:
+    """Every release with a wheel for this machine; raises `UserError` where the index has none at all.
+
+    Where crux's own interpreter can run both ends of the range, no other one is looked for.
+    """
+    own = _examine(Path(sys.executable))
+    if own is not None and wanted.oldest and wanted.newest:
+        releases = _ask_index(package, own.minor)
+        if {wanted.oldest, wanted.newest} <= {release.partition("+")[0] for release in releases}:
+            return choose_interpreters(package, {own.minor: own}, {own.minor: releases})
+    here = {each.minor: each for each in find_interpreters()}
+    minors = {*here, *((3, minor) for minor in range(OLDEST_MINOR[1], NEWEST_MINOR[1] + 1))}
+    return choose_interpreters(package, here, {minor: _ask_index(package, minor) for minor in sorted(minors)})
+
+
+def find_interpreters() -> tuple[Interpreter, ...]:
+    """One CPython of each minor version: crux's own first, then those of version managers and the PATH."""
+    found: dict[Minor, Interpreter] = {}
+    for path in dict.fromkeys(_candidates()):
+        interpreter = _examine(path)
+        if interpreter and interpreter.minor >= OLDEST_MINOR:
+            found.setdefault(interpreter.minor, interpreter)
+    return tuple(found[minor] for minor in sorted(found))
+
+
+def choose_interpreters(
+    package: str, here: Mapping[Minor, Interpreter], offered: Mapping[Minor, Iterable[str]]
+) -> Offer:
+    """For each release the interpreter nearest to crux's own that it has a wheel for, the newer of two."""
+    by_release: dict[str, list[Minor]] = {}
+    for minor, releases in offered.items():
+        for release in releases:
+            by_release.setdefault(release.partition("+")[0], []).append(minor)
+    if not by_release:
+        raise UserError(f"{package}: the package index has no release of it with a wheel for this machine")
+    runnable, others = {}, {}
+    for release in sorted(by_release, key=numbers):
+        minors = by_release[release]
+        nearest = min((each for each in minors if each in here), key=_from_own, default=None)
+        if nearest is None:
+            wanted = ", ".join(f"{major}.{minor}" for major, minor in sorted(minors))
+            others[release] = f"it has wheels for Python {wanted}, which is not on this machine"
+        else:
+            runnable[release] = here[nearest]
+    return Offer(runnable, others)
+
+
+def _from_own(minor: Minor) -> tuple[int, int]:
+    return abs(minor[1] - sys.version_info.minor), -minor[1]
+
+
+def _candidates() -> Iterator[Path]:
+    yield Path(sys.executable)
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for folder in (
+        pyenv / "versions",
+        data / "uv" / "python",
+        data / "hatch" / "env" / "virtual" / ".pythons",
+    ):
+        yield from sorted(folder.glob("*/bin/python3"), reverse=True)
+    for folder in map(Path, os.get_exec_path()):
+        names = (f"python3.{minor}" for minor in range(OLDEST_MINOR[1], NEWEST_MINOR[1] + 1))
+        yield from (folder / name for name in names if (folder / name).is_file())
+
+
+def _examine(path: Path) -> Interpreter | None:
+    """What the interpreter says of itself; None for one that does not work, or is not CPython."""
+    try:
+        done = subprocess.run(
+            [path, "-I", "-c", QUESTION], capture_output=True, text=True, timeout=ASK_SECONDS, check=True
+        )
+        name, (major, minor), base = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return Interpreter((major, minor), Path(base)) if name == "cpython" else None
+
+
+def _ask_index(package: str, minor: Minor) -> list[str]:
+    """The releases that have a wheel for that version of Python on this machine, as pip prints them."""
+    words = ["--python-version", f"{minor[0]}.{minor[1]}", "--only-binary=:all:"]
+    text = _run_pip("index", "versions", package, *words)
+    match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
+    return [word.strip() for word in match[1].split(",")] if match else []
+
+
+def _run_pip(*words: str) -> str:
+    """What pip prints; "" where the index has nothing; raises `UserError` where it cannot be asked."""
+    command = [sys.executable, "-m", "pip", *words, "--disable-pip-version-check", "--no-input"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"the package index did not answer within {ASK_SECONDS} s") from None
+    if done.returncode and "No matching distribution" not in done.stderr:
+        told = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise UserError(f"the package index cannot be asked: {told[0]}")
+    return done.stdout

@@ -1,0 +1,112 @@
+"""How a failing case came to be: where it came from, and what its reduction did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpus.case import CASE_FILE
+from reducer.result import NAME as REDUCTION
+from triage.bugs.failures import count_failures, get_failure, origins, reduction_of
+from triage.store.database import Store
+from triage.store.names import cluster_name, find_cluster, find_failure, representative
+
+BISECTED = "bisected"
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of a case's past.
+
+    `reduction` holds the fields of `crux reduce --json`, `bisection` those of `crux bisect --json`; empty
+    where there was none. `releases` are those on which it was seen.
+    """
+
+    origins: tuple[str, ...] = ()
+    reduction: Mapping[str, Any] = field(default_factory=dict)
+    cluster: str = ""
+    sightings: int = 1
+    releases: tuple[str, ...] = ()
+    bisection: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_minimal(self) -> bool:
+        return bool(self.reduction.get("minimal"))
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether every program it was seen in is one that crux has made."""
+        return bool(self.origins) and all(origin.startswith("seed:") for origin in self.origins)
+
+    def sentences(self) -> str:
+        found = "found by" if self.is_generated else "seen on a model of the reporter's and judged by"
+        text = f"It was {found} `crux`, a fuzzer and test-case reducer for deep-learning compilers"
+        if self.sightings > 1:
+            text += f", in {self.sightings} failing programs that reduce to the same bug"
+        if not self.reduction:
+            return text + "."
+        before, after = self.reduction["nodes_before"], self.reduction["nodes_after"]
+        text += f". The failing program had {before} nodes and was reduced to {after}"
+        return text + f" in {self.reduction['checks']} checks."
+
+
+def history_of_folder(folder: Path) -> History:
+    """What `crux reduce` left beside the case, and `crux bisect --json` in `bisect.json`, if they did."""
+    needed = ("nodes_before", "nodes_after", "checks")
+    bisection = _document(folder / "bisect.json", ("first_bad", "last_good", "first_fixed"))
+    origin = _document(folder / CASE_FILE, ("origin",)).get("origin")
+    return History(
+        (origin,) if origin else (), reduction=_document(folder / REDUCTION, needed), bisection=bisection
+    )
+
+
+def _document(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON file's fields; none where there is no such file, or not all that are needed in it."""
+    if not path.is_file():
+        return {}
+    facts: dict[str, Any] = json.loads(path.read_text())
+    return facts if all(name in facts for name in needed) else {}
+
+
+def history_of_name(store: Store, name: str) -> History:
+    """What the store knows of a failure or a cluster; of a bare case nothing."""
+    number = find_failure(store, name)
+    cluster = None if number else find_cluster(store, name)
+    if cluster is not None:
+        number = representative(store, cluster)
+    if number is None:
+        return History()
+    failure = get_failure(store, number)
+    cluster_id = cluster_name(failure.cluster)
+    return History(
+        origins=tuple(origins(store, number)),
+        reduction=reduction_of(store, failure.cluster),
+        cluster=cluster_id,
+        sightings=count_failures(store, failure.cluster),
+        releases=releases_of(store, failure.cluster),
+        bisection=bisection_of(store, (cluster_id, failure.name, failure.case_id, failure.best_case)),
+    )
+
+
+def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
+    """The releases on which a cluster was seen."""
+    rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
+    return tuple(sorted({str(row["release"]) for row in rows} - {""}))
+
+
+def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None:
+    """Keep the answer of `crux bisect` as an event of what it was asked for."""
+    store.log(BISECTED, name, **document)
+
+
+def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
+    """The newest answer of `crux bisect` for one of these names; empty where nobody has asked."""
+    marks = ", ".join("?" * len(names))
+    row = store.row(
+        f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",
+        (BISECTED, *names),
+    )
+    return dict(json.loads(row["document"])) if row else {}

@@ -1,0 +1,111 @@
+"""Known issues: matchers over the components of signatures, by package and release.
+
+Shipped in `known_issues.toml`; a file beside the database, `DATABASE.known.toml`, adds a user's own. An
+entry is a table `[issue-id]` with `title`, `package`, `since` and `fixed` (the first release with it, the
+first without it again), `url`, and `match`: for each component of a signature a regular expression that its
+whole text must match. `suppress = true` leaves its clusters out of lists; without, they are tagged. `avoid`
+says what a generator must not make: patterns of `operator:dtype`, one for each of a chain of nodes.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpus.errors import UserError
+from corpus.release import is_before
+from oracles.naming.signature import Signature
+
+SHIPPED = Path(__file__).with_name("known_issues.toml")
+FIELDS = {
+    **dict.fromkeys(("title", "package", "since", "fixed", "url"), str),
+    **{"match": dict, "suppress": bool, "avoid": list},
+}
+BACKENDS = {"onnxruntime": ("ort",), "apache-tvm": ("tvm",), "torch": ("torch", "inductor")}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIssue:
+    """A bug that is known, and which signatures are its own."""
+
+    id: str
+    title: str
+    package: str
+    match: Mapping[str, str]
+    since: str = ""
+    fixed: str = ""
+    url: str = ""
+    suppress: bool = False
+    avoid: tuple[str, ...] = ()
+    patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
+
+    def holds_for(self, facts: Mapping[str, str]) -> bool:
+        """Whether every component of a signature that the entry names matches in whole."""
+        if not self.is_of(facts.get("backend", "")):
+            return False
+        return all(pattern.fullmatch(facts.get(name, "")) for name, pattern in self.patterns.items())
+
+    def is_of(self, backend: str) -> bool:
+        """Whether it is a bug of what that backend runs."""
+        return backend in BACKENDS.get(self.package, (self.package,))
+
+    def is_alive_on(self, release: str) -> bool:
+        """Whether a failure on that release can be this one: not before it came, nor from its mending on."""
+        if not release:
+            return True
+        is_old = bool(self.since) and is_before(release, self.since)
+        return not is_old and not (self.fixed and not is_before(release, self.fixed))
+
+
+def known_issue(
+    issues: Iterable[KnownIssue], signatures: Sequence[Signature], releases: Sequence[str]
+) -> KnownIssue | None:
+    """The first entry that one of the signatures matches and that no release has outlived."""
+    every = [dict(signature.components) for signature in signatures]
+    for issue in issues:
+        if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
+            return issue
+    return None
+
+
+def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, ...]:
+    """A user's own entries (those of a file that is named first), then the shipped ones."""
+    own = own_file(database)
+    return (
+        *(read_known(named) if named else ()),
+        *(read_known(own) if own.exists() else ()),
+        *read_known(SHIPPED),
+    )
+
+
+def own_file(database: Path) -> Path:
+    return database.with_name(database.name + ".known.toml")
+
+
+def read_known(path: Path) -> tuple[KnownIssue, ...]:
+    """The entries of a file; raises `UserError` where one cannot be used."""
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: no file of known issues ({error})") from error
+    return tuple(_entry(path, name, facts) for name, facts in entries.items())
+
+
+def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
+    where = f"{path}: [{name}]"
+    if not isinstance(facts, dict) or not {"title", "package", "match"} <= facts.keys():
+        raise UserError(f"{where}: needs title, package and match")
+    wrong = [key for key, value in facts.items() if not isinstance(value, FIELDS.get(key, ()))]
+    if wrong or not facts["match"]:
+        raise UserError(f"{where}: cannot read {', '.join(wrong) or 'an empty match'}")
+    try:
+        patterns = {component: re.compile(text) for component, text in facts["match"].items()}
+        for text in facts.get("avoid", ()):
+            re.compile(text)
+    except (re.error, TypeError) as error:
+        raise UserError(f"{where}: a match is no regular expression ({error})") from error
+    return KnownIssue(id=name, patterns=patterns, **{**facts, "avoid": tuple(facts.get("avoid", ()))})

@@ -1,0 +1,104 @@
+"""Fuzzing into the store: every failing case is kept the moment it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from corpus.target import Target
+from generators.fuzz import Tally, Tested, fuzz
+from generators.mixture import PLAN, Plan, make_cases
+from oracles.backends import Speaking, find_backend
+from oracles.sequence import split
+from triage.bugs.failures import Failure, record_failure
+from triage.bugs.known import KnownIssue
+from triage.campaigns.testers import Testers, open_testers
+from triage.console.options import CaseOptions
+from triage.store.database import Store
+from triage.store.environment import describe_environment
+from triage.store.runs import finish_run, next_seed, start_run, update_run
+
+SAVE_EVERY = 100
+"""Tests between two notes of how far the run has come; a find is noted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One test: the run's tally with it, and the failure that it gave, if it did."""
+
+    tally: Tally
+    failure: Failure | None
+
+
+def dialect_of(target: Target) -> str:
+    """The strategy that makes programs of the target's own operators; empty where it has none."""
+    backend = find_backend(target.backend)
+    return backend.DIALECT if isinstance(backend, Speaking) else ""
+
+
+class Fuzzer:
+    """One fuzzing run in a store, in one stretch or several; a context manager.
+
+    Without `--seed` it goes on where the last run on this target stopped. A sequence of passes that the
+    target asks for is every case's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        options: CaseOptions,
+        target: Target,
+        command: str,
+        plan: Plan = PLAN,
+        avoided: tuple[KnownIssue, ...] = (),
+    ) -> None:
+        self.store, self.options = store, options
+        self.target, given = split(target)
+        passes_of = target.backend if plan.sequences else ""
+        self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
+        self._avoided = avoided
+        self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
+        self.tally = Tally()
+        self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
+        self._stack = ExitStack()
+        self._testers = Testers([], "")
+
+    def __enter__(self) -> Fuzzer:
+        self._testers = self._stack.enter_context(
+            open_testers(self.options, self.target, self.plan, self._avoided)
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._save()
+        finish_run(self.store, self.run, "done" if kind is None else "interrupted")
+        self._stack.close()
+
+    def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
+        """Test until the number of tests or the time is up."""
+        for tested in fuzz(self._testers.all, seed=self.seed, tests=tests, seconds=seconds):
+            self.tally = self.tally.add(tested.verdict)
+            self.seed = tested.seed + 1
+            failure = self._keep(tested) if tested.verdict.is_bug else None
+            if failure or self.tally.tests % SAVE_EVERY == 0:
+                self._save()
+            yield Step(self.tally, failure)
+        self._save()
+
+    def _keep(self, tested: Tested) -> Failure:
+        (case,) = make_cases(self.plan, range(tested.seed, tested.seed + 1))
+        case = replace(case, target=self.target)
+        release = self._testers.release
+        return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
+
+    def _save(self) -> None:
+        tally = self.tally
+        update_run(
+            self.store,
+            self.run,
+            next_seed=self.seed,
+            tests=tally.tests,
+            valid=tally.valid,
+            failures=tally.failures,
+        )

@@ -1,0 +1,126 @@
+"""Patterns out of documents: which passes fire, the least graph on which each does, what it can let go of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import inlined, make_inputs, parse
+from corpus.onnx.graph import walk_nodes
+from corpus.pattern import Pattern
+from generators.language.operator import FIRST_OPSET, LAST_OPSET
+from generators.patterns.joining import is_sound
+from generators.patterns.recipes import recipe_of
+from oracles.judge import Judge
+from oracles.probes.firing import Firing
+from reducer.patterns.least_graph import least_graph
+from reducer.patterns.loosening import Loosened, loosen, static
+from triage.cases.documented_tests import Document
+
+OPSETS = range(FIRST_OPSET, LAST_OPSET + 1)
+MOST_NODES = 150
+"""Of a program; a larger one is no small example."""
+STANDARD = ("", "ai.onnx")
+
+
+@dataclass
+class Extraction:
+    """Patterns as they are found, each once; `most` of a pass are enough, and then no more are looked for."""
+
+    firing: Firing
+    judge: Judge
+    most: int
+    found: dict[str, Pattern] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def of(self, documents: Iterable[Document]) -> Iterator[Pattern]:
+        """The patterns of these documents that are new."""
+        for document in documents:
+            self.counts["models"] += 1
+            yield from self._of_one(document)
+
+    def _of_one(self, document: Document) -> Iterator[Pattern]:
+        case = _static_case(document.case)
+        if case is None:
+            self.counts["left out: too large, or its values are no tensors"] += 1
+            return
+        fired = self._fired(case, document.fires)
+        self.counts["models on which a pass fires"] += bool(fired)
+        for name in fired:
+            if self._has_enough(name):
+                continue
+            pattern = self._pattern(case, name)
+            if pattern is None:
+                self.counts["left out: fires in no form that programs can hold"] += 1
+            elif (recipe := recipe_of(pattern)) is None or not is_sound(recipe):
+                self.counts["left out: holds what programs are not made of"] += 1
+            elif pattern.digest in self.found:
+                self.counts["duplicates"] += 1
+            else:
+                self.found[pattern.digest] = pattern
+                yield pattern
+
+    def _fired(self, case: Case, told: str) -> list[str]:
+        """The passes that change the program, less those that change any; only the one that was told."""
+        if told:
+            is_of_use = told not in self.firing.commonplace and not self._has_enough(told)
+            return [told] if is_of_use and self.firing.fires(case.program, told) else []
+        return [name for name in self.firing.passes(case.program) if name not in self.firing.commonplace]
+
+    def _has_enough(self, name: str) -> bool:
+        return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
+
+    def _pattern(self, case: Case, name: str) -> Pattern | None:
+        model = least_graph(case, lambda program: self.firing.fires(program, name), self.judge)
+        if model is None:
+            return None
+
+        def holds(candidate: onnx.ModelProto) -> bool:
+            program = candidate.SerializeToString(deterministic=True)
+            return self.firing.fires(program, name) and self._runs(replace(case, program=program))
+
+        loosened = loosen(model, holds, OPSETS)
+        return None if loosened is None else self._named(model, loosened, name, case.origin)
+
+    def _runs(self, case: Case) -> bool:
+        """Whether it runs un-optimised: not every kernel's condition is one of the checker's."""
+        inputs = make_inputs(parse(case.program), 0)
+        return self.judge.runs(replace(case, inputs=inputs), self.judge.configs[:1])[0].is_ok
+
+    def _named(self, model: onnx.ModelProto, loosened: Loosened, name: str, origin: str) -> Pattern:
+        used = {node.domain for node in walk_nodes(loosened.graph)}
+        sets = {item.domain: item.version for item in model.opset_import if item.domain in used}
+        domains = tuple(sorted((key, version) for key, version in sets.items() if key not in STANDARD))
+        backend = self.firing.target.backend
+        return Pattern(backend, name, origin, loosened.opsets, loosened.graph, domains, loosened.least)
+
+    def facts(self) -> dict[str, Any]:
+        """What was seen and found, in numbers."""
+        patterns = self.found.values()
+        return {
+            "models": self.counts["models"],
+            "patterns": len(self.found),
+            "passes": len({pattern.fires for pattern in patterns}),
+            **{key: number for key, number in sorted(self.counts.items()) if key != "models"},
+        }
+
+
+def _static_case(case: Case) -> Case | None:
+    """The case with functions written out and the dims of its inputs said; None where that cannot be had."""
+    model = parse(case.program)
+    if model.functions:
+        model = inlined(model)
+    if len(model.graph.node) > MOST_NODES:
+        return None
+    arrays = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
+    if len(arrays) < len(case.inputs) or case.external:
+        return None
+    shapes = {name: value.shape for name, value in arrays.items()}
+    program = static(model, shapes).SerializeToString(deterministic=True)
+    return replace(case, program=program)

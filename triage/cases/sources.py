@@ -1,0 +1,109 @@
+"""Where a command's cases come from: files and folders, ids of the database, JSON lines on stdin."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import find_format
+from corpus.load import CHANGED, has_inputs, open_case
+from oracles.sandbox.importing import importer_of
+from oracles.sequence import with_sequence
+from triage.cases.judges import Judges
+from triage.console.options import CaseOptions
+from triage.store.names import find_case, is_name
+
+if TYPE_CHECKING:
+    from generators.mixture import Plan
+
+STDIN = "-"
+MUTATE = "mutate"
+KEYS = ("case", "path", "id")
+"""The members of a JSON object on stdin that may name its case, the first one there counts."""
+
+
+def open_cases(words: Sequence[str], options: CaseOptions, judges: Judges) -> Iterator[tuple[str, Case]]:
+    """Each case with the word that named it, its target settled; raises `UserError`."""
+    for word in words:
+        for name in _lines() if word == STDIN else (word,):
+            yield name, open_one(name, options, judges)
+
+
+def open_to_run(word: str, options: CaseOptions) -> Case:
+    """As `open_one`, values that are made from the seed repaired where they are not finite."""
+    with Judges(options) as judges:
+        return open_one(word, options, judges)
+
+
+@contextmanager
+def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
+    """The plan; where it changes a model whose inputs are made, the model with inputs that keep it finite."""
+    source = plan.source
+    if plan.strategy != MUTATE or source is None or not source.is_file() or options.inputs is not None:
+        yield plan
+        return
+    case = open_to_run(str(source), replace(options, seed=0))  # as the strategy opens it, whatever the seed
+    with TemporaryDirectory(prefix="crux-") as folder:
+        if any(note.startswith(CHANGED) for note in case.notes):
+            plan = replace(plan, source=Path(folder) / "source")
+            case.save(Path(folder) / "source")
+        yield plan
+
+
+def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> Case:
+    """The case that a path or an id names; a path that exists goes first.
+
+    With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
+    """
+    path = Path(word)
+    if path.exists() or not is_name(word):
+        case = open_case(
+            path,
+            inputs=options.inputs,
+            seed=options.seed or 0,
+            memory_bytes=options.memory << 20,
+            trust=options.trust,
+            importer=importer_of(options.target_of(None), options.limits),
+        )
+    else:
+        from triage.store.database import open_existing
+
+        with open_existing(options.database) as store:
+            case = store.load_case(find_case(store, word))
+    usual = find_format(case.format).TARGET
+    case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
+    is_made = path.exists() and options.inputs is None and not has_inputs(path)
+    if judges is None or not is_made or case.target is None or case.format != "onnx":
+        return case
+    from generators.finite.values import settled
+
+    return settled(case, judges.of(case.target, case.format))
+
+
+def _lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin, start=1):
+        if line.strip():
+            yield _name_in(line, f"stdin, line {number}")
+
+
+def _name_in(line: str, where: str) -> str:
+    try:
+        document: Any = json.loads(line)
+    except ValueError as error:
+        raise UserError(
+            f"{where}: not JSON ({error}); write a path or an id in quotes on each line"
+        ) from None
+    found = document
+    if isinstance(document, dict):
+        found = next((document[key] for key in KEYS if key in document), None)
+    if not isinstance(found, str):
+        raise UserError(f"{where}: names no case; write a string, or an object with one of {', '.join(KEYS)}")
+    return found

@@ -1,0 +1,57 @@
+"""Verdicts for the command line: a case judged once or often, and the failing one kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from oracles.judge import Judge
+from oracles.verdict import Verdict
+from triage.bugs.failures import find_failure, record_failure
+from triage.console.options import CaseOptions
+from triage.reductions.sketch import sketch
+from triage.store.artifacts import note_check
+from triage.store.database import Store
+from triage.store.documents import wrong_document
+
+
+def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
+    """The verdict that counts, and its document: the first that shows a bug, else the first.
+
+    Repeated judging also says how often that symptom came.
+    """
+    verdicts = [judge.verdict(case) for _ in range(repeat)]
+    chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
+    chosen = judge.explain(case, chosen)
+    document: dict[str, Any] = {
+        "outcome": chosen.outcome.value,
+        "phase": chosen.phase.value,
+        "symptom": str(chosen.symptom or ""),
+        "title": chosen.title,
+        "bug": chosen.is_bug,
+        "target": str(judge.target),
+        "notes": list(chosen.notes),
+    }
+    if chosen.wrong is not None:
+        document["wrong"] = wrong_document(chosen.wrong)
+    if repeat > 1:
+        same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
+        document |= {"repeats": repeat, "same": same}
+    return chosen, document
+
+
+def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
+    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
+    assert options.db is not None
+    with Store(options.db) as store:
+        sketched = None if find_failure(store, case) else sketch(case, options)
+        return record_failure(store, case, verdict, release=release, sketched=sketched).name
+
+
+def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
+    """Note a verdict on a case, whatever it is."""
+    words = {"outcome": verdict.outcome.value, "phase": verdict.phase.value, "title": verdict.title}
+    with Store(database) as store:
+        symptom = str(verdict.symptom or "")
+        note_check(store, case.case_id, str(case.target or ""), release, symptom=symptom, **words)

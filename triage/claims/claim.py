@@ -1,0 +1,107 @@
+"""What a report claims, in terms of plain runs: which configuration fails how, and which one does not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from corpus.errors import UserError
+from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.run import Config, Run, Status
+from oracles.text.normalise import template
+from oracles.verdict import Outcome, Verdict
+
+SHORTEST_FRAGMENT = 12
+AGAIN = ", again"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The claim.
+
+    `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
+    is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
+    says which side of a mismatch is wrong; `contradiction` what a result is and what its operator fixes, in
+    words, where that is the failure.
+    """
+
+    outcome: Outcome
+    failing: Run
+    passing: Run | None
+    fragment: str = ""
+    kind: str = ""
+    wrong: str = ""
+    contradiction: str = ""
+
+    @property
+    def configs(self) -> dict[str, Config]:
+        """The configurations by what a report calls them, the passing one first."""
+        named = {self.passing_label: self.passing, self.failing_label: self.failing}
+        return {label: run.config for label, run in named.items() if run is not None}
+
+    @property
+    def own(self) -> dict[str, Config]:
+        """Those of the configurations that are the target's, not of another package's baseline."""
+        return {label: config for label, config in self.configs.items() if not config.backend}
+
+    @property
+    def is_unstable(self) -> bool:
+        """Whether one configuration gives different results in two runs."""
+        return self.passing is not None and self.passing.config == self.failing.config
+
+    @property
+    def failing_label(self) -> str:
+        return self.failing.config.label + (AGAIN if self.is_unstable else "")
+
+    @property
+    def passing_label(self) -> str:
+        return self.passing.config.label if self.passing else ""
+
+
+def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = frozenset()) -> Expectation:
+    """The claim of a verdict that is a bug; `names` are the model's own, to be kept out of the fragment."""
+    asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
+    if asked_by:
+        raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
+    if verdict.outcome is Outcome.MISMATCH:
+        return _mismatch(verdict, tolerance)
+    failing = next(run for run in _failed(verdict) if run.status is _status(verdict.outcome))
+    passing = next((run for run in verdict.runs if run.is_ok), None)
+    fragment = longest_fragment(failing.message, names) if failing.status is Status.EXCEPTION else ""
+    return Expectation(verdict.outcome, failing, passing, fragment)
+
+
+def _mismatch(verdict: Verdict, tolerance: Tolerance) -> Expectation:
+    baseline, *others = verdict.runs
+    if verdict.symptom is not None and verdict.symptom.side:
+        words = verdict.title.partition(": ")[2].rpartition(" (")[0]
+        kind, side = verdict.symptom.kind, verdict.symptom.side
+        return Expectation(verdict.outcome, baseline, None, kind=kind, wrong=side, contradiction=words)
+    failing = next(
+        run
+        for run in others
+        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
+    )
+    kind, wrong = (verdict.symptom.kind, verdict.symptom.site) if verdict.symptom else ("", "")
+    return Expectation(verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
+
+
+def _failed(verdict: Verdict) -> list[Run]:
+    return [run for run in verdict.runs if not run.is_ok]
+
+
+def _status(outcome: Outcome) -> Status:
+    return {
+        Outcome.CRASH: Status.CRASH,
+        Outcome.EXCEPTION: Status.EXCEPTION,
+        Outcome.TIMEOUT: Status.TIMEOUT,
+        Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
+    }[outcome]
+
+
+def longest_fragment(message: str, names: frozenset[str]) -> str:
+    """The longest piece of a message that its template keeps, word for word; empty when all are short."""
+    pieces = re.split(r"<\w+>|[#*\n…]", template(message, names))
+    kept = [piece.strip(" \t'\"()[]{}.,:;") for piece in pieces]
+    kept = [piece for piece in kept if len(piece) >= SHORTEST_FRAGMENT and piece in message]
+    return max(kept, key=len, default="")

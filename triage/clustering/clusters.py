@@ -1,0 +1,148 @@
+"""Clusters of failures: one bug each, as far as their signatures tell; and the steps by which they change.
+
+Every step must run inside a transaction and is logged as an event. An id is never used again: a cluster that
+another one takes in stays known as `merged`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+
+from oracles.naming.signature import Signature
+from triage.clustering.similarity import group_of
+from triage.store.database import Row, Store, dump, now
+from triage.store.names import cluster_name
+
+BY_SYMPTOM = "symptom"
+BY_SIGNATURE = "signature"
+BY_SIMILARITY = "similarity"
+BY_PERSON = "person"
+"""How a signature came to its cluster: before reduction, as the first or an equal one, by L2, by command."""
+
+NEW, MERGED, FIXED, REGRESSED = "new", "merged", "fixed", "regressed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    id: int
+    title: str
+    status: str
+    created: str
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        return cluster_name(self.id)
+
+
+def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
+    """The clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
+    where = "" if merged else "WHERE status != 'merged'"
+    rows = store.rows(f"SELECT id, title, status, created, note FROM clusters {where} ORDER BY id")
+    return [Cluster(**row) for row in rows]
+
+
+def get_cluster(store: Store, number: int) -> Cluster:
+    row = store.row("SELECT id, title, status, created, note FROM clusters WHERE id = ?", (number,))
+    assert row is not None
+    return Cluster(**row)
+
+
+def signatures_of(store: Store, cluster: int) -> list[Row]:
+    return store.rows(
+        """SELECT signature, digest, version, how, score, why, components
+           FROM aliases JOIN signatures ON digest = signature
+           WHERE cluster = ? ORDER BY aliases.rowid""",
+        (cluster,),
+    )
+
+
+def load_signature(row: Row) -> Signature:
+    """A signature from its row: `digest`, `version` and `components` as JSON."""
+    return _load_signature(int(row["version"]), str(row["components"]), str(row["digest"]))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _load_signature(version: int, document: str, digest: str) -> Signature:
+    components = tuple((str(name), str(text)) for name, text in json.loads(document))
+    return Signature(version, components, digest)
+
+
+def get_signature(store: Store, digest: str) -> Signature:
+    row = store.row("SELECT digest, version, components FROM signatures WHERE digest = ?", (digest,))
+    assert row is not None
+    return load_signature(row)
+
+
+def keep_signature(store: Store, signature: Signature) -> None:
+    kind = " ".join(group_of(signature) or ())
+    store.write(
+        "INSERT OR IGNORE INTO signatures (digest, version, components, first_seen, kind)"
+        " VALUES (?, ?, ?, ?, ?)",
+        (signature.digest, signature.version, dump(signature.components), now(), kind),
+    )
+
+
+def open_cluster(store: Store, title: str) -> int:
+    cluster = store.insert("clusters", {"title": title, "status": NEW, "created": now()})
+    store.log("opened", cluster_name(cluster), title=title)
+    return cluster
+
+
+def attach(store: Store, digest: str, cluster: int, how: str, score: float, why: str) -> None:
+    """Say that a new signature belongs to a cluster."""
+    values = {"signature": digest, "cluster": cluster, "how": how, "score": score, "why": why, "added": now()}
+    store.insert("aliases", values)
+    store.log("attached", cluster_name(cluster), signature=digest, how=how, score=score, why=why)
+
+
+def rehome(store: Store, digest: str, cluster: int, how: str, score: float, why: str) -> None:
+    """Put a known signature with its failures into another cluster."""
+    row = store.row("SELECT cluster FROM aliases WHERE signature = ?", (digest,))
+    assert row is not None
+    store.write(
+        "UPDATE aliases SET cluster = ?, how = ?, score = ?, why = ? WHERE signature = ?",
+        (cluster, how, score, why, digest),
+    )
+    store.write("UPDATE failures SET cluster = ? WHERE signature = ?", (cluster, digest))
+    source = cluster_name(row["cluster"])
+    store.log(
+        "rehomed", cluster_name(cluster), signature=digest, source=source, how=how, score=score, why=why
+    )
+
+
+def absorb(store: Store, gone: int, into: int, why: str) -> None:
+    """Let a cluster take in all of another; what a person said of the other holds where nothing else was."""
+    store.write("UPDATE failures SET cluster = ? WHERE cluster = ?", (into, gone))
+    store.write("UPDATE aliases SET cluster = ? WHERE cluster = ?", (into, gone))
+    old, kept = get_cluster(store, gone), get_cluster(store, into)
+    if kept.status == NEW and old.status not in (NEW, MERGED):
+        store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (old.status, old.note, into))
+    close(store, gone, into, why)
+
+
+def close(store: Store, gone: int, into: int, why: str) -> None:
+    """Mark an emptied cluster as merged into the one that has its failures now."""
+    name = cluster_name(into)
+    store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (MERGED, name, gone))
+    store.log("merged", cluster_name(gone), into=name, why=why)
+
+
+def move(store: Store, failure: int, cluster: int, why: str) -> None:
+    """Put one failure into another cluster."""
+    row = store.row("SELECT cluster FROM failures WHERE id = ?", (failure,))
+    assert row is not None
+    if row["cluster"] == cluster:
+        return
+    store.write("UPDATE failures SET cluster = ? WHERE id = ?", (cluster, failure))
+    store.log("moved", cluster_name(cluster), failure=failure, source=cluster_name(row["cluster"]), why=why)
+    if not store.row("SELECT 1 FROM failures WHERE cluster = ? LIMIT 1", (row["cluster"],)):
+        close(store, row["cluster"], cluster, why)
+
+
+def is_named(store: Store, cluster: int) -> bool:
+    """Whether a reduced failure's signature stands for the cluster, not only symptoms."""
+    sql = "SELECT 1 FROM aliases WHERE cluster = ? AND how != ?"
+    return store.row(sql, (cluster, BY_SYMPTOM)) is not None

@@ -1,0 +1,116 @@
+"""What persons decide about clusters: merge, split, rename, mark. Each is one transaction and one event.
+
+Signatures of merged and split clusters are pinned: similarity never moves them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corpus.errors import UserError
+from triage.clustering.clusters import (
+    BY_PERSON,
+    BY_SYMPTOM,
+    FIXED,
+    NEW,
+    Cluster,
+    absorb,
+    get_cluster,
+    open_cluster,
+    rehome,
+)
+from triage.store.database import Store
+from triage.store.names import cluster_name, live_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state that a person gives a cluster, and what has to be said with it, if anything."""
+
+    name: str
+    needs: str = ""
+
+
+MARKS = (
+    Mark("filed", "URL"),
+    Mark(FIXED, "VERSION"),
+    Mark("wontfix"),
+    Mark("invalid"),
+    Mark("duplicate", "OF"),
+    Mark(NEW),
+)
+CLOSED = ("wontfix", "invalid", "duplicate", FIXED)
+
+
+def merge(store: Store, kept: int, gone: int) -> Cluster:
+    """Let one cluster take in another, for good."""
+    if kept == gone:
+        raise UserError(f"{cluster_name(kept)}: already one cluster")
+    with store.transaction():
+        absorb(store, gone, kept, "by command")
+        _pin(store, kept)
+    return get_cluster(store, kept)
+
+
+def split(store: Store, cluster: int, digest: str) -> Cluster:
+    """Give a signature and its failures a cluster of their own, for good."""
+    held = store.rows("SELECT signature, how FROM aliases WHERE cluster = ?", (cluster,))
+    named = [row["signature"] for row in held if row["how"] != BY_SYMPTOM]
+    found = [each for each in named if each.startswith(digest)]
+    if len(found) != 1:
+        one_of = ", ".join(named) or "none, since nothing of it is reduced"
+        raise UserError(f"{digest}: not one signature of {cluster_name(cluster)}; it has {one_of}")
+    if len(named) == 1:
+        raise UserError(f"{digest}: the only signature of {cluster_name(cluster)}; there is nothing to split")
+    with store.transaction():
+        row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (found[0],))
+        made = open_cluster(store, row["title"] if row else get_cluster(store, cluster).title)
+        rehome(store, found[0], made, BY_PERSON, 1.0, f"split from {cluster_name(cluster)} by command")
+        _pin(store, cluster)
+        _pin(store, made)
+        store.log("split", cluster_name(cluster), signature=found[0], into=cluster_name(made))
+    return get_cluster(store, made)
+
+
+def rename(store: Store, cluster: int, title: str) -> Cluster:
+    """Give a cluster a title that no later failure changes."""
+    title = " ".join(title.split())
+    if not title:
+        raise UserError("the new title is empty")
+    with store.transaction():
+        old = get_cluster(store, cluster).title
+        store.write("UPDATE clusters SET title = ?, renamed = 1 WHERE id = ?", (title, cluster))
+        store.log("renamed", cluster_name(cluster), old=old, new=title)
+    return get_cluster(store, cluster)
+
+
+def mark(store: Store, cluster: int, state: str, value: str = "") -> Cluster:
+    """Say what has become of a cluster; `fixed` with a release lets it regress when it shows again."""
+    note = _note(store, cluster, state, value)
+    with store.transaction():
+        old = get_cluster(store, cluster)
+        store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (state, note, cluster))
+        store.log("marked", cluster_name(cluster), old=old.status, new=state, note=note)
+    return get_cluster(store, cluster)
+
+
+def _note(store: Store, cluster: int, state: str, value: str) -> str:
+    wanted = next((each for each in MARKS if each.name == state), None)
+    if wanted is None:
+        every = ", ".join(f"{each.name} {each.needs}".strip() for each in MARKS)
+        raise UserError(f"{state}: no such mark; there are {every}")
+    if bool(wanted.needs) != bool(value):
+        told = (
+            f"needs its {wanted.needs}" if wanted.needs else f"takes nothing more than the mark, not {value}"
+        )
+        raise UserError(f"{state}: {told}")
+    if state != "duplicate":
+        return value
+    of = live_cluster(store, value)
+    if of == cluster:
+        raise UserError(f"{cluster_name(cluster)}: cannot be a duplicate of itself")
+    return cluster_name(of)
+
+
+def _pin(store: Store, cluster: int) -> None:
+    store.write("UPDATE aliases SET pinned = 1 WHERE cluster = ? AND how != ?", (cluster, BY_SYMPTOM))

@@ -1,0 +1,78 @@
+"""The order in which clusters are shown: the first rows are as different from each other as can be.
+
+Furthest-point-first (Gonzalez 1985; Chen et al., "Taming compiler fuzzers", 2013) over the signatures: the
+next row is the one whose nearest row so far is furthest. What is open stands before what is closed, what is
+not yet known before what is, what is reduced before what is not.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rapidfuzz.distance import Indel
+
+from oracles.naming.signature import Signature
+from triage.clustering.similarity import distance_within
+
+MOST_SPREAD = 50
+"""Rows that are chosen by distance; the others follow by what they are worth alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cluster as the ranking sees it: smaller `worth` comes first among equally distant ones."""
+
+    id: int
+    tier: tuple[bool, ...]
+    worth: tuple[int, ...]
+    signature: Signature
+
+
+def ranked(candidates: Iterable[Candidate]) -> list[int]:
+    """The ids in the order in which to show them; the same for any order of the candidates."""
+    order: list[int] = []
+    by_worth = sorted(candidates, key=lambda each: (each.tier, each.worth, each.id))
+    for tier in sorted({each.tier for each in by_worth}):
+        order += [each.id for each in _spread([each for each in by_worth if each.tier == tier], _distance)]
+    return order
+
+
+def _spread(
+    by_worth: Sequence[Candidate], distance: Callable[[Signature, Signature, float], float]
+) -> list[Candidate]:
+    """`distance` takes how near the nearest is: of what is further it need not say how far.
+
+    How near the nearest chosen one is can only fall, so an old answer is a bound: only a row whose bound is
+    the greatest is compared with those that were chosen since. Of equals the one that is worth more is first.
+    """
+    if not by_worth:
+        return []
+    chosen = [0]
+    bounds = [(-1.0, at, 0) for at in range(1, len(by_worth))]
+    while bounds and len(chosen) < MOST_SPREAD:
+        bound, at, compared = heapq.heappop(bounds)
+        if compared == len(chosen):
+            chosen.append(at)
+            continue
+        near = -bound
+        for other in chosen[compared:]:
+            near = min(near, distance(by_worth[at].signature, by_worth[other].signature, near))
+        heapq.heappush(bounds, (-near, at, len(chosen)))
+    left = sorted({*range(len(by_worth))} - {*chosen})
+    return [by_worth[at] for at in (*chosen, *left)]
+
+
+def _distance(one: Signature, two: Signature, cut: float) -> float:
+    """As for clusters where that can tell; else by how many of the components' words are shared."""
+    apart = distance_within(one, two, cut)
+    if apart is not None:
+        return apart
+    return Indel.normalized_distance(_words(one), _words(two), score_cutoff=cut)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _words(signature: Signature) -> tuple[str, ...]:
+    return tuple(word for _, text in signature.components for word in text.split())

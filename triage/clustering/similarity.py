@@ -1,0 +1,227 @@
+"""How far two signatures of one backend and outcome are apart (L2): 0 is the same, 1 nothing in common.
+
+Exceptions are compared by message (a sequence of words), operator and site. Site and operator both say
+*where*: one which neither side names leaves its weight to the other, and both leave theirs to the message.
+Where a message itself names an operator that the other does not, and the reverse, that is two operators.
+Crashes are compared by operators (or the caller, in a bare trace), site and last words, as far as there are
+any; wrong results as `triage.clustering.wrong_results` says. Timeouts are exact: nothing is similar to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rapidfuzz.distance import Indel
+
+from oracles.naming.signature import Signature
+from triage.clustering import wrong_results
+
+MERGE = 0.25
+"""Average distances up to this are one cluster."""
+RELATED = 0.45
+"""Distances up to this are shown as related, and never merged."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
+_SIGNAL = 0.2
+"""What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
+BEFORE_REDUCTION = "before reduction"
+"""The basis of a signature that a few checks gave; only its like are its neighbours."""
+COMPARED = ("exception", "crash", "mismatch")
+_ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
+_OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
+_CHEAPEST_FIRST = ("signal", "op", "ops", "message", "site")
+_CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One component of a comparison: its share of the whole, and how far the two texts are apart in it."""
+
+    name: str
+    weight: float
+    distance: float
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two signatures side by side; `obstacle` says in words why they can never be one where that is so."""
+
+    distance: float
+    parts: tuple[Part, ...] = ()
+    obstacle: str = ""
+
+
+def compare(first: Signature, second: Signature) -> Comparison:
+    """The weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
+    if first.components == second.components:
+        return Comparison(0.0)
+    one, two = _facts(first), _facts(second)
+    _add_operators(one, two)
+    obstacle = _obstacle(one, two)
+    if obstacle:
+        return Comparison(1.0, obstacle=obstacle)
+    if one["outcome"] == "mismatch":
+        parts = tuple(_part_of_results(name, one, two) for name in wrong_results.WEIGHTS)
+        return Comparison(sum(part.weight * part.distance for part in parts), parts)
+    parts = tuple(
+        _part(name, weight, one.get(name, ""), two.get(name, ""))
+        for name, weight in _weights(one, two).items()
+    )
+    return Comparison(sum(part.weight * part.distance for part in parts), parts)
+
+
+def distance_within(first: Signature, second: Signature, cut: float) -> float | None:
+    """The distance of two signatures where it is within the cut, else something above; None for two kinds.
+
+    The same sum as `compare`'s, given up as soon as it is known to pass the cut: of a thousand signatures all
+    but a few are told apart by operator and site.
+    """
+    if first.components == second.components:
+        return 0.0
+    one, two = _facts_of(first.components), _facts_of(second.components)
+    if not (one.get("op") or two.get("op")):
+        one, two = dict(one), dict(two)
+        _add_operators(one, two)
+    if _obstacle(one, two):
+        return None
+    if one["outcome"] == "mismatch":
+        return sum(
+            weight * wrong_results.distance(name, one, two) for name, weight in wrong_results.WEIGHTS.items()
+        )
+    total, weights = 0.0, _weights(one, two)
+    for name in _CHEAPEST_FIRST:
+        weight = weights.get(name, 0.0)
+        if weight and total <= cut:
+            left = min((cut - total) / weight, 1.0)
+            total += weight * _distance(name, one.get(name, ""), two.get(name, ""), left)
+    return total
+
+
+def _part(name: str, weight: float, one: str, two: str) -> Part:
+    return Part(name, weight, _distance(name, one, two), one, two)
+
+
+def _part_of_results(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> Part:
+    shown = "ops" if name == "dtypes" else name
+    apart = wrong_results.distance(name, one, two)
+    return Part(name, wrong_results.WEIGHTS[name], apart, one.get(shown, ""), two.get(shown, ""))
+
+
+def group_of(signature: Signature) -> tuple[str, str] | None:
+    """The backend and outcome within which a signature has neighbours; None where only equals are one bug."""
+    facts = _facts(signature)
+    outcome = facts.get("outcome", "")
+    if outcome not in COMPARED:
+        return None
+    return facts["backend"], " ".join(filter(None, (outcome, facts.get("basis", ""))))
+
+
+_BACKENDS = {"onnxruntime": "ort"}
+
+
+def _facts(signature: Signature) -> dict[str, str]:
+    """The components by name, in the vocabulary of comparisons: a bare trace knows its package and caller."""
+    return dict(_facts_of(signature.components))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _facts_of(components: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    facts = dict(components)
+    package = facts.get("package", "")
+    facts["backend"] = facts.get("backend") or _BACKENDS.get(package, package)
+    if "rewritten" in facts:
+        facts.setdefault("op", facts["rewritten"])
+    if "caller" in facts:
+        facts.setdefault("ops", facts["caller"])
+    return facts
+
+
+def _add_operators(one: dict[str, str], two: dict[str, str]) -> None:
+    """Where no component does, take the operators that only one of the messages names, if both name some."""
+    if one.get("op") or two.get("op"):
+        return
+    named, other = (_operators(facts.get("message", "")) for facts in (one, two))
+    if named - other and other - named:
+        one["op"], two["op"] = (" ".join(sorted(each)) for each in (named - other, other - named))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _operators(message: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", message)) & _operator_types()
+
+
+@functools.cache
+def _operator_types() -> frozenset[str]:
+    import onnx  # only some texts need it, and it takes longer than all comparisons
+
+    return frozenset(schema.name for schema in onnx.defs.get_all_schemas())
+
+
+def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
+    for name in ("backend", "outcome", "side", *(() if _is_one_damage(one, two) else ("signal",))):
+        if one.get(name, "") != two.get(name, ""):
+            return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
+    if one.get("outcome") not in COMPARED:
+        return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
+    return wrong_results.obstacle(one, two) if one["outcome"] == "mismatch" else ""
+
+
+def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
+    """Whether two crashes at equal operators differ in how the system noticed damaged memory."""
+    signals = {one.get("signal", ""), two.get("signal", "")}
+    return (
+        signals <= _OF_MEMORY
+        and "caller" not in one
+        and bool(one.get("ops"))
+        and one["ops"] == two.get("ops")
+    )
+
+
+def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
+    """The share of each component, moved away from those that neither side has."""
+    if one.get("outcome") == "crash":
+        present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
+        rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)
+        shares = {name: rest * weight / sum(present.values()) for name, weight in present.items()}
+        return shares | ({"signal": _SIGNAL} if rest < 1 else {})
+    weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
+    heirs = {"site": "op", "op": "site"}
+    absent = [name for name in heirs if not (one.get(name) or two.get(name))]
+    for name in absent:
+        heir = "message" if len(absent) == len(heirs) else heirs[name]
+        weights[heir] = weights.get(heir, 0.0) + weights.pop(name)
+    return weights
+
+
+def _distance(name: str, one: str, two: str, cut: float = 1.0) -> float:
+    """How far two texts are apart; above the cut it may be said to be 1."""
+    if name == "site":
+        return _between_sites(one, two)
+    if name in ("op", "signal"):
+        return float(one != two)
+    return Indel.normalized_distance(_words(one, name), _words(two, name), score_cutoff=cut)
+
+
+def _between_sites(one: str, two: str) -> float:
+    """Half by file, half by function, in the words of their names: a release renames a function slightly."""
+    if not (one and two):
+        return float(one != two)
+    (file, _, function), (other_file, _, other_function) = one.partition(" "), two.partition(" ")
+    pairs = ((file, other_file), (function, other_function))
+    return sum([Indel.normalized_distance(_site_words(a), _site_words(b)) for a, b in pairs]) / len(pairs)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _site_words(text: str) -> tuple[str, ...]:
+    return tuple(_WORDS.findall(text))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _words(text: str, name: str) -> tuple[str, ...]:
+    return tuple(text.split() if name == "ops" else re.findall(r"\w+", text))

@@ -1,0 +1,141 @@
+"""Why two failures or clusters are together or apart, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from corpus.errors import UserError
+from oracles.naming.signature import Signature
+from triage.clustering.clusters import BY_SYMPTOM, get_cluster, get_signature, load_signature
+from triage.clustering.related import related_clusters
+from triage.clustering.similarity import MERGE, RELATED, Comparison, compare
+from triage.store.database import Store
+from triage.store.names import cluster_name, failure_name, find_failure, live_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two that are compared: a failure with its signature, or a cluster with all of its own."""
+
+    name: str
+    cluster: int
+    signatures: tuple[Signature, ...]
+    is_reduced: bool
+
+
+def why(store: Store, first: str, second: str) -> dict[str, Any]:
+    """The closest pair of signatures of two names, part by part, and what follows from it."""
+    one, two = _side(store, first), _side(store, second)
+    pairs = [(compare(a, b), a, b) for a in one.signatures for b in two.signatures]
+    compared, a, b = min(pairs, key=lambda pair: pair[0].distance)
+    average = sum(pair[0].distance for pair in pairs) / len(pairs)
+    together = one.cluster == two.cluster
+    sentences = [*_verdict(one, two, compared, average, together), *_parts(compared)]
+    sentences += _decided(store, one, two, a, b)
+    if not together:
+        reason = related_clusters(store).get(one.cluster, {}).get(cluster_name(two.cluster))
+        sentences += [f"Offered as related: {reason}."] if reason else []
+    return {
+        "together": together,
+        "first": {"name": one.name, "cluster": cluster_name(one.cluster), "signature": a.digest},
+        "second": {"name": two.name, "cluster": cluster_name(two.cluster), "signature": b.digest},
+        "distance": round(compared.distance, 4),
+        "average": round(average, 4),
+        "merge": MERGE,
+        "related": RELATED,
+        "components": [_component(each) for each in _rows(compared, a, b)],
+        "words": sentences,
+    }
+
+
+def _side(store: Store, text: str) -> Side:
+    failure = find_failure(store, text)
+    if failure is None:
+        cluster = live_cluster(store, text)
+        return _cluster_side(store, text, cluster)
+    row = store.row("SELECT signature, cluster, status FROM failures WHERE id = ?", (failure,))
+    assert row is not None
+    signature = get_signature(store, row["signature"])
+    return Side(failure_name(failure), int(row["cluster"]), (signature,), row["status"] == "reduced")
+
+
+def _cluster_side(store: Store, text: str, cluster: int) -> Side:
+    rows = store.rows(
+        """SELECT digest, version, components, how FROM aliases JOIN signatures ON digest = signature
+           WHERE cluster = ? ORDER BY aliases.rowid""",
+        (cluster,),
+    )
+    reduced = [load_signature(row) for row in rows if row["how"] != BY_SYMPTOM]
+    known = tuple(reduced or map(load_signature, rows))
+    if not known:
+        raise UserError(f"{text}: a cluster without a signature")
+    merged = text.upper() != cluster_name(cluster)
+    name = f"{text.upper()}, merged into {cluster_name(cluster)}," if merged else cluster_name(cluster)
+    return Side(name, cluster, known, bool(reduced))
+
+
+def _verdict(one: Side, two: Side, compared: Comparison, average: float, together: bool) -> list[str]:
+    place = f"together in {cluster_name(one.cluster)}" if together else "apart"
+    if one.is_reduced != two.is_reduced:
+        unreduced = two.name if one.is_reduced else one.name
+        return [
+            f"{one.name} and {two.name} are {place}.",
+            f"{unreduced} is not reduced yet: it stands with the failures of its symptom until it is.",
+        ]
+    if compared.distance == 0:
+        return [f"{one.name} and {two.name} are {place}: they have an equal signature."]
+    if compared.obstacle:
+        return [f"{one.name} and {two.name} are {place}: {compared.obstacle}."]
+    several = f", {average:.2f} on average" if round(average, 4) != round(compared.distance, 4) else ""
+    return [
+        f"{one.name} and {two.name} are {place}: their signatures are {compared.distance:.2f} apart"
+        f"{several}.",
+        f"Up to {MERGE} on average is one cluster, up to {RELATED} is related.",
+    ]
+
+
+def _parts(compared: Comparison) -> list[str]:
+    return [
+        f"The {part.name} agrees: {part.first or 'none'}."
+        if part.distance == 0
+        else f"The {part.name} differs by {part.distance:.2f}, which adds {part.weight * part.distance:.2f}:"
+        f" {part.first or 'none'} / {part.second or 'none'}."
+        for part in compared.parts
+    ]
+
+
+def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> list[str]:
+    """What persons and the log say beyond the distances."""
+    marks = [store.row("SELECT pinned FROM aliases WHERE signature = ?", (each.digest,)) for each in (a, b)]
+    sentences = (
+        ["A merge or split by command holds them."] if all(row and row["pinned"] for row in marks) else []
+    )
+    for side in (one, two):
+        cluster = get_cluster(store, side.cluster)
+        if cluster.status == "duplicate" and side.name == cluster.name:
+            sentences.append(f"{cluster.name} is marked as a duplicate of {cluster.note}.")
+    return sentences
+
+
+def _rows(compared: Comparison, a: Signature, b: Signature) -> list[tuple[str, float, float, str, str]]:
+    if compared.parts:
+        return [(each.name, each.weight, each.distance, each.first, each.second) for each in compared.parts]
+    one, two = dict(a.components), dict(b.components)
+    names = dict.fromkeys((*one, *two))
+    return [
+        (each, 0.0, float(one.get(each) != two.get(each)), one.get(each, ""), two.get(each, ""))
+        for each in names
+    ]
+
+
+def _component(row: tuple[str, float, float, str, str]) -> dict[str, Any]:
+    name, weight, distance, first, second = row
+    return {
+        "name": name,
+        "weight": round(weight, 4),
+        "distance": round(distance, 4),
+        "agrees": distance == 0,
+        "first": first,
+        "second": second,
+    }

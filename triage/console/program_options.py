@@ -1,0 +1,60 @@
+"""The options of commands that make programs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from generators.mixture import Plan
+
+MIXED = "mixed"
+
+
+class Mode(StrEnum):
+    STRICT = "strict"
+    DISRUPTIVE = "disruptive"
+    VULNERABLE = "vulnerable"
+    NONFINITE = "nonfinite"
+    MIXED = "mixed"
+
+
+Strategy = Annotated[
+    str,
+    typer.Option(
+        "--strategy",
+        metavar="X",
+        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, smt, uniform; "
+        "PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
+    ),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="A saved coverage.json, the model that is to be mutated, or a folder of patterns.",
+    ),
+]
+Modes = Annotated[
+    Mode,
+    typer.Option(
+        "--mode",
+        help="Valid programs, broken ones, ones with a dangerous value, valid ones with NaN and infinity, "
+        "or all of these.",
+    ),
+]
+
+
+def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan:
+    """What is to be made; raises `UserError`."""
+    from generators import mixture
+    from generators.changes import modes
+    from generators.strategies import find_strategy
+
+    if strategy != MIXED:
+        find_strategy(strategy, trust)
+    return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust)

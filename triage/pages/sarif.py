@@ -1,0 +1,68 @@
+"""The bugs of a database as SARIF 2.1.0, for other tools: a rule a bug, a result a failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from triage.bugs.known import KnownIssue
+from triage.bugs.overview import overview
+from triage.store.database import Store
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+CLOSED = ("fixed", "wontfix", "invalid", "duplicate")
+
+
+def write_sarif(
+    store: Store, path: Path, issues: tuple[KnownIssue, ...], version: str, only: Collection[str] = ()
+) -> int:
+    """Write the log of these clusters, or all; how many there are."""
+    bugs = [facts for facts in overview(store, issues) if not only or facts["id"] in only]
+    results = [_result(bug, failure) for bug in bugs for failure in bug["failures"]]
+    driver = {"name": "crux", "version": version, "rules": [_rule(bug) for bug in bugs]}
+    run = {"tool": {"driver": driver}, "results": results, "columnKind": "unicodeCodePoints"}
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return len(bugs)
+
+
+def _rule(bug: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": bug["id"],
+        "shortDescription": {"text": bug["title"]},
+        "properties": {
+            "status": bug["status"],
+            "known": bug["known"],
+            "signatures": bug["signatures"],
+            "failures": bug["count"],
+            "related": sorted(bug["related"]),
+        },
+    }
+
+
+def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
+    """A failure; its place is the program that it was seen in."""
+    found: dict[str, Any] = {
+        "ruleId": bug["id"],
+        "level": "error",
+        "message": {"text": f"{failure['outcome']}: {bug['title']}"},
+        "fingerprints": {"cruxSignature/v1": failure["signature"]},
+        "locations": [_location(origin) for origin in failure["origins"][:1]],
+        "occurrenceCount": max(int(failure["seen"]), 1),
+        "properties": {"failure": failure["id"], "case": failure["case"], "status": failure["status"]},
+    }
+    if bug["status"] in CLOSED or bug["known"]:
+        why = bug["known"] or f"{bug['status']} {bug['note']}".strip()
+        found["suppressions"] = [{"kind": "external", "justification": why}]
+    return found
+
+
+def _location(origin: str) -> dict[str, Any]:
+    """A file where the case was one; else the seed that makes it, by name."""
+    if origin.startswith("seed:"):
+        return {"logicalLocations": [{"fullyQualifiedName": origin, "kind": "resource"}]}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(origin).as_posix())}}}

@@ -1,0 +1,94 @@
+"""Reducing the failures of a store: each in a folder beside it, so that a kill loses nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.naming.components import signature
+from oracles.naming.signature import Signature
+from oracles.verdict import Verdict
+from reducer.api import DoesNotFail
+from reducer.engine.journal import OtherReduction
+from reducer.result import NAME as REDUCTION
+from triage.bugs.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
+from triage.console import progress
+from triage.console.options import CaseOptions
+from triage.reductions.folders import reduce_into, reducer_options, result_of
+from triage.reductions.request import Budget
+from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
+from triage.store.database import Store
+
+
+def reduce_failure(
+    store: Store, failure: Failure, options: CaseOptions, budget: Budget, shown: progress.Progress
+) -> tuple[Failure, dict[str, Any] | None]:
+    """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: gone.
+
+    Other symptoms that are met on the way are kept as failures of their own, each once.
+    """
+    work = work_folder(store, failure)
+    case = store.load_case(failure.case_id)
+    settings = reducer_options(options, Target.parse(failure.target), budget)
+    begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure))
+    try:
+        try:
+            document, done = begin()
+        except OtherReduction:  # begun with other options, or by another release: the folder is our own
+            _clear(work)
+            document, done = begin()
+    except DoesNotFail:
+        set_aside(store, failure, UNREDUCIBLE, {"why": "the failure does not show any more"})
+        _clear(work)
+        return failure, None
+    reduced, verdict = result_of(done, work, settings)
+    found = name_reduced(reduced, verdict, tuple(document["passes"]))
+    after = record_reduction(store, failure, reduced, verdict, found, document)
+    with store.transaction():
+        keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
+    _clear(work)
+    return after, document
+
+
+def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
+    """The signature of what a reduction left."""
+    return signature(verdict, case.measure, case, passes)
+
+
+def work_folder(store: Store, failure: Failure) -> Path:
+    """Where the reduction of a failure stands while it goes on; a later run resumes it."""
+    return store.path.with_name(store.path.name + ".reducing") / failure.name
+
+
+def _clear(work: Path) -> None:
+    """Remove a finished reduction's folder, and the folder of all when it was the last."""
+    shutil.rmtree(work, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        work.parent.rmdir()
+
+
+class _ByCatch:
+    """Keeps one failure of each other symptom that a reduction meets; called from its worker threads."""
+
+    def __init__(self, database: Path, failure: Failure) -> None:
+        self._database = database
+        self._failure = failure
+        self._known = {failure.symptom}
+        self._lock = threading.Lock()
+
+    def __call__(self, case: Case, verdict: Verdict) -> None:
+        symptom = str(verdict.symptom)
+        with self._lock:
+            if symptom in self._known:
+                return
+            self._known.add(symptom)
+            met = replace(case, origin=f"met while {self._failure.name} was reduced")
+            with Store(self._database) as store:
+                record_failure(store, met, verdict, release=self._failure.release)

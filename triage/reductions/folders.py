@@ -1,0 +1,117 @@
+"""Reducing into a folder, as the command line does it: settings, progress, and the script beside the case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.naming.names import names_of_case
+from oracles.numerics.compare import Tolerance
+from oracles.run import Limits
+from oracles.verdict import Verdict
+from reducer.api import Options, Progress, Reduction, finished, reduce_case
+from reducer.engine.journal import NAME as JOURNAL
+from reducer.engine.journal import Journal
+from reducer.result import DETAILS
+from triage.claims.claim import expect
+from triage.console import progress
+from triage.console.options import WALL_PER_CPU, CaseOptions
+from triage.reductions.request import Budget
+from triage.reports import sentences as issue
+from triage.repro.runners import RUNNERS
+from triage.repro.script import Claim, NotWritten, source_of, write_script
+
+SCRIPT = "repro.py"
+
+
+def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Options:
+    return Options(
+        target=target,
+        check=budget.check,
+        check_exit=budget.check_exit,
+        also=budget.also,
+        jobs=options.jobs,
+        minutes=budget.minutes,
+        max_checks=budget.max_checks,
+        limits=Limits(options.timeout, options.timeout * WALL_PER_CPU, options.memory << 20),
+        rtol=options.rtol,
+        atol=options.atol,
+        accept_invalid=options.accept_invalid,
+        private=budget.private,
+    )
+
+
+def reduce_into(
+    case: Case,
+    out: Path,
+    options: Options,
+    shown: progress.Progress,
+    on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
+    judge: Judge | None = None,
+) -> tuple[dict[str, Any], Reduction | None]:
+    """The JSON document of a reduction, and the reduction; None when the folder held a finished one.
+
+    `judge` is one as the options have it, lent.
+    """
+    facts = finished(out)
+    if facts is not None:
+        _must_be_the_same(case, out, options)
+        if not (out / SCRIPT).exists() and _has_script(options):  # a kill came before it was written
+            _write_repro(*result_of(None, out, options), out, options, shown)
+        return {
+            **{name: facts[name] for name in facts if name not in DETAILS},
+            "cached": 0,
+            "seconds": 0.0,
+        }, None
+    done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other, judge)
+    if done.verdict is not None:
+        _write_repro(done.case, done.verdict, out, options, shown)
+    return done.to_json(), done
+
+
+def result_of(done: Reduction | None, work: Path, settings: Options) -> tuple[Case, Verdict]:
+    """The reduced case and its verdict; a finished reduction that was not yet recorded is judged again."""
+    if done is not None and done.verdict is not None:
+        return done.case, done.verdict
+
+    case = Case.load(work)
+    with settings.judge(case.format) as judge:
+        return case, judge.verdict(case)
+
+
+def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
+    """Raises `UserError` when the finished reduction in the folder is not of this case and these options."""
+    journal = Journal(out / JOURNAL, options.header(case))
+    journal.open()
+    journal.close()
+
+
+def _has_script(options: Options) -> bool:
+    """Whether a reduction leaves a script: not where a user's command is what failed."""
+    return options.check is None and options.target.backend in RUNNERS
+
+
+def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, shown: progress.Progress) -> None:
+    """`repro.py` beside the reduced case, where its program can be had as code."""
+    is_asked = any(run.config.asked_by for run in verdict.runs)
+    if not verdict.is_bug or is_asked or not _has_script(options):
+        return
+    tolerance = Tolerance(options.rtol, options.atol)
+    expectation = expect(verdict, tolerance, names_of_case(case))
+    title = issue.title(expectation, case.measure.ops)
+    claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
+    try:
+        with Judge(options.target, limits=options.limits, format=case.format) as judge:
+            source = source_of(case, judge)
+    except NotWritten as error:
+        shown.note(f"no {SCRIPT}: {error}")
+        return
+    (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
+
+
+def _line(step: Progress) -> str:
+    return f"{step.move or 'start'}: {step.nodes} nodes, {step.bytes:,} bytes, {step.checks} checks"

@@ -1,0 +1,97 @@
+"""Which failures are worth reducing: new ones before the tenth of a kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from oracles.verdict import Outcome
+from triage.bugs.failures import NEW, REDUCED, Failure, list_failures
+from triage.store.database import Store
+
+MOST_PRESUMED = 2
+"""How many failures of one symptom are reduced although they look like a bug that is known already."""
+SEPARATOR = " | "
+"""What stands between the parts of a symptom's text."""
+PER_SYMPTOM = 8
+"""So many wrong values or crashes of one symptom are as good as the first: their symptom says little."""
+MOST_NOVEL = 40
+"""How many of one symptom are reduced at most; wrong values of different bugs share their symptom."""
+
+
+Rank: TypeAlias = tuple[bool, bool, int, int, int]
+"""Endless, like what is known, how many of its symptom are done, operators, number: the least comes first."""
+
+
+class Selection:
+    """Chooses the next failure to reduce, and knows when there is none worth it.
+
+    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again.
+    """
+
+    def __init__(self, store: Store, target: str) -> None:
+        self._store = store
+        self._target = target
+        self._operators: dict[str, Counter[str]] = {}
+
+    def next(self) -> Failure | None:
+        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+
+        What does not end comes last: each check and each proof takes all the time that a run may take.
+        """
+        failures = [each for each in list_failures(self._store) if each.target == self._target]
+        reduced = [each for each in failures if each.status == REDUCED]
+        waiting = [each for each in failures if each.status == NEW]
+        by_symptom = Counter(_kind(each) for each in reduced)
+        ranked = {each: self._rank(each, reduced, by_symptom[_kind(each)]) for each in waiting}
+        worth = {failure: rank for failure, rank in ranked.items() if rank is not None}
+        return min(worth, key=lambda failure: worth[failure]) if worth else None
+
+    def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
+        """The less, the more promising; None where enough of its symptom are `done`."""
+        alike, specific = self._known_bugs_in(failure, reduced) > 0, _is_specific(failure)
+        if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
+            return None
+        is_endless = failure.outcome == Outcome.TIMEOUT.value
+        size = sum(self._operators_of(failure.case_id).values())
+        return is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
+
+    def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
+        """How many reduced cases of the same symptom this one could contain."""
+        own = self._operators_of(failure.case_id)
+        return sum(
+            _kind(each) == _kind(failure) and _holds(own, self._operators_of(each.best_case))
+            for each in reduced
+        )
+
+    def _operators_of(self, case_id: str) -> Counter[str]:
+        if case_id not in self._operators:
+            self._operators[case_id] = Counter(self._store.load_case(case_id).measure.ops)
+        return self._operators[case_id]
+
+
+def waiting(store: Store) -> Iterator[Failure]:
+    """Every un-reduced failure, each after the one before is reduced; what tells most comes first."""
+    for target in sorted({failure.target for failure in list_failures(store, status=NEW)}):
+        selection = Selection(store, target)
+        while failure := selection.next():
+            yield failure
+    while rest := list_failures(store, status=NEW, most=1):
+        yield rest[0]
+
+
+def _kind(failure: Failure) -> str:
+    """The symptom; of a crash only its signal, for one kernel has many places in a stripped library."""
+    if failure.outcome == Outcome.CRASH.value:
+        return SEPARATOR.join(failure.symptom.split(SEPARATOR)[:3])
+    return failure.symptom
+
+
+def _is_specific(failure: Failure) -> bool:
+    """Whether the symptom names a place in the compiler, so that the same symptom is most likely one bug."""
+    return failure.outcome == Outcome.EXCEPTION.value
+
+
+def _holds(outer: Mapping[str, int], inner: Mapping[str, int]) -> bool:
+    return all(outer.get(operator, 0) >= count for operator, count in inner.items())

@@ -1,0 +1,37 @@
+"""What names a failure until it is reduced: the signature of what a few checks leave of it.
+
+A symptom alone puts all wrong results into one heap and one crash into as many as it has callers. The
+evidence of a failure mostly leads to its operators within ten checks; what they leave is compared with its
+like only, never with a reduced case.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from corpus.case import Case
+from oracles.naming.signature import Signature
+from reducer.api import DoesNotFail, reduce_case
+from triage.clustering.similarity import BEFORE_REDUCTION
+from triage.console.options import CaseOptions
+from triage.reductions.failures import name_reduced
+from triage.reductions.folders import reducer_options
+from triage.reductions.request import Budget
+
+CHECKS = 10
+
+
+def sketch(case: Case, options: CaseOptions) -> Signature | None:
+    """The provisional signature of a failing case; None when it does not fail again."""
+    assert case.target is not None
+    settings = reducer_options(options, case.target, Budget(max_checks=CHECKS))
+    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name:
+        try:
+            done = reduce_case(case, Path(name) / "sketch", settings)
+        except DoesNotFail:
+            return None
+    if done.verdict is None:
+        return None
+    found = name_reduced(done.case, done.verdict, done.passes.minimal if done.passes else ())
+    return Signature.of(("basis", BEFORE_REDUCTION), *found.components)

@@ -1,0 +1,82 @@
+"""From a word on the command line to a written report, noted in the database where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from triage.bugs.history import History, history_of_folder, history_of_name
+from triage.bugs.known import load_known
+from triage.bugs.library import Library
+from triage.cases.judges import Judges
+from triage.cases.sources import open_one
+from triage.console.options import CaseOptions
+from triage.reports.report import Report, write_report
+from triage.store.artifacts import keep_artifact
+from triage.store.database import Store, now, open_existing
+from triage.store.names import find_cluster, is_name
+
+
+def report_word(
+    word: str, options: CaseOptions, judges: Judges, out: Path, form: str = "", known: Path | None = None
+) -> dict[str, Any]:
+    """Report one id or case folder into `out`, under its own name; `known` is a file of known issues."""
+    case = open_one(word, options, judges)
+    assert case.target is not None
+    judge = judges.of(case.target, case.format)
+    if Path(word).exists() or not is_name(word):
+        library = _library(options.database, known)
+        history = history_of_folder(Path(word))
+        report = write_report(case, judge, out / _folder_name(word), history, library, form)
+        return _document(word, report)
+    with open_existing(options.database) as store:
+        history = history_of_name(store, word)
+        library = Library.of_store(store, known)
+        report = write_report(case, judge, out / (history.cluster or word), history, library, form)
+        note_report(store, case, report, history)
+    return _document(word, report)
+
+
+def note_report(store: Store, case: Case, report: Report, history: History) -> None:
+    """Keep where a report went, and what bytes it has."""
+    cluster = find_cluster(store, history.cluster) if history.cluster else None
+    with store.transaction():
+        values = {
+            "cluster": cluster,
+            "case_id": case.case_id,
+            "folder": str(report.folder.resolve()),
+            "ready": int(report.ready),
+            "sha256": hashlib.sha256(report.archive.read_bytes()).hexdigest(),
+            "written": now(),
+        }
+        store.insert("reports", values)
+        keep_artifact(store, "report", history.cluster or case.case_id, report.archive)
+        store.log("reported", history.cluster or case.case_id, ready=report.ready)
+
+
+def _library(database: Path, known: Path | None) -> Library:
+    """What is known, of the database too where there is one."""
+    if not database.exists():
+        return Library(load_known(database, known))
+    with open_existing(database) as store:
+        return Library.of_store(store, known)
+
+
+def _folder_name(word: str) -> str:
+    path = Path(word).resolve()
+    return re.sub(r"[^\w.-]+", "-", path.stem if path.is_file() else path.name) or "case"
+
+
+def _document(word: str, report: Report) -> dict[str, Any]:
+    return {
+        "id": word,
+        "title": report.title,
+        "ready": report.ready,
+        "folder": str(report.folder),
+        "zip": str(report.archive),
+        "signature": report.signature,
+        "checks": [{"holds": check.holds, "text": check.text} for check in report.checks],
+    }

@@ -1,0 +1,105 @@
+"""What must hold before a report says that it is ready: each a line at its top, whether it holds or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from corpus.release import is_before
+from oracles.numerics.compare import compare_outputs
+from oracles.numerics.in_double import outputs_like
+from oracles.run import Run
+from oracles.verdict import Outcome
+from triage.reports.draft import Draft
+from triage.reports.sentences import UNOPTIMISED
+from triage.store.environment import package_line
+from triage.views.privacy import private_words_in
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the checklist: what was verified, or was not; `is_needed` for the report to be ready."""
+
+    holds: bool
+    text: str
+    is_needed: bool = True
+
+
+def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
+    """Every check of a report with these files."""
+    proof = draft.proof
+    yield Check(proof.holds, f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes")
+    shown, who = draft.exhibit, draft.exhibit.witness
+    same = shown.is_built(proof.model)
+    if same is not None:
+        yield Check(same, f"the {who.noun} that `repro.py` builds is `{next(iter(shown.files))}`")
+    yield Check(shown.complaint is None, f"{who.checked_by} accepts the {who.noun}")
+    yield _reference(draft)
+    yield _release(draft)
+    yield from _looked_up(draft)
+    if draft.history.is_minimal:
+        yield Check(True, f"no reduction step makes the {who.noun} smaller (1-minimal)", is_needed=False)
+    else:
+        why = "" if draft.history.reduction else " (it was not reduced)"
+        yield Check(False, f"the {who.noun} is as small as it can be{why}", is_needed=False)
+    private = sorted({word for content in files.values() for word in private_words_in(content)})
+    yield Check(not private, "no home folder, user name or host name is in any file")
+
+
+def _reference(draft: Draft) -> Check:
+    """That the reference bears the claim out; where it does not know an operator, another run must."""
+    reference, expectation, who = draft.exhibit.reference, draft.expectation, draft.exhibit.witness
+    if reference is None or not reference.is_ok:
+        return _without_reference(draft, reference)
+    if expectation.outcome is not Outcome.MISMATCH or expectation.is_unstable or expectation.passing is None:
+        return Check(True, f"{who.referee} runs the {who.noun}")
+    is_baseline_wrong = expectation.wrong == UNOPTIMISED
+    right = expectation.failing if is_baseline_wrong else expectation.passing
+    agrees = _agree(draft, reference, right)
+    wrong = expectation.passing if is_baseline_wrong else expectation.failing
+    against = not agrees and _agree(draft, reference, wrong)
+    text = "agrees with the expected result" if agrees else "does not decide which result is right"
+    return Check(not against, f"{who.referee} {text if not against else 'agrees with the *other* result'}")
+
+
+def _agree(draft: Draft, reference: Run, run: Run) -> bool:
+    told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
+    return compare_outputs(told, run.outputs, draft.judge.tolerance) is None
+
+
+def _without_reference(draft: Draft, reference: Run | None) -> Check:
+    passing, who = draft.expectation.passing, draft.exhibit.witness
+    stands_in = "; the run that gives a result stands in for it" if passing is not None else ""
+    if reference is None:
+        return Check(bool(stands_in), f"{who.referee} runs the {who.noun} (there is none{stands_in})", False)
+    reason = reference.error or reference.status.value
+    text = f"{who.referee} runs the {who.noun} (it does not: {reason}{stands_in})"
+    return Check(bool(stands_in) or draft.expectation.outcome is Outcome.CRASH, text)
+
+
+def _release(draft: Draft) -> Check:
+    """That no newer release is installed beside crux than the one that shows it."""
+    shown = package_line(draft.environment, draft.package)
+    try:
+        newest = version(draft.package)
+    except PackageNotFoundError:
+        newest = draft.judge.release
+    if is_before(draft.judge.release, newest):
+        return Check(False, f"the newest release installed ({newest}) was tried; this is {shown}")
+    return Check(True, f"{shown}, the newest release installed, shows it")
+
+
+def _looked_up(draft: Draft) -> Iterator[Check]:
+    """That nobody knows it yet: known issues, clusters like this one."""
+    known = draft.library.known(draft.signature, draft.judge.release)
+    if known is not None:
+        where = f", {known.url}" if known.url else ""
+        yield Check(True, f"known issues were looked up: it is `{known.id}` ({known.title}{where})")
+    else:
+        yield Check(True, "known issues were looked up: none matches")
+    if not draft.library.signatures:
+        return
+    similar = draft.library.similar(draft.signature, draft.history.cluster)
+    named = ", ".join(f"{name} (distance {distance:.2f})" for name, distance in list(similar.items())[:4])
+    yield Check(True, f"similar clusters were looked up: {f'see {named}' if named else 'there is none'}")

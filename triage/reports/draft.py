@@ -1,0 +1,95 @@
+"""Everything that a report says, before it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from corpus.case import Case
+from oracles.backends import Optimising
+from oracles.judge import Judge
+from oracles.naming.components import signature
+from oracles.naming.names import names_of_case
+from oracles.naming.signature import Signature
+from oracles.run import Run
+from oracles.verdict import Outcome, Verdict
+from reducer.pass_sets import PassSet, find_pass_set
+from triage.bugs.history import History
+from triage.bugs.library import Library
+from triage.claims.claim import Expectation, expect
+from triage.forms import Form
+from triage.reports import sentences as issue
+from triage.reports.exhibits import Exhibit, exhibit
+from triage.reports.variations import Variation, vary_dtypes
+from triage.repro.proving import Proof
+from triage.repro.script import Source
+from triage.store.environment import describe_environment
+from triage.views.rendering import as_comment
+
+VARIED = ("ort", "tvm", "torch")
+"""Backends whose verdicts are cheap enough to ask for a few more."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A case with its verdict, the script that shows it, and what is asked of the backend as it is needed."""
+
+    case: Case
+    verdict: Verdict
+    judge: Judge
+    history: History
+    library: Library
+    form: Form
+    script: str
+    proof: Proof
+    source: Source | None
+
+    @cached_property
+    def exhibit(self) -> Exhibit:
+        return exhibit(self.case, self.judge, self.source)
+
+    @cached_property
+    def expectation(self) -> Expectation:
+        return expect(self.verdict, self.judge.tolerance, names_of_case(self.case))
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        return describe_environment(self.judge.target)
+
+    @cached_property
+    def signature(self) -> Signature:
+        minimal = self.passes.minimal if self.passes else ()
+        return signature(self.verdict, self.case.measure, self.case, minimal)
+
+    @cached_property
+    def passes(self) -> PassSet | None:
+        """Searched for anew: a report says nothing that its own release was not seen to do."""
+        if not isinstance(self.judge.backend, Optimising):
+            return None
+        repeats = int(self.history.reduction.get("runs_per_decision", 1))
+        return find_pass_set(self.judge, self.case, self.verdict, repeats=repeats)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """What the case does in every configuration."""
+        return self.judge.runs(self.case, self.judge.configs)
+
+    @cached_property
+    def in_double(self) -> Run | None:
+        """The un-optimised program in float64 on the same backend, where that has a meaning."""
+        return self.exhibit.in_double if self.expectation.outcome is Outcome.MISMATCH else None
+
+    @cached_property
+    def variations(self) -> tuple[Variation, ...]:
+        if self.judge.target.backend not in VARIED or self.case.format != "onnx":
+            return ()
+        return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @property
+    def title(self) -> str:
+        return as_comment(issue.title(self.expectation, self.case.measure.ops))
+
+    @property
+    def package(self) -> str:
+        return self.judge.backend.PACKAGE

@@ -1,0 +1,213 @@
+"""A case's program as a report shows it and has it checked: one class for each kind of format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import onnx
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.formats.onnx import checker_complaint, parse
+from corpus.target import Target
+from oracles.backends import RunsGraphs
+from oracles.judge import Judge
+from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.run import Config, Run
+from triage.reports.sentences import OF_ONNX, Witness
+from triage.repro.normal_form import messages, normal_form
+from triage.repro.script import Source
+from triage.views.drawn import Drawn, drawn
+from triage.views.listing import list_model
+from triage.views.rendering import render
+
+REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
+
+
+class Exhibit(Protocol):
+    """What a report shows of a program, and whom it asks about it."""
+
+    witness: Witness
+    language: str
+
+    @property
+    def listing(self) -> str:
+        """The program as text, in that language."""
+
+    @property
+    def drawn(self) -> Drawn:
+        """The program as pictures are made of it."""
+
+    @property
+    def complaint(self) -> str | None:
+        """Why it is no valid program."""
+
+    @property
+    def reference(self) -> Run | None:
+        """What an independent implementation makes of it; None where there is none to ask."""
+
+    @property
+    def in_double(self) -> Run | None:
+        """The un-optimised run in float64; None where that cannot be had."""
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The program in the files of a report, the one to name first."""
+
+    def is_built(self, model: bytes) -> bool | None:
+        """Whether what a script has built is this program; None where it builds none to be compared."""
+
+
+def exhibit(case: Case, judge: Judge, source: Source | None) -> Exhibit:
+    """The exhibit of a case whose program has this source where it is not ONNX's own."""
+    if case.format == "onnx":
+        return OnnxExhibit(case, judge, is_code=source is None)
+    assert source is not None
+    kind = TorchExhibit if case.format == "torch" else RelaxExhibit
+    return kind(case, judge, source)
+
+
+def without_remarks(case: Case) -> Case:
+    """The case without documentation and metadata, which can hold an author's paths."""
+    case = replace(case, origin="", notes=())
+    if case.format != "onnx":
+        return case
+    model = parse(case.program)
+    for message in messages(model):
+        for field in REMARKS & set(message.DESCRIPTOR.fields_by_name):
+            message.ClearField(field)
+    model.ClearField("domain")
+    return replace(case, program=model.SerializeToString(deterministic=True))
+
+
+@dataclass(frozen=True)
+class OnnxExhibit:
+    """An ONNX model; `is_code` where a script builds it as one."""
+
+    case: Case
+    judge: Judge
+    is_code: bool
+
+    witness = OF_ONNX
+    language = "text"
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        return parse(self.case.program)
+
+    @cached_property
+    def listing(self) -> str:
+        return list_model(self.model)
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        return drawn(self.case)
+
+    @cached_property
+    def complaint(self) -> str | None:
+        return checker_complaint(self.model)
+
+    @cached_property
+    def reference(self) -> Run | None:
+        with Judge(Target("reference"), limits=self.judge.limits) as judge:
+            return judge.runs(self.case, judge.configs[:1])[0]
+
+    @cached_property
+    def in_double(self) -> Run | None:
+        program = program_in_double(self.model) if not self.judge.configs[0].backend else None
+        if program is None:
+            return None
+        inputs = inputs_in_double(self.case.inputs)
+        wide = replace(self.case, program=program.SerializeToString(deterministic=True), inputs=inputs)
+        (run,) = self.judge.runs(wide, self.judge.configs[:1])
+        return run if run.is_ok else None
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        return {"model.onnx": self.case.program}
+
+    def is_built(self, model: bytes) -> bool | None:
+        if not self.is_code:
+            return None
+        return bool(model) and normal_form(parse(model)) == normal_form(self.model)
+
+
+@dataclass(frozen=True)
+class GraphExhibit:
+    """A program of bindings, shown as the code that its framework's users write."""
+
+    case: Case
+    judge: Judge
+    source: Source
+
+    language = "python"
+
+    @property
+    def listing(self) -> str:
+        return self.source.module.rstrip()
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        return drawn(self.case, self._described.get("types"))
+
+    @cached_property
+    def complaint(self) -> str | None:
+        return str(self._described["error"]) if "error" in self._described else None
+
+    @cached_property
+    def _described(self) -> Mapping[str, Any]:
+        return self.judge.describe(self.case.program, self.case.inputs)
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """As a script that says `model` and `inputs`, and in crux's own form."""
+        script = render("program.py.j2", source=self.source, format=self.case.format)
+        return {"program.py": script.encode(), find_format(self.case.format).PROGRAM_FILE: self.case.program}
+
+    def is_built(self, model: bytes) -> bool | None:
+        return None
+
+
+@dataclass(frozen=True)
+class TorchExhibit(GraphExhibit):
+    """A torch module; the reference is eager mode in float64."""
+
+    witness = Witness(
+        "module",
+        "torch (on fake tensors)",
+        "eager mode in float64",
+        "the module runs in eager mode in float64",
+    )
+
+    @cached_property
+    def reference(self) -> Run | None:
+        assert isinstance(self.judge.backend, RunsGraphs)
+        (run,) = self.judge.runs(self.case, (Config("eager, in float64", self.judge.backend.DOUBLE),))
+        return run
+
+    @property
+    def in_double(self) -> Run | None:
+        return self.reference if self.reference and self.reference.is_ok else None
+
+
+@dataclass(frozen=True)
+class RelaxExhibit(GraphExhibit):
+    """A Relax module, which nobody but TVM runs."""
+
+    witness = Witness(
+        "module",
+        "TVM (`relax.analysis.well_formed`)",
+        "an implementation other than TVM",
+        "TVM finds the module well-formed",
+    )
+
+    @property
+    def reference(self) -> Run | None:
+        return None
+
+    @property
+    def in_double(self) -> Run | None:
+        return None

@@ -1,0 +1,215 @@
+"""The text of `issue.md`: a project's form, filled with what the draft knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from oracles.numerics.compare import compare_outputs
+from oracles.numerics.in_double import outputs_like
+from oracles.run import Run
+from oracles.verdict import Outcome, WrongResult
+from triage.cases.pass_sets import advice
+from triage.claims.words import in_short, in_words
+from triage.reports import sentences as issue
+from triage.reports.checklist import Check
+from triage.reports.draft import Draft
+from triage.reports.sentences import Witness
+from triage.repro.runners import runner_of
+from triage.store.environment import package_line
+from triage.views.listing import describe_value, mermaid
+from triage.views.privacy import scrub
+from triage.views.rendering import as_code, render
+
+MOST_INLINE_SCRIPT = 20_000
+MOST_SNIPPET = 4_000
+SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
+PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
+
+
+def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
+    """The filled form; `extra` is what the project's own tool says of the environment."""
+    judge, expectation, shown = draft.judge, draft.expectation, draft.exhibit
+    rows = issue.value_rows(expectation, judge.tolerance)
+    package = package_line(draft.environment, draft.package)
+    inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
+    return render(
+        draft.form.template,
+        form=draft.form,
+        title=draft.title,
+        checks=checks,
+        happened=issue.happened(expectation, package),
+        expected=issue.expected(expectation, draft.verdict, judge.tolerance, _witness(draft)),
+        outcome=expectation.outcome.value,
+        advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
+        nodes=draft.case.measure.nodes,
+        noun=shown.witness.noun,
+        is_onnx=draft.case.format == "onnx",
+        listing=shown.listing,
+        language=shown.language,
+        attached=list(shown.files),
+        inputs="\n".join(inputs) or "(none)",
+        levels=[*issue.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
+        rows=rows,
+        passing=in_short(expectation.passing.config) if expectation.passing else "",
+        failing=in_short(expectation.failing.config),
+        trace=""
+        if rows or expectation.is_unstable
+        else issue.short_trace(issue.trace_text(expectation, rows)),
+        varies=list(_varies(draft)),
+        releases=_releases(draft),
+        notes=[note for note in draft.verdict.notes if not note.startswith("presumed")],
+        graph=mermaid(shown.drawn),
+        package=draft.package,
+        needs=_needs(draft),
+        printed=scrub(draft.proof.text),
+        inline_script=len(draft.script) <= MOST_INLINE_SCRIPT,
+        script=draft.script,
+        source=draft.source if draft.source and len(draft.source.module) <= MOST_SNIPPET else None,
+        failing_backend=expectation.failing.config.get("backend") or "eager",
+        environment=dict(_environment_rows(draft)),
+        phase=expectation.failing.phase.value,
+        sequence=list(draft.case.passes),
+        parting=_parting(draft.verdict.wrong),
+        extra=extra,
+        found=draft.history.sentences(),
+        origin=origin_text(draft),
+    )
+
+
+def _witness(draft: Draft) -> Witness:
+    """Who bears out what is expected: the reference where it runs the program, else what float64 gives."""
+    reference, witness = draft.exhibit.reference, draft.exhibit.witness
+    if reference is None or reference.is_ok:
+        return witness
+    return replace(witness, referee="the same program in float64")
+
+
+def _parting(wrong: WrongResult | None) -> str:
+    """Where in the graph the two results part."""
+    if wrong is None or not wrong.first:
+        return ""
+    maker = f", made by `{wrong.operator}`" if wrong.operator else ""
+    return f"The first tensor that differs, in the order of the graph, is {as_code(wrong.first)}{maker}."
+
+
+def origin_text(draft: Draft) -> str:
+    """Whose the attached model is."""
+    name = next(iter(draft.exhibit.files))
+    if draft.history.is_generated:
+        return (
+            f"`{name}` was generated and reduced by `crux`; nobody else's work is in it, and it may be "
+            "used freely, also as a test (CC0)."
+        )
+    cut = "what a reduction left of" if draft.history.reduction else "a copy of"
+    return (
+        f"`{name}` is {cut} a {draft.exhibit.witness.noun} that the reporter brought, "
+        "without its documentation and metadata; what is left of it stays under its licence."
+    )
+
+
+def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
+    """With which of the two results float64 agrees; values are compared, not their types."""
+    found, passing = draft.in_double, draft.expectation.passing
+    if found is None or passing is None or draft.expectation.is_unstable:
+        return
+    told = {in_short(run.config): _near(run, found, draft) for run in (passing, draft.expectation.failing)}
+    words = [f"{'agrees with' if near else '**differs** from'} `{name}`" for name, near in told.items()]
+    yield f"{in_short(passing.config)}, in float64", ", ".join(words)
+
+
+def _near(run: Run, wide: Run, draft: Draft) -> bool:
+    """Whether a result is what float64 gives, to the tolerance."""
+    return compare_outputs(outputs_like(wide, run), run.outputs, draft.judge.tolerance) is None
+
+
+def _needs(draft: Draft) -> str:
+    return ", ".join(runner_of(draft.judge.target.backend, draft.case.format).needs)
+
+
+def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
+    """What was varied: under what the failure shows, and under what it does not."""
+    ways = list(_shows_in(draft))
+    if ways and not draft.expectation.is_unstable:
+        yield ("configuration", *_both(ways))
+    if draft.passes is not None and draft.passes.minimal:
+        cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
+        yield "passes", " and ".join(f"`{name}`" for name in draft.passes.minimal), cures
+    if tried := tried_releases(draft.history.bisection):
+        yield ("release", *_both(tried))
+    types = [(f"`{each.name}`", each.shows) for each in draft.variations if each.shows is not None]
+    if len(types) > 1:
+        yield ("element type", *_both(types))
+    device = draft.judge.target.device
+    yield "device", PROVIDERS.get(device, device), "(no other was tried)"
+
+
+def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """The releases that bisection looked at, and whether what the first bad one shows is there."""
+    tried = bisection.get("tried") or []
+    first = bisection.get("first_bad")
+    wanted = next((each["shows"] for each in tried if each["release"] == first), None)
+    if not wanted:
+        return []
+    return [(str(each["release"]), each["shows"] == wanted) for each in tried]
+
+
+def _both(found: Sequence[tuple[str, bool | None]]) -> tuple[str, str]:
+    return _named(found, True), _named(found, False)
+
+
+def _named(found: Sequence[tuple[str, bool | None]], wanted: bool) -> str:
+    return ", ".join(name for name, shows in found if shows is wanted) or "-"
+
+
+def _shows_in(draft: Draft) -> Iterator[tuple[str, bool]]:
+    baseline, *others = draft.runs
+    for run in (baseline, *others[1:], *others[:1]):
+        if not run.config.backend:
+            yield f"`{in_short(run.config)}`", _shows(draft, run)
+
+
+def _shows(draft: Draft, run: Run) -> bool:
+    expectation = draft.expectation
+    if expectation.outcome is not Outcome.MISMATCH:
+        return run.status is expectation.failing.status
+    if not run.is_ok:
+        return False
+    if expectation.passing is None or expectation.wrong == issue.UNOPTIMISED:
+        return run.config == draft.runs[0].config
+    return issue.differs(run, expectation.passing, draft.judge.tolerance)
+
+
+def _releases(draft: Draft) -> list[tuple[str, str]]:
+    """What bisection found, and on which releases it has been seen."""
+    found = draft.history.bisection
+    names = {
+        "last good release": "last_good",
+        "first bad release": "first_bad",
+        "last bad release": "last_bad",
+        "first fixed release": "first_fixed",
+    }
+    rows = [(words, str(found[key])) for words, key in names.items() if found.get(key)]
+    seen = ", ".join(sorted({*draft.history.releases, draft.judge.release} - {""}))
+    return [*rows, ("seen on", seen)]
+
+
+def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
+    found = draft.environment
+    packages = found["packages"]
+    own = next((name for name in draft.form.packages if name in packages), draft.package)
+    others = [f"{name} {packages[name]}" for name in draft.form.packages if name in packages and name != own]
+    yield "package", package_line(found, draft.package) + " (Python API)"
+    yield "version", packages.get(own, draft.judge.release)
+    yield "other packages", ", ".join(others)
+    yield "Python", found["python"]
+    yield "system", found["system"]
+    yield "C library", found["libc"]
+    yield "architecture", found["architecture"]
+    yield "processor", found["processor"]["model"]
+    yield "instruction sets", " ".join(flag for flag in found["processor"]["flags"] if flag in SHOWN_FLAGS)
+    providers = draft.expectation.failing.config.get("providers")
+    yield "provider", ", ".join(providers) if isinstance(providers, tuple) else ""
+    yield "device", "" if isinstance(providers, tuple) else PROVIDERS.get(found["device"], found["device"])
+    yield "how it was run", in_words(draft.expectation.failing.config)

@@ -1,0 +1,270 @@
+"""The words of `issue.md`: what happened, what was expected, and the evidence for it, from plain runs."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corpus.values import Tensor, Value
+from oracles.naming.titles import with_operators
+from oracles.numerics.compare import Tolerance, compare_outputs, differing
+from oracles.run import Run, Status
+from oracles.text.normalise import name_operators, parse_message, unwrap
+from oracles.verdict import Outcome, Verdict
+from triage.claims.claim import Expectation
+from triage.claims.words import in_short, in_words, only_with
+from triage.views.privacy import scrub
+
+MOST_ROWS = 8
+MOST_LINES = 60
+MOST_TITLE = 110
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of differing values."""
+
+    output: str
+    index: str
+    passing: str
+    failing: str
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Who speaks for a program: what that is called, who finds it valid, whose run the reference is.
+
+    `bears_out` is what says that a program should run of which only the target's run fails.
+    """
+
+    noun: str
+    checked_by: str
+    referee: str
+    bears_out: str
+
+
+OF_ONNX = Witness(
+    "model",
+    "ONNX's checker with strict shape inference",
+    "ONNX's reference evaluator",
+    "ONNX's reference evaluator runs the model",
+)
+UNOPTIMISED = "un-optimised"
+WRONG = {
+    "nan": "NaN where there should be none, or the reverse",
+    "value": "wrong values",
+    "nondeterministic": "results that change from run to run",
+}
+
+
+def title(expectation: Expectation, operators: Sequence[str]) -> str:
+    """One line that says which operators do what, the title of the issue."""
+    run = expectation.failing
+    if expectation.outcome is Outcome.CRASH:
+        what = f"{signal_text(run)} {_while(run)}"
+    elif expectation.outcome is Outcome.EXCEPTION:
+        what = f"{run.error} {_while(run)}: {_essence(run.message)}"
+    elif expectation.outcome is Outcome.MISMATCH:
+        what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
+    else:
+        what = f"{expectation.outcome.value} {_while(run)}"
+    return with_operators(f"{what}{_only_with(expectation)}", operators)
+
+
+def _only_with(expectation: Expectation) -> str:
+    """Which optimisation it takes, when it takes one; or that it takes none to be wrong."""
+    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
+        return "" if expectation.is_unstable else " (un-optimised result is wrong)"
+    if expectation.passing is None or expectation.is_unstable:
+        return ""
+    return only_with(expectation.failing.config, expectation.passing.config)
+
+
+def _essence(message: str) -> str:
+    """The C++ site and what stands after it; the wrapping before it is left out."""
+    parsed = parse_message(name_operators(message))
+    text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
+    rest = " ".join(scrub(text).split())
+    return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
+
+
+def happened(expectation: Expectation, package: str) -> str:
+    run = expectation.failing
+    if expectation.is_unstable:
+        return f"With {package} two runs {in_words(run.config)} give different results."
+    if expectation.outcome is Outcome.MISMATCH:
+        return _happened_to_values(expectation, package)
+    what = {
+        Outcome.CRASH: f"dies of {signal_text(run)}",
+        Outcome.EXCEPTION: "raises an exception",
+        Outcome.TIMEOUT: "does not end",
+        Outcome.OUT_OF_MEMORY: "runs out of memory",
+    }[expectation.outcome]
+    is_leveled = run.config.get("level") and not expectation.passing
+    way = "at every optimisation level" if is_leveled else in_words(run.config)
+    return f"{package} {what} {_while(run)}, {way}."
+
+
+def _happened_to_values(expectation: Expectation, package: str) -> str:
+    run = expectation.failing
+    if expectation.contradiction:
+        return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
+    differ = f"the results {in_words(run.config)} and {_other(expectation)} differ"
+    if expectation.wrong == UNOPTIMISED:
+        return f"With {package} the un-optimised result is wrong; {differ}."
+    return f"With {package} {differ}."
+
+
+def expected(
+    expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: Witness = OF_ONNX
+) -> str:
+    """One or two sentences; says only what the runs or the reference bear out."""
+    if expectation.is_unstable:
+        return "The same values in every run of the same model on the same inputs."
+    if expectation.contradiction:
+        inferred = "ONNX's shape inference and its reference evaluator both give it"
+        return f"The {expectation.kind} that the operator's inputs fix: {inferred}."
+    if expectation.outcome is Outcome.MISMATCH:
+        return _expected_values(expectation, verdict, tolerance, witness.referee)
+    what = "A result" if expectation.outcome is not Outcome.CRASH else "A result, or at least an exception"
+    if expectation.passing:
+        return f"{what}: {_other(expectation)} the same {witness.noun} runs."
+    if expectation.outcome is Outcome.EXCEPTION:
+        return f"{what}: {witness.bears_out}."
+    return f"{what}: whatever the {witness.noun} is, the process should go on."
+
+
+def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
+    text = f"The same values as {_other(expectation)} (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
+    if any("presumed" in note for note in verdict.notes):
+        return text
+    if not expectation.wrong or expectation.passing is None:
+        return text
+    right = expectation.failing if expectation.wrong == UNOPTIMISED else expectation.passing
+    return f"{text} {referee[0].upper()}{referee[1:]} agrees with the result {in_words(right.config)}."
+
+
+def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
+    """What each optimisation level does, in their order; a result is compared with the un-optimised one.
+
+    The runs come as a backend orders its configurations: none, all, and those between.
+    """
+    if expectation.is_unstable:
+        return []
+    baseline, *others = runs
+    ordered = [baseline, *others[1:], *others[:1]]
+    return [(in_short(run.config), _level_text(run, baseline, tolerance)) for run in ordered]
+
+
+def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
+    if run.status is Status.CRASH:
+        return f"dies of {signal_text(run)} {_while(run)}"
+    if run.status is Status.EXCEPTION:
+        return f"{run.error}: {_essence(run.message)}"
+    if not run.is_ok:
+        return run.status.value
+    if run is baseline or not baseline.is_ok:
+        return "gives a result"
+    difference = compare_outputs(baseline.outputs, run.outputs, tolerance)
+    return f"**differs**: {difference}" if difference else f"the same as `{in_short(baseline.config)}`"
+
+
+def differs(run: Run, other: Run, tolerance: Tolerance) -> bool:
+    """Whether the results of two runs are not the same."""
+    return compare_outputs(other.outputs, run.outputs, tolerance) is not None
+
+
+def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
+    """The first differing elements of a mismatch, over all outputs; of a stable one only."""
+    if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None or expectation.is_unstable:
+        return []
+    passing, failing = expectation.passing.outputs, expectation.failing.outputs
+    rows = [row for name in passing for row in _rows_of(name, passing[name], failing.get(name), tolerance)]
+    return rows[:MOST_ROWS]
+
+
+def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) -> list[Row]:
+    if not isinstance(passing, np.ndarray) or not isinstance(failing, np.ndarray):
+        return []
+    if passing.shape != failing.shape or passing.dtype != failing.dtype:
+        return [Row(name, "all", _kind(passing), _kind(failing))]
+    places = np.argwhere(differing(passing, failing, tolerance))[:MOST_ROWS]
+    return [
+        Row(name, _place(place), str(passing[tuple(place)]), str(failing[tuple(place)])) for place in places
+    ]
+
+
+def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
+    """The evidence in full: what the failing run wrote, its native frames, or the differing values."""
+    run = expectation.failing
+    parts = [f"{run.config.label}: {run.status.value} during {run.phase.value}"]
+    if run.status is Status.CRASH:
+        parts.append(f"signal: {signal_text(run)}")
+    parts += [text for text in (without_worker(scrub(run.trace or run.message)).strip(),) if text]
+    parts += [frames_text(run)] if run.frames else []
+    passing, failing = expectation.passing_label, expectation.failing_label
+    parts += [
+        f"{row.output}{row.index}: {row.passing} at {passing}, {row.failing} at {failing}" for row in rows
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def without_worker(trace: str) -> str:
+    """The trace without the Python frames of the process in which crux ran it."""
+    trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
+    trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
+    trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
+    return re.sub(r'(?m)^ *File "[^"\n]*/oracles/[^"\n]*", line [^\n]*\n(?:    [^\n]*\n)*', "", trace)
+
+
+def frames_text(run: Run) -> str:
+    lines = [
+        f"#{place:<2} {frame.library}+{frame.offset:#x} {frame.function}".rstrip()
+        for place, frame in enumerate(run.frames)
+    ]
+    return "\n".join(lines)
+
+
+def short_trace(text: str) -> str:
+    """The trace as the issue shows it; the whole stands in `trace.txt`."""
+    lines = text.rstrip().splitlines()
+    if len(lines) <= MOST_LINES:
+        return "\n".join(lines)
+    left_out = len(lines) - MOST_LINES
+    return "\n".join([*lines[: MOST_LINES // 2], f"... {left_out} lines ...", *lines[-MOST_LINES // 2 :]])
+
+
+def signal_text(run: Run) -> str:
+    try:
+        found = signal.Signals(run.signal)
+    except ValueError:
+        return f"signal {run.signal}" if run.signal else "an exit of its own"
+    return f"{found.name} ({signal.strsignal(found)})"
+
+
+def _while(run: Run) -> str:
+    words = {
+        "import": "while it loads the model",
+        "optimise": "while it makes the session"
+        if run.config.get("level")
+        else "while it optimises the model",
+        "codegen": "while it compiles the model",
+        "execute": "while it runs the model",
+    }
+    return words.get(run.phase.value, f"during {run.phase.value}")
+
+
+def _other(expectation: Expectation) -> str:
+    return in_words(expectation.passing.config) if expectation.passing else "un-optimised"
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tensor.dtype.name}{list(tensor.shape)}"
+
+
+def _place(place: Tensor) -> str:
+    return f"[{', '.join(str(int(each)) for each in place)}]"

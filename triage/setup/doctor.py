@@ -1,0 +1,86 @@
+"""What works here: each part is tried, not only looked for.
+
+Nothing that may be missing is imported before it was seen to be there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus.errors import UserError
+
+CORE_PACKAGES = (
+    "onnx",
+    "onnx-ir",
+    "onnxruntime",
+    "numpy",
+    "ml_dtypes",
+    "typer",
+    "rich",
+    "sqlite-utils",
+    "rapidfuzz",
+    "jinja2",
+)
+OTHER_PACKAGES = ("torch", "apache-tvm", "apache-tvm-ffi")
+MACHINES = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part: whether it works, what there is to say of it, and whether crux is broken without it."""
+
+    part: str
+    works: bool
+    text: str
+    core: bool
+
+
+def examine_system(database: Path) -> Iterator[Finding]:
+    """Everything, from the system to the database; what needs a missing core package is not tried."""
+    yield _system()
+    packages = list(_packages())
+    yield from packages
+    if all(package.works for package in packages if package.core):
+        from triage.setup.trials import try_sandbox, try_targets
+
+        yield from try_targets()
+        yield from try_sandbox()
+        yield _database(database)
+
+
+def _system() -> Finding:
+    works = sys.platform == "linux" and platform.machine() in MACHINES
+    text = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return Finding("system", works, text, core=True)
+
+
+def _packages() -> Iterator[Finding]:
+    for name in (*CORE_PACKAGES, *OTHER_PACKAGES):
+        core = name in CORE_PACKAGES
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(f"package {name}", False, "not installed", core)
+        else:
+            yield Finding(f"package {name}", True, version, core)
+
+
+def _database(path: Path) -> Finding:
+    from triage.store.database import Store
+    from triage.store.health import examine
+
+    if not path.exists():
+        return Finding("database", True, f"{path}: none yet", core=False)
+    try:
+        with Store(path) as store:
+            found = examine(store)
+    except UserError as error:
+        return Finding("database", False, str(error), core=True)
+    text = f"{path}: {found['failures']} failures in {found['clusters']} clusters"
+    problems = found["problems"]
+    return Finding("database", not problems, f"{text}; {problems[0]}" if problems else text, core=True)

@@ -1,0 +1,218 @@
+"""The store: one SQLite database with its blobs beside it, shared safely by any number of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from corpus.errors import UserError
+from triage.store.blobs import Blobs
+from triage.store.schema import is_current, migrations
+
+if TYPE_CHECKING:
+    from corpus.case import Case
+
+BUSY_SECONDS = 60.0
+Row = dict[str, Any]
+
+
+class Store:
+    """A database of cases, failures and clusters.
+
+    Every write happens inside `transaction()`, which takes the write lock at its start: a plain `BEGIN`
+    that later upgrades a read to a write is refused at once when another process wrote in between.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.blobs = Blobs(blobs_beside(path))
+        self._connection = _connect(path)
+        self._migrate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the block's writes or none; nested blocks join the outer one."""
+        if self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def rows(self, sql: str, arguments: Iterator[Any] | tuple[Any, ...] = ()) -> list[Row]:
+        cursor = self._connection.execute(sql, tuple(arguments))
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
+        found = self.rows(sql, arguments)
+        return found[0] if found else None
+
+    def count(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.rows(f"SELECT count(*) AS count FROM {table}")[0]["count"])
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> int:
+        """Add one row inside the running transaction and return its id."""
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        cursor = self._connection.execute(
+            f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values())
+        )
+        return int(cursor.lastrowid or 0)
+
+    def write(self, sql: str, arguments: tuple[Any, ...] = ()) -> int:
+        """Run one writing statement in its own transaction, or the running one; the rows it touched."""
+        with self.transaction():
+            return self._connection.execute(sql, arguments).rowcount
+
+    def pack(self) -> None:
+        """Give free room back to the disk; raises `sqlite3.OperationalError` while others write."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint (TRUNCATE)")
+
+    def copy_to(self, path: Path) -> None:
+        """Write what the database holds at this moment into a new file."""
+        self._connection.execute("VACUUM INTO ?", (str(path),))
+
+    def log(self, kind: str, subject: str, **document: Any) -> None:
+        """Add to the events: they are only ever added to."""
+        with self.transaction():
+            values = {"at": now(), "kind": kind, "subject": subject, "document": dump(document)}
+            self.insert("events", values)
+
+    def add_case(self, case: Case) -> str:
+        """Keep a case; the blobs are on disk before the row that names them."""
+        if not self.row("SELECT 1 FROM cases WHERE case_id = ?", (case.case_id,)):
+            files = self._keep_files(case)
+            with self.transaction():
+                self.write(
+                    "INSERT OR IGNORE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        case.case_id,
+                        case.format,
+                        case.canonical_hash,
+                        case.origin,
+                        len(case.program) + sum(file.size for file in case.external),
+                        dump(files),
+                        now(),
+                    ),
+                )
+        return case.case_id
+
+    def load_case(self, case_id: str) -> Case:
+        """Read a case back by its full id; its external files are the store's own blobs."""
+        from corpus.case import Case  # only this needs numpy
+
+        row = self.row("SELECT files FROM cases WHERE case_id = ?", (case_id,))
+        if row is None:
+            raise UserError(f"{self.path}: no case {case_id}")
+        files: dict[str, str] = json.loads(row["files"])
+        with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as folder:
+            for name, digest in files.items():
+                self._link(digest, Path(folder) / name)
+            case = Case.load(Path(folder))
+        external = tuple(replace(file, path=self.blobs.path(files[file.location])) for file in case.external)
+        return replace(case, external=external) if external else case
+
+    def _link(self, digest: str, target: Path) -> None:
+        """Let a file be a blob under its own name; raises `UserError` where the blob is not there."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(self.blobs.path(digest), target)
+        except FileNotFoundError:
+            raise UserError(
+                f"{self.path}: {digest[:12]} is missing in {self.blobs.root.name} beside it;"
+                " `crux db check` lists what is damaged, `crux db export` copies a database with all"
+            ) from None
+
+    def _keep_files(self, case: Case) -> dict[str, str]:
+        """Put the saved case's files into the blobs: their names in the folder, and their digests."""
+        with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as name:
+            folder = Path(name) / "case"
+            case.save(folder)
+            return {
+                str(path.relative_to(folder)): self.blobs.put_file(path)
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            }
+
+    def _scratch(self) -> Path:
+        """A folder on the blobs' own disk, so that a large file is linked instead of copied."""
+        self.blobs.root.mkdir(parents=True, exist_ok=True)
+        return self.blobs.root
+
+    def _migrate(self) -> None:
+        if is_current(self._connection):
+            return
+        from sqlite_utils import Database
+
+        with self.transaction():
+            migrations().apply(Database(self._connection))
+
+
+def open_existing(path: Path) -> Store:
+    """The store at a path that must be there already; raises `UserError` when it is not."""
+    if not path.exists():
+        raise UserError(f"{path}: no such database; name one with --db, or make one with `crux hunt`")
+    return Store(path)
+
+
+def blobs_beside(database: Path) -> Path:
+    """The folder of a database's blobs."""
+    return database.with_name(database.name + ".blobs")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection in autocommit mode, so that transactions are ours alone to begin."""
+    try:
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        _enter_wal(connection)
+    except sqlite3.DatabaseError as error:
+        raise UserError(f"{path}: not a database that can be opened ({error})") from None
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log; SQLite does not wait for other openers here, so we do."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def dump(document: object) -> str:
+    """JSON in one form only: the same document is always the same bytes."""
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,98 @@
+"""What people call things in a database: F00012 a failure, C0001 a cluster, a hex prefix a case."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from corpus.errors import UserError
+
+if TYPE_CHECKING:
+    from triage.store.database import Store
+
+FAILURE = re.compile(r"[Ff](\d{5,})")
+CLUSTER = re.compile(r"[Cc](\d{4,})")
+CASE = re.compile(r"[0-9a-fA-F]{6,64}")
+
+
+def failure_name(number: int) -> str:
+    return f"F{number:05d}"
+
+
+def cluster_name(number: int) -> str:
+    return f"C{number:04d}"
+
+
+def is_name(text: str) -> bool:
+    """Whether a word on the command line has the form of a name in the database."""
+    return any(form.fullmatch(text) for form in (FAILURE, CLUSTER, CASE))
+
+
+def find_failure(store: Store, text: str) -> int | None:
+    """The failure of that name; None when the word is not a failure's name."""
+    match = FAILURE.fullmatch(text)
+    if not match:
+        return None
+    if not store.row("SELECT 1 FROM failures WHERE id = ?", (int(match[1]),)):
+        raise UserError(f"{text}: no such failure in {store.path}")
+    return int(match[1])
+
+
+def find_cluster(store: Store, text: str) -> int | None:
+    """The cluster of that name; None when the word is not a cluster's name."""
+    match = CLUSTER.fullmatch(text)
+    if not match:
+        return None
+    if not store.row("SELECT 1 FROM clusters WHERE id = ?", (int(match[1]),)):
+        raise UserError(f"{text}: no such cluster in {store.path}")
+    return int(match[1])
+
+
+def live_cluster(store: Store, text: str) -> int:
+    """The cluster of that name, or the one that took it in; raises `UserError` for any other word."""
+    found = find_cluster(store, text)
+    if found is None:
+        raise UserError(f"{text}: not a cluster's name; they look like C0001, see `crux triage`")
+    while row := store.row("SELECT note FROM clusters WHERE id = ? AND status = 'merged'", (found,)):
+        found = int(row["note"].removeprefix("C"))
+    return found
+
+
+def find_case(store: Store, text: str) -> str:
+    """The full case id that a name stands for: a case's unique prefix, a failure, a cluster's best failure.
+
+    A failure stands for its reduced case where it has one, a cluster for its smallest failure.
+    """
+    failure = find_failure(store, text)
+    cluster = None if failure else find_cluster(store, text)
+    if cluster is not None:
+        failure = representative(store, cluster)
+    if failure is not None:
+        row = store.row("SELECT coalesce(reduced_case, case_id) AS id FROM failures WHERE id = ?", (failure,))
+        assert row is not None
+        return str(row["id"])
+    return _case_of_prefix(store, text.lower())
+
+
+def representative(store: Store, cluster: int) -> int:
+    """The failure that shows a cluster best: reduced before not, then the smallest, then the oldest."""
+    row = store.row(
+        """SELECT failures.id FROM failures
+           JOIN cases ON cases.case_id = coalesce(reduced_case, failures.case_id)
+           WHERE cluster = ? ORDER BY reduced_case IS NULL, cases.bytes, failures.id LIMIT 1""",
+        (cluster,),
+    )
+    if row is None:
+        raise UserError(f"{cluster_name(cluster)}: no failure belongs to it any more")
+    return int(row["id"])
+
+
+def _case_of_prefix(store: Store, prefix: str) -> str:
+    if not CASE.fullmatch(prefix):
+        raise UserError(f"{prefix}: neither a file nor an id in {store.path}")
+    found = store.rows(
+        "SELECT case_id FROM cases WHERE case_id >= ? AND case_id < ? LIMIT 2", (prefix, prefix + "g")
+    )
+    if len(found) != 1:
+        raise UserError(f"{prefix}: {'several cases' if found else 'no case'} of that id in {store.path}")
+    return str(found[0]["case_id"])

@@ -1,0 +1,226 @@
+"""Pictures of an ONNX graph: every box and line of one, or the surroundings of a few of its nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import onnx
+
+from corpus.onnx.graph import free_names, initializer_names
+from corpus.onnx.measure import op_name
+from corpus.onnx.text import tensor_text, type_text
+from triage.views.layered import Box, Drawing, Gaps, Point, draw, svg_path, topological_order
+
+MOST_WHOLE = 150
+"""Graphs with more nodes are drawn by the surroundings of the nodes that count."""
+MOST_AROUND = 70
+MOST_WITH_WEIGHTS = 30
+STEPS = 3
+MOST_LABEL = 34
+STUB = 12.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is drawn as one box: its two lines, its kind for the style sheet, whether lines are cut off."""
+
+    title: str
+    detail: str
+    kind: str
+    reads_more: bool = False
+    is_read_more: bool = False
+
+    @property
+    def box(self) -> Box:
+        width = max(7.6 * len(self.title), 6.5 * len(self.detail)) + 20
+        return Box(max(width, 46.0), 40.0 if self.detail else 26.0)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A laid-out picture, ready for the template."""
+
+    items: tuple[tuple[Item, Point, Box], ...]
+    lines: tuple[tuple[str, str], ...]
+    width: float
+    height: float
+    focus: Point
+
+
+@dataclass(frozen=True)
+class Dots:
+    """A strip with one dot a node, in topological order, row by row: two paths in cells of one unit."""
+
+    columns: int
+    rows: int
+    others: str
+    kept: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class GraphPicture:
+    """A main graph with its types; `kept` are the indices of the nodes to highlight."""
+
+    graph: onnx.GraphProto
+    types: Mapping[str, onnx.TypeProto]
+    kept: frozenset[int] = frozenset()
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        return tuple(self.graph.node)
+
+    @cached_property
+    def producer(self) -> Mapping[str, int]:
+        return {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
+
+    @cached_property
+    def sources(self) -> tuple[tuple[int, ...], ...]:
+        """By node, the nodes that it reads, through its bodies too."""
+        made = self.producer
+        return tuple(
+            tuple(dict.fromkeys(made[name] for name in _reads(node) if name in made)) for node in self.nodes
+        )
+
+    @cached_property
+    def readers(self) -> Mapping[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for index, sources in enumerate(self.sources):
+            for source in sources:
+                found.setdefault(source, []).append(index)
+        return found
+
+    @cached_property
+    def order(self) -> list[int]:
+        return topological_order(len(self.nodes), dict(enumerate(self.sources)))
+
+    def whole(self) -> Shown:
+        """Every node, with the graph's inputs, outputs and, of a small one, weights."""
+        return self._show(range(len(self.nodes)), with_weights=len(self.nodes) <= MOST_WITH_WEIGHTS)
+
+    def original(self) -> Shown:
+        """The graph without its weights; of a large one the kept nodes and those a few steps around."""
+        if len(self.nodes) <= MOST_WHOLE:
+            return self._show(range(len(self.nodes)), with_weights=False)
+        return self._show(self._around(), with_weights=False)
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.nodes) > MOST_WHOLE
+
+    def _around(self) -> set[int]:
+        """The kept nodes and their neighbours, step by step while the picture stays readable."""
+        near = set(self.kept) or set(self.order[: MOST_AROUND // 2])
+        edge = sorted(near)
+        for _ in range(STEPS):
+            beside = {
+                other for index in edge for other in (*self.sources[index], *self.readers.get(index, ()))
+            }
+            edge = sorted(beside - near)[: max(0, MOST_AROUND - len(near))]
+            near.update(edge)
+        return near
+
+    def _show(self, chosen: Iterable[int], *, with_weights: bool) -> Shown:
+        shown = set(chosen)
+        items: list[Item] = []
+        places: dict[str | int, int] = {}
+        for name, item in self._leaves(shown, with_weights):
+            places[name] = len(items)
+            items.append(item)
+        for index in (index for index in self.order if index in shown):
+            places[index] = len(items)
+            items.append(self._item(index, shown))
+        edges = list(self._edges(places))
+        for info in self.graph.output:
+            if (made := self.producer.get(info.name)) in places and made is not None:
+                edges.append((places[made], len(items)))
+                items.append(self._leaf(info.name, "output"))
+        boxes = [item.box for item in items]
+        return _shown(items, boxes, edges, draw(boxes, edges, Gaps()))
+
+    def _leaves(self, shown: set[int], with_weights: bool) -> Iterable[tuple[str, Item]]:
+        """The inputs and weights that the shown nodes read."""
+        read = {name for index in shown for name in _reads(self.nodes[index])}
+        weights = initializer_names(self.graph)
+        for info in self.graph.input:
+            if info.name in read and info.name not in weights:
+                yield info.name, self._leaf(info.name, "input")
+        for tensor in self.graph.initializer if with_weights else ():
+            if tensor.name in read:
+                yield tensor.name, Item(_cut(tensor.name), _cut(tensor_text(tensor)), "weight")
+
+    def _leaf(self, name: str, kind: str) -> Item:
+        return Item(_cut(name), _cut(self.values.get(name) or self._type(name)), kind)
+
+    def _item(self, index: int, shown: set[int]) -> Item:
+        node = self.nodes[index]
+        detail = next((self._type(name) for name in node.output if name), "")
+        return Item(
+            _cut(op_name(node)),
+            "" if detail == "?" else _cut(detail),
+            "kept" if index in self.kept else "node",
+            reads_more=any(source not in shown for source in self.sources[index]),
+            is_read_more=any(reader not in shown for reader in self.readers.get(index, ())),
+        )
+
+    def _edges(self, places: Mapping[str | int, int]) -> Iterable[tuple[int, int]]:
+        for key, place in places.items():
+            if isinstance(key, int):
+                for name in _reads(self.nodes[key]):
+                    source = places.get(self.producer.get(name, name))
+                    if source is not None:
+                        yield source, place
+
+    def _type(self, name: str) -> str:
+        return type_text(self.types[name]) if name in self.types else ""
+
+    def dots(self) -> Dots:
+        """The overview: one dot a node."""
+        count = len(self.nodes)
+        columns = max(40, math.ceil(math.sqrt(12 * count)))
+        places = {index: Point(at % columns, at // columns) for at, index in enumerate(self.order)}
+        others = [places[index] for index in self.order if index not in self.kept]
+        path = "".join(f"M{point.x + 0.5:g} {point.y + 0.5:g}h0" for point in others)
+        kept = tuple(places[index] for index in self.order if index in self.kept)
+        return Dots(columns, math.ceil(count / columns), path, kept)
+
+
+def _reads(node: onnx.NodeProto) -> list[str]:
+    direct = [name for name in node.input if name]
+    return list(dict.fromkeys([*direct, *sorted(free_names(node).difference(direct))]))
+
+
+def _cut(text: str) -> str:
+    clean = "".join(char if char.isprintable() else " " for char in text[: 4 * MOST_LABEL])
+    return clean if len(clean) <= MOST_LABEL else clean[: MOST_LABEL - 1] + "…"
+
+
+def _focus(items: list[Item], drawing: Drawing) -> Point:
+    """The uppermost kept node; where none is kept, the first one."""
+    for kind in ("kept", "node"):
+        found = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == kind]
+        if found:
+            return min(found, key=lambda centre: centre.y) if kind == "kept" else found[0]
+    return Point(drawing.width / 2, 0)
+
+
+def _shown(items: list[Item], boxes: list[Box], edges: list[tuple[int, int]], drawing: Drawing) -> Shown:
+    def is_kept(*ends: int) -> bool:
+        return all(items[end].kind == "kept" for end in ends)
+
+    lines = [
+        (svg_path(route), "kept" if is_kept(*edge) else "")
+        for edge, route in zip(edges, drawing.routes, strict=True)
+    ]
+    for item, box, centre in zip(items, boxes, drawing.centres, strict=True):
+        half = box.height / 2
+        if item.reads_more:
+            lines.append((f"M{centre.x:g} {centre.y - half - STUB:g}v{STUB:g}", "cut"))
+        if item.is_read_more:
+            lines.append((f"M{centre.x:g} {centre.y + half:g}v{STUB:g}", "cut"))
+    focus = _focus(items, drawing)
+    triples = tuple(zip(items, drawing.centres, boxes, strict=True))
+    return Shown(triples, tuple(lines), drawing.width, drawing.height, focus)
