@@ -1,8 +1,8 @@
 """The reducer's moves, one idea a file: how a subject may become smaller.
 
-A file here or in a folder below registers its moves by naming them in `MOVES`. In come a subject and hints; out come
-proposals, and in the end the smallest subject that still fails. `reducer/session.py` takes the moves from here; they
-call no test themselves. (A *pass* is the compiler's.)
+A file here or in a folder below registers its moves by naming them in `MOVES`. In come a subject and hints;
+out come proposals, and in the end the smallest subject that still fails. `reducer/session.py` takes the moves
+from here; they call no test themselves. (A *pass* is the compiler's.)
 """
 
 from __future__ import annotations

@@ -210,12 +210,12 @@ def test_the_server_gives_onnxs_own_answers_without_loading_what_they_do_not_nee
     bad = model([helper.make_node("Relu", ["x"], ["y"], nothing=1)], [value("x", [2])], [value("y", [2])])
     script = """
 import sys
-from corpus import onnx_server
+from corpus.onnx import server as onnx_server
 onnx = onnx_server.compiled_onnx()
 print(onnx_server.answer(onnx, b"c", bytes.fromhex(sys.argv[1])))
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"numpy", "google", "ml_dtypes"}))
 """
-    root = Path(onnx_server.__file__).parent.parent
+    root = Path(onnx_server.__file__).parents[2]
     command = [sys.executable, "-c", script, bad.SerializeToString().hex()]
     said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
     with pytest.raises(onnx.checker.ValidationError) as raised:

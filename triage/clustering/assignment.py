@@ -2,8 +2,8 @@
 
 Level 1 is exact: failures of equal signature are in one cluster at once. An un-reduced failure only has a
 provisional signature, of its symptom or of its sketch (`triage.reductions.sketch`); the first reduced one
-names the cluster that this opened. Level 2 puts distinct signatures of reduced failures together that are similar, and
-distinct sketches (`triage.clustering.grouping`).
+names the cluster that this opened. Level 2 puts distinct signatures of reduced failures together that are
+similar, and distinct sketches (`triage.clustering.grouping`).
 """
 
 from __future__ import annotations
