@@ -19,9 +19,10 @@ from oracles.probes.record import record
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
 from reducer.engine.predicates import JudgePool
+from reducer.subject.base import Facts
 from reducer.subject.facts import learn
 from reducer.subject.graph import Describe, GraphSubject
-from reducer.subject.onnx import Facts, Subject
+from reducer.subject.onnx import Subject
 from reducer.trace import kept_nodes
 
 CLOSE = 3

@@ -6,20 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from generators.language.intervals import hull, symmetric, within_type
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Kind,
-    Operand,
-    Operator,
-    RangeRule,
-    Realm,
-    Sampler,
-    TypeRule,
-    same_type,
-    sample_alone,
-)
+from generators.language.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import Scope
 from generators.language.types import (
     BF16,
@@ -40,7 +28,7 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from oracles.numerics.aten_operators import DOMAIN
+from oracles.in_worker.onnx.domain import DOMAIN
 
 FLOATING = (F32, F64, F16, BF16)
 WIDE = (F32, F64)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from generators.entries.shared import from_either_end, is_filled, part_of, recogniser, with_supplied
-from generators.language.operator import MAX_RANK, Call, Inverse, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Call
 from generators.language.scope import Scope
 from generators.language.types import Shape, TensorType
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from generators.entries.shared import another_dim, recogniser, room_beside, split_off, volume, with_supplied
-from generators.language.operator import MAX_RANK, Call, Inverse, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Call
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import BOOL, F32, I32, I64, NUMPY, Range, Shape, TensorType
 

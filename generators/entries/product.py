@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from generators.entries.shared import another_dim, is_filled, recogniser
-from generators.language.operator import Attribute, Call, Inverse, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import Attribute, Call
 from generators.language.scope import Scope
 from generators.language.types import Shape, TensorType
 

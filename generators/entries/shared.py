@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Inverse,
-    Operand,
-    Operator,
-    Recogniser,
-    Sampler,
-)
+from generators.language.operator import Inverse, Operator, Recogniser, Sampler
+from generators.language.program import MAX_RANK, Attribute, Call, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import ANYTHING, BOOL, DType, Range, Shape, TensorType
 

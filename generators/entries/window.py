@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from generators.entries.shared import another_dim, fits, is_filled, recogniser, with_supplied
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Operand
 from generators.language.scope import Scope
 from generators.language.types import Shape, TensorType
 

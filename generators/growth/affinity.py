@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from generators.language.draws import Draws
-from generators.language.operator import LAST_OPSET, Kind, Operator, Realm
+from generators.language.operator import Operator
+from generators.language.program import LAST_OPSET, Kind, Realm
 from generators.language.types import DType, TensorType
 from generators.ops import all_operators, aten_operators
 

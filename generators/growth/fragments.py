@@ -13,7 +13,7 @@ from generators.growth.identities import RECIPES
 from generators.growth.rewrites import place_path
 from generators.growth.steps import Definition, Steps
 from generators.language.intervals import rounded
-from generators.language.operator import Operand, Realm
+from generators.language.program import Operand, Realm
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import (
     F32,

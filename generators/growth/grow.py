@@ -18,7 +18,8 @@ from generators.growth.fragments import place_fragment
 from generators.language.budget import UNLIMITED, Budget, flops_of
 from generators.language.draws import Draws
 from generators.language.emit import write_model
-from generators.language.operator import Call, Operand, Operator, Realm
+from generators.language.operator import Operator
+from generators.language.program import Call, Operand, Realm
 from generators.language.scope import DoesNotFit, Scope, draw_temper, is_in_budget
 from generators.language.types import ALL, F32, Range, TensorType, dtype_of
 from generators.ops import find_operator

@@ -12,7 +12,8 @@ from functools import cache
 import numpy as np
 
 from generators.growth.steps import Definition, Steps, away_from_zero
-from generators.language.operator import MAX_RANK, Kind, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import MAX_RANK, Kind, Operand
 from generators.language.scope import DoesNotFit
 from generators.language.types import BOOL, NUMPY, DType, extent
 from generators.ops import all_operators

@@ -14,7 +14,8 @@ from contextlib import nullcontext
 from functools import cache
 
 from generators.growth.steps import Steps
-from generators.language.operator import Kind, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import Kind, Operand
 from generators.language.scope import DoesNotFit
 from generators.language.types import F32, NUMERIC, extent
 from generators.ops import all_operators

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from generators.language.budget import flops_of
-from generators.language.operator import Attribute, Call, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import Attribute, Call, Operand
 from generators.language.scope import DoesNotFit, Scope, is_in_budget
 from generators.language.types import NUMPY, Range, is_float
 from generators.ops import all_operators

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from generators.language.operator import Body, Call, Kind
+from generators.language.program import Body, Call, Kind
 from generators.language.types import NUMPY, TEXT, DType, Shape, TensorType, element
 
 _PRODUCTS = (Kind.LINEAR, Kind.QUANTISE, Kind.RECURRENT, Kind.POOL, Kind.RESAMPLE, Kind.REDUCE, Kind.NORM)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from corpus.values import Tensor
-from generators.language.operator import Attribute, Body, Node, Operand
+from generators.language.program import Attribute, Body, Node, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     INT4,

@@ -13,7 +13,8 @@ import numpy as np
 from corpus.values import Tensor, Value
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.draws import Draws
-from generators.language.operator import (
+from generators.language.operator import Operator
+from generators.language.program import (
     FIRST_OPSET,
     LAST_OPSET,
     MAX_RANK,
@@ -21,7 +22,6 @@ from generators.language.operator import (
     Call,
     Node,
     Operand,
-    Operator,
     Realm,
     realm_of,
 )

@@ -6,7 +6,8 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from generators.language.operator import Operator, Realm
+from generators.language.operator import Operator
+from generators.language.program import Realm
 
 
 @cache

@@ -31,7 +31,8 @@ from generators.entries.aten import (
     whole_type,
 )
 from generators.language.intervals import hull, rising, symmetric, within_type
-from generators.language.operator import Call, Kind, Operand, Operator, RangeRule, sample_alone
+from generators.language.operator import Operator, RangeRule, sample_alone
+from generators.language.program import Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import BOOL, I32, DType, Range, broadcast, is_float
 

@@ -24,7 +24,8 @@ from generators.entries.aten import (
     shaped,
 )
 from generators.entries.shared import is_filled
-from generators.language.operator import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler
+from generators.language.operator import Operator, RangeRule, Sampler
+from generators.language.program import MAX_RANK, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import NUMPY, U8, DType, Shape
 

@@ -22,7 +22,8 @@ from generators.entries.aten import (
     shaped,
 )
 from generators.entries.shared import is_filled
-from generators.language.operator import MAX_RANK, Call, Kind, Operand, Operator, RangeRule, Sampler, TypeRule
+from generators.language.operator import Operator, RangeRule, Sampler, TypeRule
+from generators.language.program import MAX_RANK, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import DType, Shape, TensorType
 

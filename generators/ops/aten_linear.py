@@ -17,7 +17,8 @@ from generators.entries.aten import (
     with_places,
 )
 from generators.entries.shared import is_filled
-from generators.language.operator import Call, Kind, Operand, Operator, Sampler
+from generators.language.operator import Operator, Sampler
+from generators.language.program import Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import F32, F64, I32, I64, DType, Shape, TensorType
 

@@ -21,17 +21,8 @@ from generators.entries.aten import (
     with_places,
 )
 from generators.entries.shared import is_filled
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Kind,
-    Operand,
-    Operator,
-    RangeRule,
-    Sampler,
-    TypeRule,
-)
+from generators.language.operator import Operator, RangeRule, Sampler, TypeRule
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import BOOL, F32, F64, I64, U8, DType, Range, Shape, TensorType
 

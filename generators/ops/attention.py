@@ -6,7 +6,8 @@ import math
 
 from generators.entries.shared import another_dim, filled, is_filled, recogniser
 from generators.language.intervals import symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import F16, F32, Range, Shape, TensorType
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from generators.language.intervals import within_type
-from generators.language.operator import Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     ALL,

@@ -11,23 +11,17 @@ from corpus.values import Tensor
 from generators.entries.shared import fits, recogniser, split_off
 from generators.language.intervals import hull
 from generators.language.operator import (
-    FIRST_OPSET,
-    MAX_RANK,
-    Attribute,
-    Call,
     ContentRule,
     Inverse,
-    Kind,
-    Operand,
     Operator,
     RangeRule,
-    Realm,
     Sampler,
     Solver,
     TypeRule,
     same_range,
     sample_alone,
 )
+from generators.language.program import FIRST_OPSET, MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import (
     ALL,

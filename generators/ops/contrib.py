@@ -8,16 +8,8 @@ from generators.entries.product import MATMUL
 from generators.entries.shared import another_dim, filled, is_filled, part_of, recogniser, volume
 from generators.entries.window import CONV
 from generators.language.intervals import symmetric
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Inverse,
-    Kind,
-    Operand,
-    Operator,
-    RangeRule,
-)
+from generators.language.operator import Inverse, Operator, RangeRule
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 from generators.ops.conv_pool import conv_shape, sample_conv, with_bias

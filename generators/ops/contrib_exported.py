@@ -14,7 +14,8 @@ from generators.entries.shared import (
     split_off,
 )
 from generators.language.intervals import rounded, symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     F16,

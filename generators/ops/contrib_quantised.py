@@ -7,7 +7,8 @@ import math
 from generators.entries.shared import another_dim, filled, gives_dtype, is_filled, part_of, recogniser
 from generators.entries.window import is_image
 from generators.language.intervals import symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.operator import Inverse, Operator, Sampler
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import BOOL, F32, I8, U8, DType, Range, Shape, TensorType, broadcast, extent
 from generators.ops.quantise import fix_scale, fix_zero_point

@@ -12,7 +12,8 @@ from generators.entries.shared import volume
 from generators.growth.affinity import Leaning, recognising
 from generators.growth.grow import apply, place, place_wanted
 from generators.language.intervals import hull
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.types import ALL, BOOL, I64, TRUTH, DType, Range, Shape, TensorType, extent, is_float
 from generators.ops import find_operator

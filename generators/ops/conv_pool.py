@@ -6,7 +6,8 @@ import math
 
 from generators.entries import window as back
 from generators.language.intervals import hull, symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator, averaged_range
+from generators.language.operator import Operator, averaged_range
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BOOL,

@@ -8,7 +8,8 @@ from functools import reduce
 
 from generators.entries.shared import SEVERAL, broadcasting, gives_dtype, part_of
 from generators.language.intervals import add, div, hull, mul, power, sub, symmetric, within_type
-from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator, RangeRule
+from generators.language.operator import Inverse, Operator, RangeRule
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BOOL,

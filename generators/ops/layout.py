@@ -6,7 +6,8 @@ import math
 
 from generators.entries import layout as back
 from generators.entries.layout import refactored
-from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BF16,

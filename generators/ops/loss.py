@@ -6,7 +6,8 @@ import math
 
 from generators.entries.shared import another_dim, is_filled, recogniser, split_off
 from generators.language.intervals import symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.operator import Inverse, Operator, Sampler
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
 

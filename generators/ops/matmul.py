@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from generators.entries.product import GEMM, MATMUL, einsum
 from generators.language.intervals import symmetric, within_type
-from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     F16,

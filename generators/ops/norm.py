@@ -6,17 +6,8 @@ import math
 
 from generators.entries.shared import filled
 from generators.language.intervals import hull, symmetric
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Kind,
-    Operand,
-    Operator,
-    RangeRule,
-    Sampler,
-    averaged_range,
-)
+from generators.language.operator import Operator, RangeRule, Sampler, averaged_range
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import BF16, F16, F32, F64, FLOATS, Range, TensorType
 

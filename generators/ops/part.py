@@ -10,7 +10,8 @@ from corpus.values import Tensor
 from generators.entries import part as back
 from generators.entries.shared import filled
 from generators.language.intervals import add, hull, mul, within_type
-from generators.language.operator import MAX_RANK, Attribute, Call, Kind, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     ALL,

@@ -6,7 +6,8 @@ import numpy as np
 
 from generators.entries.shared import another_dim, recogniser, retyped
 from generators.language.intervals import hull, mul, rounded, sub, symmetric, within_type
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     F32,

@@ -7,7 +7,8 @@ import math
 from generators.entries.shared import recogniser
 from generators.entries.window import is_image, solve_conv
 from generators.language.intervals import within_type
-from generators.language.operator import MAX_RANK, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import I8, I32, U8, Range, TensorType, extent
 from generators.ops.conv_pool import conv_shape, sample_conv

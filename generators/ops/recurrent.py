@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from generators.entries.shared import another_dim, recogniser
-from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator, Sampler
+from generators.language.operator import Inverse, Operator, Sampler
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import F32, DType, Range, Shape, TensorType
 

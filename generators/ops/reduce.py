@@ -16,19 +16,8 @@ from generators.entries.shared import (
     with_supplied,
 )
 from generators.language.intervals import power, symmetric, within_type
-from generators.language.operator import (
-    MAX_RANK,
-    Attribute,
-    Call,
-    Inverse,
-    Kind,
-    Operand,
-    Operator,
-    RangeRule,
-    Sampler,
-    averaged_range,
-    same_range,
-)
+from generators.language.operator import Inverse, Operator, RangeRule, Sampler, averaged_range, same_range
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BOOL,

@@ -8,7 +8,8 @@ import numpy as np
 
 from generators.entries.shared import another_dim, is_filled, recogniser, volume
 from generators.language.intervals import hull, symmetric
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.types import BOOL, F16, F32, F64, I8, I32, I64, NUMPY, U8, Range, Shape, TensorType
 

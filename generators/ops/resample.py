@@ -6,7 +6,8 @@ import numpy as np
 
 from generators.entries.shared import another_dim, is_filled, recogniser, volume
 from generators.language.intervals import hull, symmetric
-from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import F32, I8, I32, U8, Range, Shape, TensorType
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from generators.entries.shared import fits, is_filled
 from generators.language.intervals import symmetric
-from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import F32, F64, I32, I64, DType, Range, TensorType
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from generators.entries.shared import another_dim, fits, is_filled, recogniser
 from generators.language.intervals import symmetric
-from generators.language.operator import Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import F32, F64, I64, Range, Shape, TensorType
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from generators.entries.shared import recogniser
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator, Realm
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import Scope
 from generators.language.types import (
     ANYTHING,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from generators.entries.shared import retyped
 from generators.language.intervals import clamp, magnitude, rising, rounded, symmetric, within_type
-from generators.language.operator import Attribute, Call, Kind, Operand, Operator, RangeRule, Sampler
+from generators.language.operator import Operator, RangeRule, Sampler
+from generators.language.program import Attribute, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BF16,

@@ -8,7 +8,8 @@ import numpy as np
 
 from corpus.values import Tensor
 from generators.entries.shared import is_filled, recogniser
-from generators.language.operator import MAX_RANK, Attribute, Call, Inverse, Kind, Operand, Operator
+from generators.language.operator import Inverse, Operator
+from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import BOOL, F32, F64, I8, I32, I64, NUMPY, U8, DType, Range, Shape, TensorType
 

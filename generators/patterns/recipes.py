@@ -15,7 +15,8 @@ from onnx import AttributeProto, numpy_helper
 from corpus.pattern import Pattern
 from corpus.values import Tensor
 from generators.language.counts import qualified_name
-from generators.language.operator import FIRST_OPSET, LAST_OPSET, Attribute, Kind, Operator
+from generators.language.operator import Operator
+from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind
 from generators.language.types import DType, Range, is_float
 from generators.ops import all_operators
 

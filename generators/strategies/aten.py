@@ -14,7 +14,8 @@ from pathlib import Path
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.operator import Operand, Operator, Realm
+from generators.language.operator import Operator
+from generators.language.program import Operand, Realm
 from generators.language.scope import Scope, Temper, draw_temper
 from generators.language.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
 

@@ -14,7 +14,7 @@ from generators.growth.affinity import recognising
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.operator import Operand
+from generators.language.program import Operand
 from generators.language.scope import MAX_ELEMENTS, Scope, Temper, draw_temper
 from generators.language.types import ANYTHING, DType, Range, Shape, TensorType
 

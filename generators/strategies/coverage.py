@@ -19,7 +19,8 @@ from generators.growth.grow import Program, begin, finish, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
 from generators.language.draws import Draws
-from generators.language.operator import ONNX_REALMS, Operand, Operator, Realm, realm_of
+from generators.language.operator import Operator
+from generators.language.program import ONNX_REALMS, Operand, Realm, realm_of
 from generators.language.scope import Mark, Scope, Temper, draw_temper
 from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 

@@ -20,7 +20,7 @@ from corpus.errors import UserError
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.operator import MAX_RANK, Call, Operand
+from generators.language.program import MAX_RANK, Call, Operand
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
 from generators.language.types import F32, F64, DType, Range
 from generators.ops import find_operator

@@ -15,7 +15,8 @@ from pathlib import Path
 from generators.growth.grow import Program, apply, begin, finish
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.operator import ONNX_REALMS, Operand, Operator
+from generators.language.operator import Operator
+from generators.language.program import ONNX_REALMS, Operand
 from generators.language.scope import DoesNotFit, Mark, Scope, draw_temper
 from generators.language.types import ALL, DType
 from generators.ops import all_operators

@@ -35,11 +35,12 @@ def run(
     """
     import torch
 
-    from oracles.in_worker.lowered.module import build, exported, from_torch
+    from oracles.in_worker.lowered.module import build, exported
     from oracles.in_worker.onnx.program import read_model
+    from oracles.in_worker.torch.tensors import from_torch
 
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch.graph import run_program
+        from oracles.in_worker.torch.run import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
 

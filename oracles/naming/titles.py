@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oracles.numerics.aten_operators import DOMAIN
+from oracles.in_worker.onnx.domain import DOMAIN
 
 MOST_OPERATORS = 4
 

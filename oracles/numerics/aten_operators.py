@@ -7,8 +7,6 @@ one of ONNX's, all of which begin with a capital.
 
 from __future__ import annotations
 
-DOMAIN = "org.pytorch.aten"
-
 _MOVED = """
     channel_shuffle chunk constant_pad_nd diag_embed diagonal embedding flatten flip gather im2col
     index_copy index_fill index_select masked_fill movedim narrow permute pixel_shuffle pixel_unshuffle

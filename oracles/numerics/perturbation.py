@@ -25,7 +25,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
 from corpus.values import Tensor
-from oracles.numerics import aten_operators as aten
+from oracles.numerics import aten_operators
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, stand_ins
 from oracles.numerics.sums import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
 from oracles.numerics.value_types import Types, static_dims
@@ -43,7 +43,7 @@ _EXACT = """
     Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
     Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
 """
-EXACT = aten.EXACT | frozenset(_EXACT.split())
+EXACT = aten_operators.EXACT | frozenset(_EXACT.split())
 """Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
 UNRANDOM_OPSET = 22

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 
 from onnx import NodeProto, helper
 
-from oracles.numerics import aten_operators as aten
+from oracles.numerics import aten_operators
 from oracles.numerics.value_types import Types, static_dims
 
 _LINEAR = """
     AveragePool Conv ConvTranspose CumSum Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceL2
     ReduceMean ReduceSum ReduceSumSquare Sum
 """
-LINEAR = aten.LINEAR | frozenset(_LINEAR.split())
+LINEAR = aten_operators.LINEAR | frozenset(_LINEAR.split())
 """Operators that give the sum of the magnitudes of their terms when they get magnitudes."""
 
 _NONLINEAR = """
@@ -28,14 +28,14 @@ _NONLINEAR = """
     LogSoftmax LpNormalization LpPool LRN MeanVarianceNormalization RMSNormalization RNN ReduceLogSum
     ReduceLogSumExp ReduceProd Resize RotaryEmbedding Softmax SkipLayerNormalization
 """
-NONLINEAR = aten.NONLINEAR | frozenset(_NONLINEAR.split())
+NONLINEAR = aten_operators.NONLINEAR | frozenset(_NONLINEAR.split())
 """Operators that sum inside: what that does to an element is bounded by the greatest one of the result."""
 
-LOGARITHMIC = aten.LOGARITHMIC | frozenset(["LogSoftmax", "ReduceLogSum", "ReduceLogSumExp"])
+LOGARITHMIC = aten_operators.LOGARITHMIC | frozenset(["LogSoftmax", "ReduceLogSum", "ReduceLogSumExp"])
 """Those of them whose result is the logarithm of a sum: a relative error becomes an absolute one."""
 
 _SHIFTED = "Asinh Atanh Celu Elu Erf Gelu Mish Selu Sinh Softplus Tanh"
-SHIFTED = aten.SHIFTED | frozenset(_SHIFTED.split())
+SHIFTED = aten_operators.SHIFTED | frozenset(_SHIFTED.split())
 """Operators that may add one inside, as log(1 + exp(x)), 2 sigmoid(2x) - 1: the last place of one counts."""
 
 UNKNOWN_TERMS = 256

@@ -20,7 +20,8 @@ from onnx import NodeProto
 from corpus.onnx.graph import free_names, producers, subgraphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
-from oracles.numerics import aten_operators as aten
+from oracles.in_worker.onnx.domain import DOMAIN
+from oracles.numerics import aten_operators
 from oracles.numerics.compare import (
     Difference,
     Mask,
@@ -52,7 +53,7 @@ _DEFINED = """
     GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg Not Or Relu Reshape Slice SpaceToDepth
     Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor
 """
-DEFINED = aten.DEFINED | frozenset(_DEFINED.split())
+DEFINED = aten_operators.DEFINED | frozenset(_DEFINED.split())
 """Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
 
 
@@ -178,7 +179,7 @@ class Noise:
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
         """What flows into a program of torch's own is exact, whoever runs it: only results are rounded."""
-        is_exact = any(node.domain == aten.DOMAIN for node in self._model.graph.node)
+        is_exact = any(node.domain == DOMAIN for node in self._model.graph.node)
         size = 0.0 if is_exact else NOISE_ULPS
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size)
 

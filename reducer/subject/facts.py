@@ -13,7 +13,8 @@ from corpus.onnx.graph import free_names
 from corpus.onnx.infer import infer, inferred_types, untyped_copy
 from corpus.values import Value
 from oracles.probes.record import Recording
-from reducer.subject.onnx import Facts, Subject
+from reducer.subject.base import Facts
+from reducer.subject.onnx import Subject
 from reducer.subject.tensors import agrees, type_of
 
 Record: TypeAlias = Callable[[Case], Recording]

@@ -14,21 +14,8 @@ from corpus.onnx.infer import is_external, tensor_type
 from corpus.onnx.types import packed_bytes
 from corpus.onnx.weights import external_entry
 from corpus.values import Tensor, Value
+from reducer.subject.base import Facts
 from reducer.subject.tensors import initializer, read_tensor, shape_key, type_of
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Types and recorded values of tensors by name; a name keeps its meaning while nodes are only removed.
-
-    `types` come from shape inference (symbolic dims kept) or from the value; `values` from one run of the
-    un-optimised backend. Either may lack a name. `specified` are the inferred types of results that a kernel
-    gave in another shape, on operands that were as inferred: what the model should declare for them.
-    """
-
-    types: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
-    values: Mapping[str, Value] = field(default_factory=dict)
-    specified: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

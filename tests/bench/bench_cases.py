@@ -22,7 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from corpus.load import open_case
 from corpus.target import Target
-from reducer.api import DoesNotFail, Options, Reduction, reduce_case
+from reducer.api import Reduction, reduce_case
+from reducer.options import DoesNotFail, Options
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 

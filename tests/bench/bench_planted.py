@@ -13,7 +13,8 @@ import pytest
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 from tests.bench import planted_cases, planted_fresh_cases
 from tests.bench.bench_triage import b_cubed, pairwise
 from tests.bench.planted_cases import planted_case

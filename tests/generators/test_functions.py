@@ -12,7 +12,7 @@ from corpus.target import Target
 from generators.changes.functions import Form, wrap, wrap_nodes
 from generators.growth.grow import grow
 from generators.language.draws import Draws
-from generators.language.operator import Realm
+from generators.language.program import Realm
 from oracles.backends import find_backend
 from oracles.sandbox.sandbox import Job, Sandbox
 

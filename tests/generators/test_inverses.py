@@ -13,7 +13,8 @@ from corpus.target import Target
 from generators.entries.shared import volume
 from generators.growth.grow import Program, finish, place
 from generators.language.draws import Draws
-from generators.language.operator import ONNX_REALMS, Call, Operator
+from generators.language.operator import Operator
+from generators.language.program import ONNX_REALMS, Call
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
 from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
 from generators.ops import all_operators, find_operator

@@ -14,7 +14,8 @@ from onnx import shape_inference
 from corpus.target import Target
 from generators.growth.grow import Program, apply, finish
 from generators.language.draws import Draws
-from generators.language.operator import LAST_OPSET, MAX_RANK, ONNX_REALMS, Operator
+from generators.language.operator import Operator
+from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
 from generators.language.scope import Scope, draw_temper
 from generators.language.types import ANYTHING, BOOL, I64, DType, Range
 from generators.ops import all_operators, find_operator

@@ -21,7 +21,7 @@ from generators.growth.grow import grow
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
-from generators.language.operator import Realm
+from generators.language.program import Realm
 from generators.library import COVERAGE_FILE
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen

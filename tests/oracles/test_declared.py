@@ -17,7 +17,8 @@ from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.numerics.declarations import contradiction, outputs_contradict
 from oracles.verdict import Outcome
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 
 F = np.float32
 ORT = Target("ort")

@@ -18,7 +18,8 @@ from oracles.judge import Judge
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 
 HEAD = """
 import numpy as np

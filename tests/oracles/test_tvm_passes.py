@@ -24,7 +24,8 @@ from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sequence import with_sequence
 from oracles.verdict import Outcome
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 from reducer.pass_sets import find_pass_set
 
 ROOT = Path(__file__).parents[2]

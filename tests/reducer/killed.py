@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from reducer.api import Options, Progress, reduce_case
+from reducer.api import reduce_case
 from reducer.engine.gate import Gate
+from reducer.options import Options, Progress
 
 
 def die() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from corpus.case import Case
-from reducer.api import Options, Reduction, reduce_case
+from reducer.api import Reduction, reduce_case
 from reducer.engine.steadiness import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Refusals, Steadiness
+from reducer.options import Options
 from reducer.subject.onnx import Subject
 from tests.reducer.driving import case_of, model_of
 

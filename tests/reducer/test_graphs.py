@@ -19,16 +19,17 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.run import Limits
 from oracles.sandbox.importing import importer_of
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
 from reducer.move import Hints, Search
 from reducer.moves import all_moves
 from reducer.moves.graphs.dtypes import plain_dtypes
 from reducer.moves.graphs.forms import plain_graph_names, plain_types, static_dims
 from reducer.moves.graphs.scopes import unfold
+from reducer.options import Options
+from reducer.subject.base import Facts
 from reducer.subject.graph import GraphSubject
 from reducer.subject.graph_edits import change_flow, keep_bindings, resize
 from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Facts
 from reducer.subject.order import size
 
 SEEDS = range(20)

@@ -14,7 +14,8 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.values import Value
 from oracles.judge import Judge
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 from tests.reducer.driving import ORT, Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
 
 CHAIN = " ".join(f"{{to}}{at + 1} = {op} ({{to}}{at})" for at, op in enumerate(("Abs", "Neg", "Abs", "Neg")))

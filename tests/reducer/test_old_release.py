@@ -10,7 +10,8 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from reducer.api import DoesNotFail, Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import DoesNotFail, Options
 from tests.oracles.test_old_releases import environment
 from tests.reducer.driving import case_of, model_of
 

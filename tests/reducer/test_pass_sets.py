@@ -21,7 +21,8 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict
-from reducer.api import Options, finished, reduce_case
+from reducer.api import finished, reduce_case
+from reducer.options import Options
 from reducer.pass_sets import PassSet, find_pass_set
 from tests.reducer.driving import ORT, case_of, model_of
 

@@ -17,7 +17,8 @@ from corpus.onnx.graph import rename
 from corpus.regression import Regression, load_regressions
 from corpus.values import Tensor
 from oracles.judge import Judge
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 from tests.reducer.driving import ORT
 
 Planted = Iterator[Case]

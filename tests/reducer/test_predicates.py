@@ -20,10 +20,11 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.judge import Judge
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.patience import FLOOR, Patience
 from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom
+from reducer.options import Options
 from tests.reducer.driving import ORT, case_of, model_of
 
 

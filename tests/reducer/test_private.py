@@ -19,9 +19,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
-from reducer.api import Options, Reduction, reduce_case
+from reducer.api import Reduction, reduce_case
 from reducer.move import Move
 from reducer.moves import hiding_moves
+from reducer.options import Options
 from reducer.private.remains import holds_run, words_left
 from reducer.private.strings import placeholders
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells

@@ -17,7 +17,8 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from reducer.api import Options, reduce_case
+from reducer.api import reduce_case
+from reducer.options import Options
 from tests.reducer.driving import ORT
 
 AROUND, AFTER = 30, 20

@@ -19,7 +19,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from reducer.api import CONFIRMATIONS, DoesNotFail, Options, finished, reduce_case
+from reducer.api import finished, reduce_case
+from reducer.options import DoesNotFail, Options
+from reducer.session import CONFIRMATIONS
 from tests.reducer.driving import case_of, model_of
 
 REDUCE = Path(__file__).with_name("killed.py")

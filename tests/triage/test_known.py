@@ -17,7 +17,8 @@ from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from reducer.pass_sets import find_pass_set
 from tests.triage.failing import ORT, model
-from triage.bugs.known import SHIPPED, known_issue, load_known, own_file, read_known
+from triage.bugs.known import SHIPPED, known_issue, load_known, read_known
+from triage.store.database import own_file
 
 RELU = Signature.of(
     ("backend", "ort"),

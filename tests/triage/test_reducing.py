@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from corpus.target import Target
-from reducer.api import Options, finished
+from reducer.api import finished
+from reducer.options import Options
 from tests.triage.failing import division_crash
 from triage.reductions import folders as reducing
-from triage.repro.script import NotWritten
+from triage.repro.source import NotWritten
 
 
 class Notes:

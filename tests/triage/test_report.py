@@ -25,8 +25,8 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
-from triage.claims.claim import expect
-from triage.reports import sentences as issue
+from triage.claims.claim import expect, title
+from triage.reports import sentences
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
 from triage.views.drawn import Drawn
@@ -169,25 +169,25 @@ def mismatch() -> Verdict:
 
 def test_wrong_values_are_shown_side_by_side():
     expectation = expect(mismatch(), Tolerance())
-    (row,) = issue.value_rows(expectation, Tolerance())
+    (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
-    assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
+    assert title(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
 
 
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
     expectation = expect(wrong, Tolerance())
-    assert issue.title(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
-    assert "the un-optimised result is wrong" in issue.happened(expectation, "onnxruntime")
-    assert "evaluator agrees with the result at optimisation level `all`" in issue.expected(
+    assert title(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
+    assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
+    assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
         expectation, wrong, Tolerance()
     )
 
 
 def test_of_many_operators_a_title_names_the_first():
     operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
-    title = issue.title(expect(mismatch(), Tolerance()), operators)
+    title = title(expect(mismatch(), Tolerance()), operators)
     assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: wrong values")
 
 
@@ -200,17 +200,17 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
         runs=given.runs[:1],
     )
     expectation = expect(contradicted, Tolerance())
-    assert issue.title(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
-    assert "ReduceSum gives [0] where its inputs fix [1]." in issue.happened(expectation, "onnxruntime")
-    assert issue.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
+    assert title(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
+    assert "ReduceSum gives [0] where its inputs fix [1]." in sentences.happened(expectation, "onnxruntime")
+    assert sentences.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
 
 
 def test_the_reference_is_only_named_when_it_was_asked():
-    assert "reference evaluator agrees" in issue.expected(
+    assert "reference evaluator agrees" in sentences.expected(
         expect(mismatch(), Tolerance()), mismatch(), Tolerance()
     )
     presumed = replace(mismatch(), notes=("wrong side presumed: the reference does not run it",))
-    assert "reference" not in issue.expected(expect(presumed, Tolerance()), presumed, Tolerance())
+    assert "reference" not in sentences.expected(expect(presumed, Tolerance()), presumed, Tolerance())
 
 
 def test_native_frames_stand_in_the_trace():
@@ -221,7 +221,7 @@ def test_native_frames_stand_in_the_trace():
     verdict = Verdict(
         Outcome.CRASH, Phase.EXECUTE, "crash", None, (Run(NONE, Status.OK, Phase.EXECUTE), crashed)
     )
-    text = issue.trace_text(expect(verdict, Tolerance()), [])
+    text = sentences.trace_text(expect(verdict, Tolerance()), [])
     assert "#0  lib.so+0x1234 Kernel::Compute" in text
     assert "Fatal Python error" not in text
     assert "SIGSEGV" in text
@@ -335,8 +335,8 @@ def test_results_that_change_from_run_to_run_are_said_to_do_so():
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "nondeterministic", "un-optimised")
     expectation = expect(Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance())
     assert list(expectation.configs) == ["none", "none, again"]
-    assert issue.title(expectation, ["Add"]) == "Add: results that change from run to run"
-    assert issue.value_rows(expectation, Tolerance()) == []
+    assert title(expectation, ["Add"]) == "Add: results that change from run to run"
+    assert sentences.value_rows(expectation, Tolerance()) == []
 
 
 def test_a_script_that_fails_by_itself_shows_no_bug():

@@ -21,11 +21,11 @@ from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
-from triage.claims.claim import Expectation, expect, longest_fragment
+from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.repro.model_code import model_code
 from triage.repro.normal_form import normal_form
 from triage.repro.pasted import elements, encode
-from triage.repro.script import Claim, write_script
+from triage.repro.script import write_script
 
 EXACT = Tolerance()
 

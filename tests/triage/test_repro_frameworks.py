@@ -19,9 +19,10 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import model
 from tests.triage.test_repro import run_script
-from triage.claims.claim import Expectation, expect
+from triage.claims.claim import Claim, Expectation, expect
 from triage.repro.normal_form import normal_form
-from triage.repro.script import Claim, source_of, write_script
+from triage.repro.script import write_script
+from triage.repro.source import source_of
 
 TOLERANCE = Tolerance(1e-2, 1e-3)
 

@@ -18,12 +18,12 @@ from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from tests.triage.failing import division_crash, healthy, verdict
 from triage.bugs.failures import get_failure, list_failures, origins, record_failure, record_reduction
-from triage.bugs.known import load_known
+from triage.bugs.known import load_known, note_known
 from triage.bugs.merging import take_in
 from triage.bugs.overview import MOST_LISTED, overview
 from triage.clustering.clusters import get_cluster
 from triage.clustering.decisions import mark
-from triage.store.artifacts import keep_artifact, note_check, note_known
+from triage.store.artifacts import keep_artifact, note_check
 from triage.store.database import Store
 from triage.store.health import examine
 from triage.store.schema import migrations

@@ -19,6 +19,23 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.release import is_before
 from oracles.naming.signature import Signature
+from triage.store.database import Store, dump, own_file
+
+
+def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
+    """Let the table hold these known issues and no others; nothing is written where it does."""
+    wanted = [
+        {name: getattr(each, name) for name in ("id", "title", "package", "fixed", "url")}
+        | {"match": dump(dict(each.match))}
+        for each in {each.id: each for each in reversed(list(issues))}.values()
+    ]
+    if store.rows("SELECT * FROM known_issues ORDER BY id") == sorted(wanted, key=lambda row: row["id"]):
+        return
+    with store.transaction():
+        store.write("DELETE FROM known_issues")
+        for row in wanted:
+            store.insert("known_issues", row)
+
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")
 FIELDS = {
@@ -80,10 +97,6 @@ def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, .
         *(read_known(own) if own.exists() else ()),
         *read_known(SHIPPED),
     )
-
-
-def own_file(database: Path) -> Path:
-    return database.with_name(database.name + ".known.toml")
 
 
 def read_known(path: Path) -> tuple[KnownIssue, ...]:

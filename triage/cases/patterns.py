@@ -14,7 +14,7 @@ from corpus.case import Case
 from corpus.formats.onnx import inlined, make_inputs, parse
 from corpus.onnx.graph import walk_nodes
 from corpus.pattern import Pattern
-from generators.language.operator import FIRST_OPSET, LAST_OPSET
+from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
 from oracles.judge import Judge

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Verdict
-from triage.bugs.failures import find_failure, record_failure
-from triage.console.options import CaseOptions
-from triage.reductions.sketch import sketch
-from triage.store.artifacts import note_check
-from triage.store.database import Store
 from triage.store.documents import wrong_document
 
 
@@ -39,19 +33,3 @@ def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[st
         same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
         document |= {"repeats": repeat, "same": same}
     return chosen, document
-
-
-def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
-    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
-    assert options.db is not None
-    with Store(options.db) as store:
-        sketched = None if find_failure(store, case) else sketch(case, options)
-        return record_failure(store, case, verdict, release=release, sketched=sketched).name
-
-
-def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
-    """Note a verdict on a case, whatever it is."""
-    words = {"outcome": verdict.outcome.value, "phase": verdict.phase.value, "title": verdict.title}
-    with Store(database) as store:
-        symptom = str(verdict.symptom or "")
-        note_check(store, case.case_id, str(case.target or ""), release, symptom=symptom, **words)

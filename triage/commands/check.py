@@ -40,7 +40,9 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[D
         judges.begin(words[0])
         from corpus.load import CHANGED
         from triage.cases.sources import open_cases
-        from triage.cases.verdicts import judge_often, keep, note
+        from triage.cases.verdicts import judge_often
+        from triage.reductions.sketch import keep
+        from triage.store.artifacts import note
 
         for word, case in open_cases(words, options, judges):
             assert case.target is not None

@@ -100,7 +100,7 @@ def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> i
 
 
 def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
-    from reducer.api import DoesNotFail
+    from reducer.options import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.progress import progress
     from triage.pages.reduction import NAME as PAGE

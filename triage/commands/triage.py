@@ -60,9 +60,8 @@ def list_clusters(
     """
     if context.invoked_subcommand:
         return 0
-    from triage.bugs.known import load_known
+    from triage.bugs.known import load_known, note_known
     from triage.bugs.overview import overview
-    from triage.store.artifacts import note_known
     from triage.store.database import open_existing
     from triage.store.search import find_clusters
 

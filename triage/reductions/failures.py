@@ -15,8 +15,8 @@ from corpus.target import Target
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
-from reducer.api import DoesNotFail
 from reducer.engine.journal import OtherReduction
+from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
 from triage.console import progress

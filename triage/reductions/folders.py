@@ -13,17 +13,18 @@ from oracles.naming.names import names_of_case
 from oracles.numerics.compare import Tolerance
 from oracles.run import Limits
 from oracles.verdict import Verdict
-from reducer.api import Options, Progress, Reduction, finished, reduce_case
+from reducer.api import Reduction, finished, reduce_case
 from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
+from reducer.options import Options, Progress
 from reducer.result import DETAILS
-from triage.claims.claim import expect
+from triage.claims.claim import Claim, expect, title
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.reductions.request import Budget
-from triage.reports import sentences as issue
 from triage.repro.runners import RUNNERS
-from triage.repro.script import Claim, NotWritten, source_of, write_script
+from triage.repro.script import write_script
+from triage.repro.source import NotWritten, source_of
 
 SCRIPT = "repro.py"
 
@@ -102,7 +103,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
         return
     tolerance = Tolerance(options.rtol, options.atol)
     expectation = expect(verdict, tolerance, names_of_case(case))
-    title = issue.title(expectation, case.measure.ops)
+    title = title(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     try:
         with Judge(options.target, limits=options.limits, format=case.format) as judge:

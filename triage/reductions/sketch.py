@@ -12,12 +12,25 @@ from pathlib import Path
 
 from corpus.case import Case
 from oracles.naming.signature import Signature
-from reducer.api import DoesNotFail, reduce_case
+from oracles.verdict import Verdict
+from reducer.api import reduce_case
+from reducer.options import DoesNotFail
+from triage.bugs.failures import find_failure, record_failure
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
 from triage.reductions.failures import name_reduced
 from triage.reductions.folders import reducer_options
 from triage.reductions.request import Budget
+from triage.store.database import Store
+
+
+def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:
+    """Store a failing case with the sketch that groups it until it is reduced; the failure's name."""
+    assert options.db is not None
+    with Store(options.db) as store:
+        sketched = None if find_failure(store, case) else sketch(case, options)
+        return record_failure(store, case, verdict, release=release, sketched=sketched).name
+
 
 CHECKS = 10
 

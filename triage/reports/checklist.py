@@ -11,8 +11,8 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.in_double import outputs_like
 from oracles.run import Run
 from oracles.verdict import Outcome
+from triage.claims.claim import UNOPTIMISED
 from triage.reports.draft import Draft
-from triage.reports.sentences import UNOPTIMISED
 from triage.store.environment import package_line
 from triage.views.privacy import private_words_in
 

@@ -17,13 +17,12 @@ from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Expectation, expect
+from triage.claims.claim import Expectation, expect, title
 from triage.forms import Form
-from triage.reports import sentences as issue
 from triage.reports.exhibits import Exhibit, exhibit
 from triage.reports.variations import Variation, vary_dtypes
 from triage.repro.proving import Proof
-from triage.repro.script import Source
+from triage.repro.source import Source
 from triage.store.environment import describe_environment
 from triage.views.rendering import as_comment
 
@@ -88,7 +87,7 @@ class Draft:
 
     @property
     def title(self) -> str:
-        return as_comment(issue.title(self.expectation, self.case.measure.ops))
+        return as_comment(title(self.expectation, self.case.measure.ops))
 
     @property
     def package(self) -> str:

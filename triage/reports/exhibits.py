@@ -19,7 +19,7 @@ from oracles.numerics.in_double import inputs_in_double, program_in_double
 from oracles.run import Config, Run
 from triage.reports.sentences import OF_ONNX, Witness
 from triage.repro.normal_form import messages, normal_form
-from triage.repro.script import Source
+from triage.repro.source import Source
 from triage.views.drawn import Drawn, drawn
 from triage.views.listing import list_model
 from triage.views.rendering import render

@@ -11,8 +11,9 @@ from oracles.numerics.in_double import outputs_like
 from oracles.run import Run
 from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
+from triage.claims.claim import UNOPTIMISED
 from triage.claims.words import in_short, in_words
-from triage.reports import sentences as issue
+from triage.reports import sentences
 from triage.reports.checklist import Check
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
@@ -31,7 +32,7 @@ PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
     """The filled form; `extra` is what the project's own tool says of the environment."""
     judge, expectation, shown = draft.judge, draft.expectation, draft.exhibit
-    rows = issue.value_rows(expectation, judge.tolerance)
+    rows = sentences.value_rows(expectation, judge.tolerance)
     package = package_line(draft.environment, draft.package)
     inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
     return render(
@@ -39,8 +40,8 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         form=draft.form,
         title=draft.title,
         checks=checks,
-        happened=issue.happened(expectation, package),
-        expected=issue.expected(expectation, draft.verdict, judge.tolerance, _witness(draft)),
+        happened=sentences.happened(expectation, package),
+        expected=sentences.expected(expectation, draft.verdict, judge.tolerance, _witness(draft)),
         outcome=expectation.outcome.value,
         advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
         nodes=draft.case.measure.nodes,
@@ -50,13 +51,13 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         language=shown.language,
         attached=list(shown.files),
         inputs="\n".join(inputs) or "(none)",
-        levels=[*issue.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
+        levels=[*sentences.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
         rows=rows,
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
         trace=""
         if rows or expectation.is_unstable
-        else issue.short_trace(issue.trace_text(expectation, rows)),
+        else sentences.short_trace(sentences.trace_text(expectation, rows)),
         varies=list(_varies(draft)),
         releases=_releases(draft),
         notes=[note for note in draft.verdict.notes if not note.startswith("presumed")],
@@ -176,9 +177,9 @@ def _shows(draft: Draft, run: Run) -> bool:
         return run.status is expectation.failing.status
     if not run.is_ok:
         return False
-    if expectation.passing is None or expectation.wrong == issue.UNOPTIMISED:
+    if expectation.passing is None or expectation.wrong == UNOPTIMISED:
         return run.config == draft.runs[0].config
-    return issue.differs(run, expectation.passing, draft.judge.tolerance)
+    return sentences.differs(run, expectation.passing, draft.judge.tolerance)
 
 
 def _releases(draft: Draft) -> list[tuple[str, str]]:

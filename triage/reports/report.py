@@ -19,9 +19,9 @@ from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import expect
+from triage.claims.claim import Claim, expect, title
 from triage.forms import find_form
-from triage.reports import sentences as issue
+from triage.reports import sentences
 from triage.reports.bundle import write_bundle
 from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
@@ -29,7 +29,8 @@ from triage.reports.exhibits import without_remarks
 from triage.reports.issue import issue_text, origin_text
 from triage.repro.proving import Proof, prove
 from triage.repro.runners import RUNNERS, runner_of
-from triage.repro.script import Claim, Source, source_of, write_script
+from triage.repro.script import write_script
+from triage.repro.source import Source, source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
 from triage.views.listing import describe_value
 from triage.views.privacy import scrub
@@ -99,7 +100,7 @@ def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | 
     """The most readable script that shows the bug; when none does, the first one."""
     limits = judge.limits
     expectation = expect(verdict, judge.tolerance, names_of_case(case))
-    title = issue.title(expectation, case.measure.ops)
+    title = title(expectation, case.measure.ops)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
@@ -142,11 +143,11 @@ COLLECTED = "collect_env.txt"
 
 
 def _documents(draft: Draft) -> dict[str, bytes]:
-    rows = issue.value_rows(draft.expectation, draft.judge.tolerance)
+    rows = sentences.value_rows(draft.expectation, draft.judge.tolerance)
     found = draft.signature
     named = {"version": found.version, "digest": found.digest, "components": found.components}
     files = {
-        "trace.txt": issue.trace_text(draft.expectation, rows).encode(),
+        "trace.txt": sentences.trace_text(draft.expectation, rows).encode(),
         "env.json": _json(draft.environment),
         "signature.json": _json({**named, "symptom": str(draft.verdict.symptom)}),
         "reduction.json": _json(draft.history.reduction),

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from corpus.values import Tensor, Value
-from oracles.naming.titles import with_operators
 from oracles.numerics.compare import Tolerance, compare_outputs, differing
 from oracles.run import Run, Status
-from oracles.text.normalise import name_operators, parse_message, unwrap
 from oracles.verdict import Outcome, Verdict
-from triage.claims.claim import Expectation
-from triage.claims.words import in_short, in_words, only_with
+from triage.claims.claim import UNOPTIMISED, Expectation, _essence, _while, signal_text
+from triage.claims.words import in_short, in_words
 from triage.views.privacy import scrub
 
 MOST_ROWS = 8
 MOST_LINES = 60
-MOST_TITLE = 110
 
 
 @dataclass(frozen=True)
@@ -53,43 +49,6 @@ OF_ONNX = Witness(
     "ONNX's reference evaluator",
     "ONNX's reference evaluator runs the model",
 )
-UNOPTIMISED = "un-optimised"
-WRONG = {
-    "nan": "NaN where there should be none, or the reverse",
-    "value": "wrong values",
-    "nondeterministic": "results that change from run to run",
-}
-
-
-def title(expectation: Expectation, operators: Sequence[str]) -> str:
-    """One line that says which operators do what, the title of the issue."""
-    run = expectation.failing
-    if expectation.outcome is Outcome.CRASH:
-        what = f"{signal_text(run)} {_while(run)}"
-    elif expectation.outcome is Outcome.EXCEPTION:
-        what = f"{run.error} {_while(run)}: {_essence(run.message)}"
-    elif expectation.outcome is Outcome.MISMATCH:
-        what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
-    else:
-        what = f"{expectation.outcome.value} {_while(run)}"
-    return with_operators(f"{what}{_only_with(expectation)}", operators)
-
-
-def _only_with(expectation: Expectation) -> str:
-    """Which optimisation it takes, when it takes one; or that it takes none to be wrong."""
-    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
-        return "" if expectation.is_unstable else " (un-optimised result is wrong)"
-    if expectation.passing is None or expectation.is_unstable:
-        return ""
-    return only_with(expectation.failing.config, expectation.passing.config)
-
-
-def _essence(message: str) -> str:
-    """The C++ site and what stands after it; the wrapping before it is left out."""
-    parsed = parse_message(name_operators(message))
-    text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
-    rest = " ".join(scrub(text).split())
-    return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"
 
 
 def happened(expectation: Expectation, package: str) -> str:
@@ -236,26 +195,6 @@ def short_trace(text: str) -> str:
         return "\n".join(lines)
     left_out = len(lines) - MOST_LINES
     return "\n".join([*lines[: MOST_LINES // 2], f"... {left_out} lines ...", *lines[-MOST_LINES // 2 :]])
-
-
-def signal_text(run: Run) -> str:
-    try:
-        found = signal.Signals(run.signal)
-    except ValueError:
-        return f"signal {run.signal}" if run.signal else "an exit of its own"
-    return f"{found.name} ({signal.strsignal(found)})"
-
-
-def _while(run: Run) -> str:
-    words = {
-        "import": "while it loads the model",
-        "optimise": "while it makes the session"
-        if run.config.get("level")
-        else "while it optimises the model",
-        "codegen": "while it compiles the model",
-        "execute": "while it runs the model",
-    }
-    return words.get(run.phase.value, f"during {run.phase.value}")
 
 
 def _other(expectation: Expectation) -> str:

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import base64
-import inspect
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.errors import UserError
-from corpus.formats import find_format
 from corpus.formats.onnx import parse
-from corpus.graphs.names import plain_names, renamed
-from corpus.graphs.program import GraphProgram
 from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
-from oracles.judge import Judge
-from oracles.numerics.compare import Tolerance
-from oracles.run import Config
 from oracles.verdict import Outcome
-from triage.claims.claim import Expectation
+from triage.claims.claim import Claim, Expectation
 from triage.repro.model_code import NotExpressible, array_code, model_code
 from triage.repro.pasted import compare
 from triage.repro.pasted.elements import BITS
-from triage.repro.plain_code import surprise
+from triage.repro.pasting import part_source
 from triage.repro.runners import runner_of
+from triage.repro.source import Source
 from triage.views.listing import list_model
 from triage.views.rendering import render
 
@@ -50,88 +40,6 @@ STANDARD = (
 )
 FIRST_FOREIGN = 16
 """The first ONNX element type that numpy lacks."""
-
-
-class NotWritten(UserError):
-    """A program cannot be had as its framework's own code."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the script is to show: the expectation, one line that names it, and how it was judged."""
-
-    expectation: Expectation
-    title: str
-    tolerance: Tolerance
-    seconds: float
-    memory: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """A case's program as its framework's code, the list of what to call it with, and by which name.
-
-    `writes` says whether it changes what it is given or holds; `dims` are pairs of an input and a dim of it
-    that is of any size.
-    """
-
-    module: str
-    inputs: str
-    entry: str = "main"
-    writes: bool = False
-    dims: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def torch_imports(self) -> str:
-        """The imports that the code of a torch module and its inputs needs, and no other."""
-        code = f"{self.module}\n{self.inputs}"
-        math = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.]){name}\b", code)]
-        lines = ["import base64"] if "base64." in code else []
-        lines += [f"from math import {', '.join(math)}"] if math else []
-        blank = [""] if lines else []
-        functional = ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
-        return "\n".join([*lines, *blank, "import torch", *functional])
-
-
-SHOW_SOURCE = Config("source", (("show", "source"),))
-
-
-def source_of(case: Case, judge: Judge) -> Source | None:
-    """The program as its framework's own code; None for a target that takes it as it is.
-
-    Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
-    """
-    if runner_of(judge.target.backend, case.format).is_onnx:
-        return None
-    (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
-    if not run.is_ok:
-        why = f"{run.error}: {run.message}" if run.error else run.status.value
-        raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    found = _source(run.outputs)
-    code = f"{found.module}\n[\n{found.inputs}\n]"
-    if why := surprise(code, "relax" if case.format == "relax" else "torch"):
-        raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
-    return found
-
-
-def _source(told: Mapping[str, Value]) -> Source:
-    """What a worker tells of a program's text."""
-    dims = np.asarray(told.get("dims", ()), np.int64).reshape(-1, 2)
-    pairs = tuple((int(place), int(dim)) for place, dim in dims)
-    entry, writes = str(told.get("entry", "main")), bool(told.get("writes", False))
-    return Source(str(told["module"]), str(told["inputs"]), entry, writes, pairs)
-
-
-def _with_plain_names(case: Case) -> Case:
-    """The case with names that are identifiers, where its own would not be read again as names."""
-    if case.format == "onnx":
-        return case
-    program: GraphProgram = find_format(case.format).parse(case.program)
-    if all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in program.names):
-        return case
-    names = plain_names(program)
-    inputs = {names[name]: value for name, value in case.inputs.items()}
-    return replace(case, program=renamed(program, names).to_bytes(), inputs=inputs)
 
 
 def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
@@ -179,59 +87,6 @@ def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:
             element = dtype_name(element_type(tensor.dtype))
             found.append((name, element, array_code(element, tensor, 8)))
     return found
-
-
-def part_source(modules: Sequence[ModuleType], users: str) -> str:
-    """The definitions of some modules that a text uses, straight or through others, to paste beside it."""
-    pieces: dict[str, frozenset[str]] = {}
-    for module in modules:
-        pieces |= _definitions(inspect.getsource(module))
-    used = _closure(pieces, users)
-    kept = [text for text, names in pieces.items() if names & used]
-    is_block = [text.startswith(("def ", "class ")) for text in kept]
-    gaps = ["\n\n\n" if any(is_block[max(0, at - 1) : at + 1]) else "\n" for at in range(len(kept))]
-    return "".join(
-        f"{gap if place else ''}{text}" for place, (gap, text) in enumerate(zip(gaps, kept, strict=True))
-    )
-
-
-def _definitions(source: str) -> dict[str, frozenset[str]]:
-    """The definitions of a module's text, and what each defines."""
-    lines = source.splitlines()
-    return {
-        "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
-        for node in ast.parse(source).body
-        if not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
-    }
-
-
-def _defined_names(node: ast.stmt) -> frozenset[str]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return frozenset({node.name})
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AnnAssign)
-        else []
-    )
-    return frozenset(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-
-
-def _names_in(source: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-
-
-def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
-    """All names that a text needs, with those that the definitions of these need."""
-    known = frozenset().union(*pieces.values())
-    used: set[str] = set()
-    waiting = [users]
-    while waiting:
-        new = (known & _names_in(waiting.pop())) - used
-        used |= new
-        waiting += [text for text, names in pieces.items() if names & new]
-    return used
 
 
 def _declared(model: onnx.ModelProto) -> dict[str, tuple[str, list[int | None] | None]]:

@@ -9,10 +9,10 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from corpus.errors import UserError
+from triage.setup.finding import Finding
 
 CORE_PACKAGES = (
     "onnx",
@@ -28,16 +28,6 @@ CORE_PACKAGES = (
 )
 OTHER_PACKAGES = ("torch", "apache-tvm", "apache-tvm-ffi")
 MACHINES = ("x86_64", "aarch64")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One part: whether it works, what there is to say of it, and whether crux is broken without it."""
-
-    part: str
-    works: bool
-    text: str
-    core: bool
 
 
 def examine_system(database: Path) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from corpus.target import Target
 from oracles.backends import RunsGraphs, backends
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError
-from triage.setup.doctor import Finding
+from triage.setup.finding import Finding
 
 CORE_TARGETS = ("ort", "reference")
 DEVICES = dict.fromkeys(("ort", "torch", "inductor", "tvm"), ("cpu", "cuda"))

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
-from triage.bugs.known import KnownIssue
-from triage.store.database import Store, dump, now
+from corpus.case import Case
+from oracles.verdict import Verdict
+from triage.store.database import Store, now
+
+
+def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
+    """Note a verdict on a case, whatever it is."""
+    words = {"outcome": verdict.outcome.value, "phase": verdict.phase.value, "title": verdict.title}
+    with Store(database) as store:
+        symptom = str(verdict.symptom or "")
+        note_check(store, case.case_id, str(case.target or ""), release, symptom=symptom, **words)
+
 
 REDUCTION_KEPT = "reduction"
 """The kind of artifact that tells a failure's reduction step by step."""
@@ -47,18 +56,3 @@ def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
         (kind, subject),
     )
     return store.blobs.get(row["digest"]) if row else None
-
-
-def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
-    """Let the table hold these known issues and no others; nothing is written where it does."""
-    wanted = [
-        {name: getattr(each, name) for name in ("id", "title", "package", "fixed", "url")}
-        | {"match": dump(dict(each.match))}
-        for each in {each.id: each for each in reversed(list(issues))}.values()
-    ]
-    if store.rows("SELECT * FROM known_issues ORDER BY id") == sorted(wanted, key=lambda row: row["id"]):
-        return
-    with store.transaction():
-        store.write("DELETE FROM known_issues")
-        for row in wanted:
-            store.insert("known_issues", row)

@@ -21,6 +21,11 @@ from triage.store.schema import is_current, migrations
 if TYPE_CHECKING:
     from corpus.case import Case
 
+
+def own_file(database: Path) -> Path:
+    return database.with_name(database.name + ".known.toml")
+
+
 BUSY_SECONDS = 60.0
 Row = dict[str, Any]
 

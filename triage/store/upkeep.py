@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.errors import UserError
-from triage.bugs.known import own_file
 from triage.store.blobs import Blobs
-from triage.store.database import Store, blobs_beside
+from triage.store.database import Store, blobs_beside, own_file
 from triage.store.health import named_blobs
 
 GRACE_SECONDS = 3600

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from oracles.in_worker.lowered.lowering import Function, Op, Unsupported
+from oracles.in_worker.lowered.lowering import Function, Op
+from oracles.in_worker.torch.tensors import Unsupported
 
 
 def call(op: Op) -> Function:

@@ -11,16 +11,10 @@ from typing import Any
 
 import torch
 
-from oracles.in_worker.lowered.lowering import Op, Unsupported
-from oracles.in_worker.lowered.module import (
-    attributes_of,
-    from_torch,
-    lowering_of,
-    of_proto,
-    to_torch,
-    version_of,
-)
+from oracles.in_worker.lowered.lowering import Op
+from oracles.in_worker.lowered.module import attributes_of, lowering_of, of_proto, version_of
 from oracles.in_worker.onnx.program import fed_names
+from oracles.in_worker.torch.tensors import Unsupported, from_torch, to_torch
 
 STEEP, FLAT = 1.0, 0.05
 """Added to the derivative of steps, and of functions that are flat somewhere."""

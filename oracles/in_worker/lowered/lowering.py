@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
+from oracles.in_worker.torch.tensors import Unsupported
+
 Function = Any
 """Of tensors; what torch offers has no types here."""
 Lowering = Callable[["Op"], Any]
-
-
-class Unsupported(NotImplementedError):
-    """There is no lowering for an operator, or not for this form or dtype of it."""
 
 
 class Op:

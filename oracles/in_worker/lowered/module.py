@@ -11,45 +11,11 @@ import torch
 
 from oracles.in_worker.lowered.aten import call
 from oracles.in_worker.lowered.elementwise import DTYPES
-from oracles.in_worker.lowered.lowering import Op, Unsupported
+from oracles.in_worker.lowered.lowering import Op
 from oracles.in_worker.lowered.table import TABLE
+from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.in_worker.onnx.program import fed_names
-from oracles.numerics.aten_operators import DOMAIN
-
-FOREIGN = {"bfloat16": torch.bfloat16}
-"""The types that numpy lacks and torch computes in."""
-SMALL = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
-STORED = {**FOREIGN, **{name: getattr(torch, name) for name in SMALL if hasattr(torch, name)}}
-"""Those and the ones that torch keeps and converts, which only programs of its own hold."""
-
-
-def to_torch(value: Any, known: Any = FOREIGN) -> Any:
-    """A tensor of an array, or of (type name, bits)."""
-    if isinstance(value, tuple):
-        name, bits = value
-        if name not in known:
-            raise Unsupported(f"torch takes no input of dtype {name}")
-        return torch.from_numpy(bits.view("int16" if bits.itemsize == 2 else "uint8").copy()).view(
-            known[name]
-        )
-    if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
-        raise Unsupported("torch takes no input of dtype string, sequence or optional")
-    return torch.from_numpy(value.copy())
-
-
-def from_torch(value: Any) -> Any:
-    """The array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
-    value = value.detach()
-    value = value.dequantize() if value.is_quantized else value.to_dense() if not is_strided(value) else value
-    value = value.contiguous().resolve_conj().resolve_neg()
-    if value.dtype is torch.bfloat16:
-        return "bfloat16", value.view(torch.int16).numpy().view("uint16")
-    name = str(value.dtype).split(".")[-1]
-    return (name, value.view(torch.uint8).numpy()) if name in STORED else value.numpy()
-
-
-def is_strided(value: Any) -> bool:
-    return bool(value.layout is torch.strided)
+from oracles.in_worker.torch.tensors import Unsupported, to_torch
 
 
 def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from oracles.in_worker.lowered.elementwise import truncating
-from oracles.in_worker.lowered.lowering import Function, Lowering, Op, Unsupported
+from oracles.in_worker.lowered.lowering import Function, Lowering, Op
+from oracles.in_worker.torch.tensors import Unsupported
 
 
 def lp_norm(op: Op) -> Function:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from oracles.in_worker.lowered.source import literal, written
 from oracles.in_worker.torch.data import is_property
 from oracles.in_worker.torch.graph import constant, dynamic_dims, feeds, layout_of, may_write
+from oracles.in_worker.torch.literals import literal, written
 
 INFIX = {
     "add": "+",

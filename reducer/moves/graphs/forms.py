@@ -11,8 +11,9 @@ from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, one_by_one
+from reducer.subject.base import Facts
 from reducer.subject.graph import GraphSubject
-from reducer.subject.onnx import Facts, Subject
+from reducer.subject.onnx import Subject
 from reducer.subject.order import size
 
 

@@ -1,0 +1,67 @@
+"""Running a program of torch: its inputs' dynamic dims marked, its outputs as arrays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from oracles.in_worker.torch.compiled import compiled
+from oracles.in_worker.torch.graph import (
+    constant,
+    dynamic_dims,
+    evaluate,
+    feeds,
+    held,
+    named,
+    results,
+    to_module,
+    written,
+)
+
+
+def run_program(
+    program: bytes, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Any
+) -> dict[str, Any]:
+    """Run a program of the format `torch`; settings: `backend` of `torch.compile`, `double`, `device`.
+
+    Asked for `outputs` by name it gives them as they were made. Otherwise it gives the results as a caller
+    gets them, and after them what it has written to: inputs and constants, each called `NAME afterwards`.
+    """
+    if settings.get("show") == "source":
+        from oracles.in_worker.torch.graph_source import source
+
+        return source(program, inputs)
+    document = json.loads(program)
+    backend, double = settings.get("backend", "eager"), bool(settings.get("double"))
+    device = str(settings.get("device", "cpu"))
+    module, names = to_module(document, double, device)
+    given = feeds(inputs, document["main"]["inputs"], double, device)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        if backend == "eager" and outputs is not None:
+            enter("execute")
+            known = named(document, evaluate(module, given))
+            known.update({name: given[index] for index, name in enumerate(names)})
+            missing = [name for name in outputs if name not in known]
+            known.update({name: constant(*document["constants"][name]) for name in missing})
+            return results(outputs, [known[name] for name in outputs])
+        changed = written(document, module, given)
+        if backend == "eager":
+            enter("execute")
+            values = module(*given)
+        else:
+            is_dynamic = mark_dims(document, given)
+            values = compiled(module, backend, enter, dynamic=None if is_dynamic else False)(*given)
+    found = results(document["main"]["outputs"], values)
+    state = {**dict(zip(names, given)), **held(document, module)}  # noqa: B905 (Python 3.8)
+    return {**found, **results([f"{name} afterwards" for name in changed], [state[name] for name in changed])}
+
+
+def mark_dims(document: dict[str, Any], given: list[Any]) -> bool:
+    """Have dynamo take the symbolic dims as such; whether there are any."""
+    found = dynamic_dims(document)
+    for place, dim in found:
+        torch._dynamo.maybe_mark_dynamic(given[place], dim)
+    return bool(found)

@@ -1,0 +1,82 @@
+"""What a reduction is asked for: settings, limits, and where its journal lies."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.run import Limits
+from reducer.moves import all_moves
+from reducer.subjects import kind_of
+
+
+class DoesNotFail(Exception):
+    """The case that was to be reduced does not fail (any more)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to reduce: on which target, or by which command; and how long.
+
+    `check` is a shell command whose exit code `check_exit` means interesting; without it the target's
+    symptom is kept. `also` is a second command that must exit with 0. `private`: nothing of the original may
+    remain in the result.
+    """
+
+    target: Target = field(default_factory=lambda: Target("ort"))
+    check: str | None = None
+    check_exit: int = 0
+    also: str | None = None
+    jobs: int = 1
+    minutes: float | None = None
+    max_checks: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    rtol: float = 1e-2
+    atol: float = 1e-3
+    accept_invalid: bool = False
+    timeout: float = 300.0
+    private: bool = False
+
+    def header(self, case: Case) -> Mapping[str, Any]:
+        """What must be the same for a journal to be of use."""
+        names = ("check", "check_exit", "also", "rtol", "atol", "accept_invalid")
+        settings = {name: getattr(self, name) for name in names}
+        if self.private:
+            hidden = {name: _digest(settings[name]) for name in ("check", "also") if settings[name]}
+            settings |= {"private": True, **hidden}
+        return {
+            "case_id": case.case_id,
+            "target": str(self.target),
+            "moves": [move.name for move in all_moves(kind_of(case))],
+            **settings,
+        }
+
+    def judge(self, format: str = "onnx") -> Judge:
+        return Judge(
+            self.target,
+            format=format,
+            limits=self.limits,
+            rtol=self.rtol,
+            atol=self.atol,
+            accept_invalid=self.accept_invalid,
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a live line shows: where the reduction stands after a check."""
+
+    move: str
+    checks: int
+    nodes: int
+    bytes: int
+    was_interesting: bool

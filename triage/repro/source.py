@@ -1,0 +1,91 @@
+"""A program as source code, where its framework can write it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import find_format
+from corpus.graphs.names import plain_names, renamed
+from corpus.graphs.program import GraphProgram
+from corpus.values import Value
+from oracles.judge import Judge
+from oracles.run import Config
+from triage.repro.plain_code import surprise
+from triage.repro.runners import runner_of
+
+
+class NotWritten(UserError):
+    """A program cannot be had as its framework's own code."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A case's program as its framework's code, the list of what to call it with, and by which name.
+
+    `writes` says whether it changes what it is given or holds; `dims` are pairs of an input and a dim of it
+    that is of any size.
+    """
+
+    module: str
+    inputs: str
+    entry: str = "main"
+    writes: bool = False
+    dims: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def torch_imports(self) -> str:
+        """The imports that the code of a torch module and its inputs needs, and no other."""
+        code = f"{self.module}\n{self.inputs}"
+        math = [name for name in ("inf", "nan") if re.search(rf"(?<![\w.]){name}\b", code)]
+        lines = ["import base64"] if "base64." in code else []
+        lines += [f"from math import {', '.join(math)}"] if math else []
+        blank = [""] if lines else []
+        functional = ["import torch.nn.functional as F"] if re.search(r"\bF\.", code) else []
+        return "\n".join([*lines, *blank, "import torch", *functional])
+
+
+SHOW_SOURCE = Config("source", (("show", "source"),))
+
+
+def source_of(case: Case, judge: Judge) -> Source | None:
+    """The program as its framework's own code; None for a target that takes it as it is.
+
+    Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
+    """
+    if runner_of(judge.target.backend, case.format).is_onnx:
+        return None
+    (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
+    if not run.is_ok:
+        why = f"{run.error}: {run.message}" if run.error else run.status.value
+        raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
+    found = _source(run.outputs)
+    code = f"{found.module}\n[\n{found.inputs}\n]"
+    if why := surprise(code, "relax" if case.format == "relax" else "torch"):
+        raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
+    return found
+
+
+def _source(told: Mapping[str, Value]) -> Source:
+    """What a worker tells of a program's text."""
+    dims = np.asarray(told.get("dims", ()), np.int64).reshape(-1, 2)
+    pairs = tuple((int(place), int(dim)) for place, dim in dims)
+    entry, writes = str(told.get("entry", "main")), bool(told.get("writes", False))
+    return Source(str(told["module"]), str(told["inputs"]), entry, writes, pairs)
+
+
+def _with_plain_names(case: Case) -> Case:
+    """The case with names that are identifiers, where its own would not be read again as names."""
+    if case.format == "onnx":
+        return case
+    program: GraphProgram = find_format(case.format).parse(case.program)
+    if all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in program.names):
+        return case
+    names = plain_names(program)
+    inputs = {names[name]: value for name, value in case.inputs.items()}
+    return replace(case, program=renamed(program, names).to_bytes(), inputs=inputs)
