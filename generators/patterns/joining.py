@@ -71,7 +71,8 @@ def _open_up(scope: Scope, recipe: Recipe, made: dict[str, Operand], hidden: Hid
     """Decide whether the rest of the program sees what is computed within the pattern."""
     draws = scope.draws
     inner = [value for name, value in made.items() if name not in recipe.outputs]
-    scope.shown.update(made[name].name for name in recipe.outputs if draws.chance(0.5))
+    shown = (value.name for name, value in made.items() if name in recipe.outputs and draws.chance(0.5))
+    scope.shown.update(shown)  # in the order in which they were made: the outputs are a set
     if draws.chance(_OPEN):
         return
     if inner and draws.chance(_SHOWN):

@@ -26,7 +26,7 @@ import base64, collections, json, os, sys
 import tvm, tvm_ffi
 from tvm.relax.frontend.onnx import from_onnx
 import onnx
-from oracles.in_worker.tvm_passes import PASSES
+from oracles.in_worker.tvm.passes import PASSES
 
 changed, ended = collections.Counter(), collections.Counter()
 

@@ -16,7 +16,7 @@ from oracles.judge import Judge
 
 JUDGE = Judge(Target("ort"))
 JUDGE.begin()  # early, as the command does
-corpus.onnx_client.begin()
+corpus.onnx.client.begin()
 
 import onnx  # noqa: E402
 

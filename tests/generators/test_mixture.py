@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -33,6 +36,26 @@ def test_a_seed_gives_the_same_case_wherever_a_run_begins(strategy: str) -> None
     assert len(set(whole)) == len(whole)
     assert ids(range(BLOCK + 3, 2 * BLOCK - 1), plan) == whole[BLOCK + 3 : -1]
     assert ids(range(BLOCK - 2, BLOCK + 2), plan) == whole[BLOCK - 2 : BLOCK + 2]
+
+
+@pytest.mark.parametrize("strategy", ["mixed", "patterns", "aten"])
+def test_a_seed_gives_the_same_case_however_python_hashes_its_strings(strategy: str) -> None:
+    script = f"""
+from generators.mixture import Plan, make_cases
+print(*(case.case_id for case in make_cases(Plan({strategy!r}), range(320, 384))))
+"""
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2", "3")
+    }
+    assert len(told) == 1
 
 
 def test_a_mixture_holds_every_strategy_and_every_mode() -> None:

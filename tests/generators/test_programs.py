@@ -27,7 +27,6 @@ SEEDS = range(200)
 _DIGEST = """
 import sys
 from hashlib import sha256
-from corpus.onnx_graph import free_names
 from generators import make_case
 digest = sha256()
 for seed in range(40):

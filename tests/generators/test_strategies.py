@@ -213,9 +213,9 @@ def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
 
 USERS = """
 from dataclasses import replace
-from generators.draws import Draws
-from generators.grow import begin, finish, grow_to, leaning_choice
-from generators.scope import Scope, draw_temper
+from generators.language.draws import Draws
+from generators.growth.grow import begin, finish, grow_to, leaning_choice
+from generators.language.scope import Scope, draw_temper
 
 """
 

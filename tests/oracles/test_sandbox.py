@@ -481,7 +481,7 @@ OWNER = """
 import sys
 sys.path.insert(0, {root!r})
 from oracles.run import Config, Limits
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 own = Sandbox({backend!r}, limits=Limits(cpu_seconds=100, wall_seconds=100))
 print(own.ask("pid"), own.ask("environment")["TMPDIR"], flush=True)
 own.run(Job({action!r}, {{}}, (Config("plain"),)))
@@ -563,7 +563,7 @@ REPORT = """
 import sys
 sys.path.insert(0, {root!r})
 from oracles.run import Config
-from oracles.sandbox import Job, Sandbox, describe_isolation
+from oracles.sandbox.sandbox import Job, Sandbox, describe_isolation
 with Sandbox({backend!r}) as own:
     (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))
     print(run.status, own.ask("can_write", "/tmp"), describe_isolation(own.facts))
@@ -598,7 +598,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(rules), 0, 0) == 0, ctypes.get_errno()
 from oracles.run import Config
-from oracles.sandbox import Job, Sandbox
+from oracles.sandbox.sandbox import Job, Sandbox
 with Sandbox({backend!r}) as own:
     (run,) = own.run(Job(b"echo", {{}}, (Config("plain"),)))
     print(run.status, own.facts["containment"])

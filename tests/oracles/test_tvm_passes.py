@@ -38,8 +38,8 @@ EACH_PASS = """
 import json, sys
 import onnx, tvm
 from tvm.relax.frontend.onnx import from_onnx
-from oracles.in_worker.tvm_passes import PASSES, repaired
-from oracles.in_worker.tvm_watch import apply_passes
+from oracles.in_worker.tvm.passes import PASSES, repaired
+from oracles.in_worker.tvm.watch import apply_passes
 model = onnx.load_model_from_string(sys.stdin.buffer.read())
 broken = {}
 with tvm.target.Target("llvm"):
