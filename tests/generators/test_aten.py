@@ -19,7 +19,7 @@ from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
 from oracles.in_worker.onnx.domain import DOMAIN
-from oracles.numerics import aten_operators
+from oracles.numerics import aten_operators as arithmetic
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import is_within, value_agrees
@@ -97,17 +97,15 @@ def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> N
 
 def test_the_judge_s_tables_name_operators_that_there_are() -> None:
     named = (
-        aten_operators.EXACT
-        | aten_operators.LINEAR
-        | aten_operators.NONLINEAR
-        | aten_operators.LOGARITHMIC
-        | aten_operators.SHIFTED
+        arithmetic.EXACT
+        | arithmetic.LINEAR
+        | arithmetic.NONLINEAR
+        | arithmetic.LOGARITHMIC
+        | arithmetic.SHIFTED
     )
     assert named <= set(SHORT)
-    assert not aten_operators.LINEAR & aten_operators.NONLINEAR
-    assert not aten_operators.EXACT & (
-        aten_operators.LINEAR | aten_operators.NONLINEAR | aten_operators.SHIFTED
-    )
+    assert not arithmetic.LINEAR & arithmetic.NONLINEAR
+    assert not arithmetic.EXACT & (arithmetic.LINEAR | arithmetic.NONLINEAR | arithmetic.SHIFTED)
 
 
 def test_companions_are_operators_of_onnx() -> None:

@@ -25,7 +25,7 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
-from triage.claims.claim import expect, title
+from triage.claims.claim import expect, title_of
 from triage.reports import sentences
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
@@ -171,14 +171,14 @@ def test_wrong_values_are_shown_side_by_side():
     expectation = expect(mismatch(), Tolerance())
     (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
-    assert title(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
+    assert title_of(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
 
 
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
     expectation = expect(wrong, Tolerance())
-    assert title(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
+    assert title_of(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
     assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
     assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
         expectation, wrong, Tolerance()
@@ -187,7 +187,7 @@ def test_the_wrong_side_is_named():
 
 def test_of_many_operators_a_title_names_the_first():
     operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
-    title = title(expect(mismatch(), Tolerance()), operators)
+    title = title_of(expect(mismatch(), Tolerance()), operators)
     assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: wrong values")
 
 
@@ -200,7 +200,7 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
         runs=given.runs[:1],
     )
     expectation = expect(contradicted, Tolerance())
-    assert title(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
+    assert title_of(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
     assert "ReduceSum gives [0] where its inputs fix [1]." in sentences.happened(expectation, "onnxruntime")
     assert sentences.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
 
@@ -335,7 +335,7 @@ def test_results_that_change_from_run_to_run_are_said_to_do_so():
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "nondeterministic", "un-optimised")
     expectation = expect(Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance())
     assert list(expectation.configs) == ["none", "none, again"]
-    assert title(expectation, ["Add"]) == "Add: results that change from run to run"
+    assert title_of(expectation, ["Add"]) == "Add: results that change from run to run"
     assert sentences.value_rows(expectation, Tolerance()) == []
 
 

@@ -39,7 +39,7 @@ WRONG = {
 }
 
 
-def title(expectation: Expectation, operators: Sequence[str]) -> str:
+def title_of(expectation: Expectation, operators: Sequence[str]) -> str:
     """One line that says which operators do what, the title of the issue."""
     run = expectation.failing
     if expectation.outcome is Outcome.CRASH:

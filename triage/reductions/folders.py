@@ -18,7 +18,7 @@ from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
-from triage.claims.claim import Claim, expect, title
+from triage.claims.claim import Claim, expect, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.reductions.request import Budget
@@ -103,7 +103,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
         return
     tolerance = Tolerance(options.rtol, options.atol)
     expectation = expect(verdict, tolerance, names_of_case(case))
-    title = title(expectation, case.measure.ops)
+    title = title_of(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     try:
         with Judge(options.target, limits=options.limits, format=case.format) as judge:

@@ -17,7 +17,7 @@ from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Expectation, expect, title
+from triage.claims.claim import Expectation, expect, title_of
 from triage.forms import Form
 from triage.reports.exhibits import Exhibit, exhibit
 from triage.reports.variations import Variation, vary_dtypes
@@ -87,7 +87,7 @@ class Draft:
 
     @property
     def title(self) -> str:
-        return as_comment(title(self.expectation, self.case.measure.ops))
+        return as_comment(title_of(self.expectation, self.case.measure.ops))
 
     @property
     def package(self) -> str:

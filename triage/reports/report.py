@@ -19,7 +19,7 @@ from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Claim, expect, title
+from triage.claims.claim import Claim, expect, title_of
 from triage.forms import find_form
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
@@ -100,7 +100,7 @@ def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | 
     """The most readable script that shows the bug; when none does, the first one."""
     limits = judge.limits
     expectation = expect(verdict, judge.tolerance, names_of_case(case))
-    title = title(expectation, case.measure.ops)
+    title = title_of(expectation, case.measure.ops)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
