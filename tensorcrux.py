@@ -45,7 +45,7 @@ from oracles.verdict import Outcome, Symptom, Verdict  # noqa: E402
 from reducer.api import DoesNotFail  # noqa: E402
 from triage.public import testing  # noqa: E402
 from triage.public.calls import Reduction, check, generate, reduce, report  # noqa: E402
-from triage.report import Report  # noqa: E402
+from triage.reports.report import Report  # noqa: E402
 
 __all__ = [
     "Case",

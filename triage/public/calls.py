@@ -12,14 +12,14 @@ from corpus.case import Case
 from generators import library
 from oracles.verdict import Verdict
 from reducer.api import reduce_case
-from triage.budget import Budget
-from triage.history import History, history_of_folder
-from triage.known import load_known
-from triage.library import Library
-from triage.options import DEFAULT_DATABASE
+from triage.bugs.history import History, history_of_folder
+from triage.bugs.known import load_known
+from triage.bugs.library import Library
+from triage.console.options import DEFAULT_DATABASE
 from triage.public.models import Inputs, Model, Settings, opened
-from triage.reducing import reducer_options
-from triage.report import Report, write_report
+from triage.reductions.folders import reducer_options
+from triage.reductions.request import Budget
+from triage.reports.report import Report, write_report
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ def reduce(
     >>> small.is_minimal, small.nodes, small.case.measure.ops, small.passes
     (True, (4, 2), ('Relu', 'Clip'), ('FuseReluClip',))
     """
-    budget = Budget(minutes, max_checks, command, private=private)
+    request = Budget(minutes, max_checks, command, private=private)
     with (
         opened(model, inputs, target, settings) as (case, judges),
         TemporaryDirectory(prefix="crux-") as scratch,
     ):
         assert case.target is not None
         judge = judges.of(case.target, case.format)
-        options = reducer_options(judges.options, case.target, budget)
+        options = reducer_options(judges.options, case.target, request)
         done = reduce_case(case, out or Path(scratch) / "reduction", options, judge=judge)
     return Reduction(
         done.case,

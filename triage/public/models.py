@@ -16,9 +16,9 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Value, write_inputs
-from triage.judging import Judges
-from triage.options import CaseOptions
-from triage.sources import open_one
+from triage.cases.judges import Judges
+from triage.cases.sources import open_one
+from triage.console.options import CaseOptions
 
 Model: TypeAlias = str | Path | bytes | onnx.ModelProto | Case | Any
 """A path (or an id of the database), the bytes of an ONNX model, the model, a case; or an `nn.Module` or
