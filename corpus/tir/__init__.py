@@ -1,0 +1,17 @@
+"""Programs of TVM's loop IR as data: modules of PrimFuncs in a small typed tree, without TVM.
+
+In comes a document (`program.tir.json`) or a tree that a worker read; out go trees, documents, TVMScript
+text, sizes and findings about well-formedness. Generators and the reducer change trees; `oracles/tir` runs
+them. Anybody may import this room; it imports only `corpus.errors` and numpy's dtypes.
+
+To add an intrinsic: one line in `INTRINSICS` of `corpus/tir/intrinsics.py`: its name, operands, result,
+effect. The document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py`
+gets a numpy function if the interpreter shall know it (without one, what hangs on its results is
+undefined).
+
+To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by
+itself; (2) how it is written and read in `corpus/tir/document.py`, and in TVMScript in
+`corpus/tir/script.py`; (3) what it defines in `corpus/tir/scopes.py`; (4) its node in the worker
+(`oracles/in_worker/tvm/tir_build.py` and `tir_read.py`); (5) what it does in `oracles/tir/`. The test
+`tests/corpus/tir/test_tree.py` names what was left out.
+"""

@@ -1,0 +1,173 @@
+"""Going over a tree, and changing one: by fields, so that a new kind of node needs nothing here.
+
+Positions are counted before going into a node (*pre-order*), from 0; so they stay the same for the same tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, TypeVar
+
+from corpus.tir.tree import Body, Buffer, Expr, Function, Module, Stmt
+
+Node = TypeVar("Node")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The nodes right below a node, in order: expressions, statements, buffers and what stands between
+    them.
+    """
+    for name in _names(node.__class__):
+        yield from _nodes(getattr(node, name))
+
+
+def _nodes(item: Any) -> Iterator[Any]:
+    if isinstance(item, tuple):
+        for inner in item:
+            yield from _nodes(inner)
+    elif not isinstance(item, str | int | float | None) and is_dataclass(item):
+        yield item
+    elif isinstance(item, Mapping):
+        for inner in item.values():
+            if is_dataclass(inner):
+                yield inner
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """The node and all below it, a node before what is in it. A tuple of nodes will do, too."""
+    for found in _nodes(node):
+        yield found
+        for child in children(found):
+            yield from walk(child)
+
+
+def statements(node: Any) -> Iterator[Stmt]:
+    """Every statement in a node or a body, in the order of its positions."""
+    return (found for found in walk(node) if isinstance(found, Stmt))
+
+
+def expressions(node: Any) -> Iterator[Expr]:
+    """Every expression in a node or a body, in the order of its positions."""
+    return (found for found in walk(node) if isinstance(found, Expr))
+
+
+def buffers(node: Any) -> Iterator[Buffer]:
+    """Every buffer that is declared in a node or a body."""
+    return (found for found in walk(node) if isinstance(found, Buffer))
+
+
+def rebuilt(node: Node, change: Callable[[Any], Any]) -> Node:
+    """The node with `change` done to each node right below it; the same object if nothing changed."""
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    changed = {}
+    for name in _names(node.__class__):
+        before = getattr(node, name)
+        after = _changed(before, change)
+        if after is not before:
+            changed[name] = after
+    return replace(node, **changed) if changed else node
+
+
+def _changed(item: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(item, tuple):
+        after: list[Any] = []
+        same = True
+        for inner in item:
+            result = _changed(inner, change)
+            if isinstance(inner, Stmt) and isinstance(result, tuple):
+                after.extend(result)
+                same = False
+            else:
+                after.append(result)
+                same = same and result is inner
+        return item if same else tuple(after)
+    if isinstance(item, str | int | float | None):
+        return item
+    return change(item) if is_dataclass(item) else _changed_mapping(item, change)
+
+
+def _changed_mapping(item: Any, change: Callable[[Any], Any]) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    after = {key: change(inner) if is_dataclass(inner) else inner for key, inner in item.items()}
+    return item if all(after[key] is item[key] for key in item) else after
+
+
+def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
+    """The node with every expression changed, from the inside out."""
+
+    def inner(found: Any) -> Any:
+        below = rebuilt(found, inner)
+        return change(below) if isinstance(below, Expr) else below
+
+    return _start(node, inner)
+
+
+def map_statements(node: Node, change: Callable[[Stmt], Stmt | Body]) -> Node:
+    """The node with every statement replaced by another one or by several, from the inside out."""
+
+    def inner(found: Any) -> Any:
+        if isinstance(found, Expr):
+            return found
+        below = rebuilt(found, inner)
+        return change(below) if isinstance(below, Stmt) else below
+
+    return _start(node, inner)
+
+
+def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
+    """The node with every declared buffer changed."""
+
+    def inner(found: Any) -> Any:
+        below = rebuilt(found, inner)
+        return change(below) if isinstance(below, Buffer) else below
+
+    return _start(node, inner)
+
+
+def _start(node: Node, inner: Callable[[Any], Any]) -> Node:
+    found: Node = _changed(node, inner) if isinstance(node, tuple) else inner(node)
+    return found
+
+
+def replace_statements(node: Node, by: Mapping[int, Stmt | Body]) -> Node:
+    """The node with the statements at these positions replaced; what is in a replaced statement is not
+    looked at.
+    """
+    return _replaced(node, by, Stmt)
+
+
+def replace_expressions(node: Node, by: Mapping[int, Expr]) -> Node:
+    """The node with the expressions at these positions replaced; what is in a replaced one is not looked
+    at.
+    """
+    return _replaced(node, by, Expr)
+
+
+def _replaced(node: Node, by: Mapping[int, Any], kind: type) -> Node:
+    position = -1
+
+    def inner(found: Any) -> Any:
+        nonlocal position
+        if isinstance(found, kind):
+            position += 1
+            if position in by:
+                found_at = position
+                position += sum(1 for item in walk(tuple(children(found))) if isinstance(item, kind))
+                return by[found_at]
+        return rebuilt(found, inner)
+
+    return _start(node, inner)
+
+
+def with_function(module: Module, name: str, function: Function) -> Module:
+    """The module with one function replaced, its place kept."""
+    return Module({key: function if key == name else item for key, item in module.functions.items()})

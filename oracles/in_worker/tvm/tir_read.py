@@ -1,0 +1,396 @@
+"""TVM's PrimFuncs as a `tir` document: node for node, names made unique. What the tree cannot say is
+refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable  # noqa: UP035 (Python 3.8)
+
+import tvm
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+
+from oracles.in_worker.relax_types import NotData
+from oracles.in_worker.tvm.tir_build import AXES, BINARY, LOOPS, UNARY
+
+VERSION = 1
+_BINARY = {kind: name for name, kind in BINARY.items()}
+_UNARY = {kind: name for name, kind in UNARY.items()}
+_LOOPS = {number: name for name, number in LOOPS.items()}
+_AXES = {number: name for name, number in AXES.items()}
+
+
+def read_module(module: Any) -> dict[str, Any]:
+    """The document of a module of PrimFuncs; NotData names what it cannot say. `main` comes first if there
+    is one.
+    """
+    functions = {var.name_hint: each for var, each in module.functions.items()}
+    for name, each in functions.items():
+        if not isinstance(each, tirx.PrimFunc):
+            raise NotData("function {} is a {}, no PrimFunc".format(name, type(each).__name__))
+    if not functions:
+        raise NotData("the module holds no function")
+    order = sorted(functions, key=lambda name: (name != "main", name))
+    return {
+        "format": "tir",
+        "version": VERSION,
+        "functions": {name: Reader().function(functions[name]) for name in order},
+    }
+
+
+def type_text(kind: Any) -> str:
+    """A type's text."""
+    if isinstance(kind, ir.PrimType):
+        text = str(kind.dtype)
+        if "vscale" in text:
+            raise NotData("a scalable vector ({})".format(text))
+        return text or "void"
+    if isinstance(kind, ir.PointerType) and isinstance(kind.element_type, ir.PrimType):
+        element = type_text(kind.element_type)
+        return (
+            "handle"
+            if element == "void" and not kind.storage_scope
+            else "ptr:{}:{}".format(element, kind.storage_scope)
+        )
+    raise NotData("the type {}".format(type(kind).__name__))
+
+
+class Reader:
+    """Reads one function."""
+
+    def __init__(self) -> None:
+        self.names: dict[Any, str] = {}
+        self.taken: set[str] = set()
+        self.in_buffer = False
+
+    def function(self, function: Any) -> dict[str, Any]:
+        for var in function.params:
+            if not tirx.is_buffer_var(var):
+                self.define(var)
+        params = [
+            self.buffer(var) if tirx.is_buffer_var(var) else [self.names[var], type_text(var.ty)]
+            for var in function.params
+        ]
+        return {
+            "params": params,
+            "returns": self.returned(function.ret_type),
+            "attrs": self.annotations(function.attrs or {}),
+            "body": self.body(function.body),
+        }
+
+    def returned(self, kind: Any) -> str:
+        if isinstance(kind, ir.TupleType) and not list(kind.fields):
+            return "void"
+        return "missing" if kind is None or kind.is_missing() else type_text(kind)
+
+    # Names
+
+    def define(self, var: Any) -> list[str]:
+        self.names[var] = self.fresh(var.name)
+        return [self.names[var], type_text(var.ty)]
+
+    def fresh(self, name: str) -> str:
+        plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "v"
+        plain = plain if not plain[0].isdigit() else "v" + plain
+        found, count = plain, 0
+        while found in self.taken:
+            count += 1
+            found = f"{plain}_{count}"
+        self.taken.add(found)
+        return found
+
+    # Expressions
+
+    def expressions(self, items: Any) -> list[Any]:
+        return [self.expression(item) for item in items]
+
+    def expression(self, expr: Any) -> Any:
+        kind = type(expr)
+        if kind in _BINARY:
+            return [_BINARY[kind], self.expression(expr.a), self.expression(expr.b)]
+        if kind in _UNARY:
+            return [_UNARY[kind], self.expression(expr.a)]
+        found = _EXPRESSIONS.get(kind)
+        if found is None:
+            raise NotData("the expression {}".format(kind.__name__))
+        return found(self, expr)
+
+    def var(self, expr: Any) -> Any:
+        if tirx.is_buffer_var(expr):
+            return ["buffer", self.known(expr)]
+        if self.in_buffer and expr not in self.names:
+            return ["var", *self.define(expr)]
+        return self.known(expr)
+
+    def known(self, var: Any) -> str:
+        if var not in self.names:
+            raise NotData(f"the variable {var.name}, which nothing defines")
+        return self.names[var]
+
+    def call(self, expr: Any) -> Any:
+        if expr.attrs is not None or list(expr.ty_args):
+            raise NotData("a call of {} with attributes".format(expr.op))
+        if isinstance(expr.op, ir.GlobalVar):
+            callee = "@" + expr.op.name_hint
+        elif isinstance(expr.op, ir.Op):
+            family, callee = expr.op.name.split(".", 1)
+            if family not in ("tirx", "prim"):
+                raise NotData("a call of {}".format(expr.op.name))
+        else:
+            raise NotData("a call of a {}".format(type(expr.op).__name__))
+        args = self.expressions(expr.args)
+        dtype = type_text(expr.ty)
+        last = expr.args[-1] if len(expr.args) else None
+        if last is not None and _plain_type(last) == dtype and not callee.startswith("@"):
+            return [callee, *args]
+        return ["call", callee, dtype, *args]
+
+    def let(self, expr: Any) -> Any:
+        value = self.expression(expr.value)
+        return ["let", *self.define(expr.var), value, self.expression(expr.body)]
+
+    def load(self, expr: Any) -> Any:
+        return ["load", self.known(expr.source), *self.expressions(expr.indices)]
+
+    # Buffers
+
+    def buffer(self, var: Any) -> dict[str, Any]:
+        kind = var.ty
+        item: dict[str, Any] = {"name": "", "shape": self.dims(kind.shape), "dtype": type_text(kind.dtype)}
+        if len(kind.strides):
+            item["strides"] = self.dims(kind.strides)
+        offset = kind.elem_offset
+        usual = kind.shape[0].ty if len(kind.shape) else ir.PrimType("int32")
+        if not (isinstance(offset, tirx.IntImm) and offset.value == 0 and offset.ty == usual):
+            item["offset"] = self.dims([offset])[0]
+        if kind.storage_scope != "global":
+            item["scope"] = kind.storage_scope
+        if kind.data_alignment != 64:
+            item["align"] = kind.data_alignment
+        if kind.offset_factor != 1:
+            item["offset_factor"] = kind.offset_factor
+        if kind.layout is not None:
+            self.must_be_plain(kind)
+            item["tiled"] = True
+        if len(kind.allocated_addr):
+            raise NotData("a buffer at a given address")
+        item["name"] = self.names[var] = self.fresh(var.name)
+        return item
+
+    def must_be_plain(self, kind: Any) -> None:
+        from tvm.tirx.layout import S, TileLayout
+
+        plain = TileLayout(S[tuple(kind.shape)]) if len(kind.shape) else None
+        if plain is None or not tvm_ffi.structural_equal(plain, kind.layout):
+            raise NotData("the layout {}".format(kind.layout))
+
+    def dims(self, items: Any) -> list[Any]:
+        """Expressions of a buffer; a variable that nothing defined yet is given its type there."""
+        self.in_buffer = True
+        found = self.expressions(items)
+        self.in_buffer = False
+        return found
+
+    def region(self, region: Any) -> list[Any]:
+        return [self.known(region.source), *(self.range(one) for one in region.region)]
+
+    def range(self, item: Any) -> list[Any]:
+        return [self.expression(item.min), self.expression(item.extent)]
+
+    # Statements
+
+    def body(self, stmt: Any) -> list[Any]:
+        """A body's statements; what does nothing is no statement."""
+        if isinstance(stmt, tirx.SeqStmt) and len(stmt.seq) > 1:
+            return [self.statement(one) for one in stmt.seq]
+        if isinstance(stmt, tirx.Evaluate):
+            value = stmt.value
+            if isinstance(value, tirx.IntImm) and value.value == 0 and str(value.ty.dtype) == "int32":
+                return []
+        return [self.statement(stmt)]
+
+    def statement(self, stmt: Any) -> list[Any]:
+        found = _STATEMENTS.get(type(stmt))
+        if found is None:
+            raise NotData("the statement {}".format(type(stmt).__name__))
+        made: list[Any] = found(self, stmt)
+        return made
+
+    def loop(self, stmt: Any) -> list[Any]:
+        bounds = self.expressions([stmt.min, stmt.extent])
+        more: dict[str, Any] = {}
+        if stmt.step is not None:
+            more["step"] = self.expression(stmt.step)
+        if stmt.thread_binding is not None:
+            more["thread"] = self.thread(stmt.thread_binding)
+        if len(stmt.annotations):
+            more["annotations"] = self.annotations(stmt.annotations)
+        head = ["for", *self.define(stmt.loop_var), *bounds, _LOOPS[int(stmt.kind)]]
+        return [*head, *([more] if more else []), {"body": self.body(stmt.body)}]
+
+    def branch(self, stmt: Any) -> list[Any]:
+        condition = self.expression(stmt.condition)
+        bodies = {"then": self.body(stmt.then_case)}
+        if stmt.else_case is not None:
+            bodies["else"] = self.body(stmt.else_case)
+        return ["if", condition, bodies]
+
+    def alloc(self, stmt: Any) -> list[Any]:
+        buffer = self.buffer(stmt.buffer)
+        more = [self.annotations(stmt.annotations)] if len(stmt.annotations) else []
+        return ["alloc", buffer, *more]
+
+    def declare(self, stmt: Any) -> list[Any]:
+        data = self.expression(stmt.data)
+        return ["declare", self.buffer(stmt.buffer), data]
+
+    def bind(self, stmt: Any) -> list[Any]:
+        value = self.expression(stmt.value)
+        return ["bind", *self.define(stmt.var), value]
+
+    def attribute(self, stmt: Any) -> list[Any]:
+        node = self.data(stmt.node)
+        return ["attr", node, stmt.attr_key, self.expression(stmt.value), {"body": self.body(stmt.body)}]
+
+    def thread(self, item: Any) -> dict[str, Any]:
+        name = ""
+        if item.var.name:
+            name = self.names[item.var] if item.var in self.names else self.define(item.var)[0]
+        found: dict[str, Any] = {"tag": item.thread_tag, "name": name, "dtype": type_text(item.var.ty)}
+        if item.dom is not None:
+            found["domain"] = self.range(item.dom)
+        return {**found, "kind": int(item.iter_type)}
+
+    def block(self, stmt: Any) -> list[Any]:
+        block = stmt.block
+        parts: dict[str, Any] = {}
+        predicate = self.expression(stmt.predicate)
+        if predicate is not True:
+            parts["predicate"] = predicate
+        values = self.expressions(stmt.iter_values)
+        domains = [self.range(axis.dom) for axis in block.iter_vars]
+        parts["axes"] = [
+            [*self.define(axis.var), _AXES[int(axis.iter_type)], *domain, value]
+            for axis, domain, value in zip(block.iter_vars, domains, values)  # noqa: B905 (Python 3.8)
+        ]
+        allocs = [self.buffer(one) for one in block.alloc_buffers]
+        matches = [self.match(one) for one in block.match_buffers]
+        parts["reads"] = [self.region(one) for one in block.reads]
+        parts["writes"] = [self.region(one) for one in block.writes]
+        if allocs:
+            parts["allocs"] = allocs
+        if matches:
+            parts["matches"] = matches
+        if len(block.annotations):
+            parts["annotations"] = self.annotations(block.annotations)
+        init = {"init": self.body(block.init)} if block.init is not None else {}
+        return ["block", block.name_hint, parts, {**init, "body": self.body(block.body)}]
+
+    def match(self, item: Any) -> list[Any]:
+        source = self.region(item.source)
+        return [self.buffer(item.buffer), source]
+
+    # What annotations and attributes hold
+
+    def annotations(self, items: Any) -> dict[str, Any]:
+        return {str(key): self.data(item) for key, item in items.items()}
+
+    def data(self, item: Any) -> Any:
+        if item is None or isinstance(item, (bool, int, float, str)):
+            return str(item) if isinstance(item, str) else item
+        if isinstance(item, (list, tuple, tvm_ffi.Array)):
+            return [self.data(one) for one in item]
+        if isinstance(item, tirx.IterVar):
+            return {"thread": self.thread(item)}
+        if isinstance(item, ir.Var) and tirx.is_buffer_var(item):
+            return {"buffer": self.known(item)}
+        if isinstance(item, ir.Expr):
+            return {"expr": self.expression(item)}
+        if isinstance(item, tvm.target.Target):
+            return {"target": str(item)}
+        if isinstance(item, (dict, tvm_ffi.Map)):
+            return {"map": {str(key): self.data(one) for key, one in item.items()}}
+        raise NotData("an attribute that is a {}".format(type(item).__name__))
+
+
+def _plain_type(expr: Any) -> str:
+    kind = expr.ty
+    return type_text(kind) if isinstance(kind, (ir.PrimType, ir.PointerType)) else ""
+
+
+def _integer(reader: Reader, expr: Any) -> Any:
+    dtype = type_text(expr.ty)
+    if dtype == "bool":
+        return bool(expr.value)
+    return int(expr.value) if dtype == "int32" else f"{int(expr.value)}:{dtype}"
+
+
+def _float(reader: Reader, expr: Any) -> Any:
+    dtype, value = type_text(expr.ty), float(expr.value)
+    is_finite = value - value == 0
+    return value if dtype == "float32" and is_finite else "{!r}:{}".format(value, dtype)
+
+
+def _lanes(item: Any) -> int:
+    if not isinstance(item, (int, tirx.IntImm)):
+        raise NotData("a scalable vector")
+    return int(item)
+
+
+_EXPRESSIONS: dict[Any, Callable[..., Any]] = {
+    ir.Var: Reader.var,
+    tirx.IntImm: _integer,
+    tirx.FloatImm: _float,
+    ir.StringImm: lambda reader, expr: ["text", str(expr.value)],
+    tirx.Cast: lambda reader, expr: ["cast", type_text(expr.ty), reader.expression(expr.value)],
+    tirx.Select: lambda reader, expr: [
+        "select",
+        *reader.expressions([expr.condition, expr.true_value, expr.false_value]),
+    ],
+    tirx.Ramp: lambda reader, expr: [
+        "ramp",
+        *reader.expressions([expr.base, expr.stride]),
+        _lanes(expr.lanes),
+    ],
+    tirx.Broadcast: lambda reader, expr: ["broadcast", reader.expression(expr.value), _lanes(expr.lanes)],
+    tirx.Shuffle: lambda reader, expr: [
+        "shuffle",
+        reader.expressions(expr.vectors),
+        reader.expressions(expr.indices),
+    ],
+    tirx.Let: Reader.let,
+    ir.TensorLoad: Reader.load,
+    ir.Call: Reader.call,
+}
+_STATEMENTS: dict[Any, Callable[..., Any]] = {
+    tirx.BufferStore: lambda reader, stmt: [
+        "store",
+        reader.known(stmt.buffer),
+        reader.expressions(stmt.indices),
+        reader.expression(stmt.value),
+    ],
+    tirx.Bind: Reader.bind,
+    tirx.AllocBuffer: Reader.alloc,
+    tirx.DeclBuffer: Reader.declare,
+    tirx.For: Reader.loop,
+    tirx.While: lambda reader, stmt: [
+        "while",
+        reader.expression(stmt.condition),
+        {"body": reader.body(stmt.body)},
+    ],
+    tirx.IfThenElse: Reader.branch,
+    tirx.AssertStmt: lambda reader, stmt: [
+        "assert",
+        reader.expression(stmt.condition),
+        str(stmt.error_kind.value),
+        [str(part.value) for part in stmt.message_parts],
+    ],
+    tirx.Evaluate: lambda reader, stmt: ["evaluate", reader.expression(stmt.value)],
+    tirx.Return: lambda reader, stmt: ["return", reader.expression(stmt.value)],
+    tirx.Break: lambda reader, stmt: ["break"],
+    tirx.Continue: lambda reader, stmt: ["continue"],
+    tirx.AttrStmt: Reader.attribute,
+    tirx.SeqStmt: lambda reader, stmt: ["seq", {"body": [reader.statement(one) for one in stmt.seq]}],
+    s_tir.SBlockRealize: Reader.block,
+}
