@@ -9,7 +9,7 @@ from tvm import ir, s_tir, tirx
 from tvm.tirx import _ffi_api as native
 from tvm.tirx.layout import S, TileLayout
 
-from oracles.in_worker.relax_types import NotData
+from oracles.in_worker.tvm.types import NotData
 
 BINARY = {
     "add": tirx.Add,
@@ -273,7 +273,7 @@ def literal(text: str) -> Any:
 def signed(value: int, dtype: str) -> int:
     """TVM keeps literals as int64; those of uint64 beyond it cannot be said so."""
     if value >= 1 << 63:
-        raise NotData("a literal of {} beyond int64".format(dtype))
+        raise NotData(f"a literal of {dtype} beyond int64")
     return value
 
 

@@ -11,8 +11,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from oracles.in_worker.relax_types import NotData
 from oracles.in_worker.tvm.tir_build import AXES, BINARY, LOOPS, UNARY
+from oracles.in_worker.tvm.types import NotData
 
 VERSION = 1
 _BINARY = {kind: name for name, kind in BINARY.items()}
@@ -28,7 +28,7 @@ def read_module(module: Any) -> dict[str, Any]:
     functions = {var.name_hint: each for var, each in module.functions.items()}
     for name, each in functions.items():
         if not isinstance(each, tirx.PrimFunc):
-            raise NotData("function {} is a {}, no PrimFunc".format(name, type(each).__name__))
+            raise NotData(f"function {name} is a {type(each).__name__}, no PrimFunc")
     if not functions:
         raise NotData("the module holds no function")
     order = sorted(functions, key=lambda name: (name != "main", name))
@@ -44,16 +44,16 @@ def type_text(kind: Any) -> str:
     if isinstance(kind, ir.PrimType):
         text = str(kind.dtype)
         if "vscale" in text:
-            raise NotData("a scalable vector ({})".format(text))
+            raise NotData(f"a scalable vector ({text})")
         return text or "void"
     if isinstance(kind, ir.PointerType) and isinstance(kind.element_type, ir.PrimType):
         element = type_text(kind.element_type)
         return (
             "handle"
             if element == "void" and not kind.storage_scope
-            else "ptr:{}:{}".format(element, kind.storage_scope)
+            else f"ptr:{element}:{kind.storage_scope}"
         )
-    raise NotData("the type {}".format(type(kind).__name__))
+    raise NotData(f"the type {type(kind).__name__}")
 
 
 class Reader:
@@ -113,7 +113,7 @@ class Reader:
             return [_UNARY[kind], self.expression(expr.a)]
         found = _EXPRESSIONS.get(kind)
         if found is None:
-            raise NotData("the expression {}".format(kind.__name__))
+            raise NotData(f"the expression {kind.__name__}")
         return found(self, expr)
 
     def var(self, expr: Any) -> Any:
@@ -130,15 +130,15 @@ class Reader:
 
     def call(self, expr: Any) -> Any:
         if expr.attrs is not None or list(expr.ty_args):
-            raise NotData("a call of {} with attributes".format(expr.op))
+            raise NotData(f"a call of {expr.op} with attributes")
         if isinstance(expr.op, ir.GlobalVar):
             callee = "@" + expr.op.name_hint
         elif isinstance(expr.op, ir.Op):
             family, callee = expr.op.name.split(".", 1)
             if family not in ("tirx", "prim"):
-                raise NotData("a call of {}".format(expr.op.name))
+                raise NotData(f"a call of {expr.op.name}")
         else:
-            raise NotData("a call of a {}".format(type(expr.op).__name__))
+            raise NotData(f"a call of a {type(expr.op).__name__}")
         args = self.expressions(expr.args)
         dtype = type_text(expr.ty)
         last = expr.args[-1] if len(expr.args) else None
@@ -183,7 +183,7 @@ class Reader:
 
         plain = TileLayout(S[tuple(kind.shape)]) if len(kind.shape) else None
         if plain is None or not tvm_ffi.structural_equal(plain, kind.layout):
-            raise NotData("the layout {}".format(kind.layout))
+            raise NotData(f"the layout {kind.layout}")
 
     def dims(self, items: Any) -> list[Any]:
         """Expressions of a buffer; a variable that nothing defined yet is given its type there."""
@@ -213,7 +213,7 @@ class Reader:
     def statement(self, stmt: Any) -> list[Any]:
         found = _STATEMENTS.get(type(stmt))
         if found is None:
-            raise NotData("the statement {}".format(type(stmt).__name__))
+            raise NotData(f"the statement {type(stmt).__name__}")
         made: list[Any] = found(self, stmt)
         return made
 
@@ -311,7 +311,7 @@ class Reader:
             return {"target": str(item)}
         if isinstance(item, (dict, tvm_ffi.Map)):
             return {"map": {str(key): self.data(one) for key, one in item.items()}}
-        raise NotData("an attribute that is a {}".format(type(item).__name__))
+        raise NotData(f"an attribute that is a {type(item).__name__}")
 
 
 def _plain_type(expr: Any) -> str:
@@ -329,7 +329,7 @@ def _integer(reader: Reader, expr: Any) -> Any:
 def _float(reader: Reader, expr: Any) -> Any:
     dtype, value = type_text(expr.ty), float(expr.value)
     is_finite = value - value == 0
-    return value if dtype == "float32" and is_finite else "{!r}:{}".format(value, dtype)
+    return value if dtype == "float32" and is_finite else f"{value!r}:{dtype}"
 
 
 def _lanes(item: Any) -> int:

@@ -1,0 +1,137 @@
+"""TVM's nodes as trees and back: the identity on every construct, and on what the importer and legaliser
+make.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
+from corpus.tir.intrinsics import INTRINSICS
+from corpus.tir.scopes import problems
+from generators import make_case
+
+tvm = pytest.importorskip("tvm")
+tvm_ffi = pytest.importorskip("tvm_ffi")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tvm import tirx  # noqa: E402
+from tvm.script import tirx as T  # noqa: E402
+
+from oracles.in_worker.tvm.tir_build import PRIM, build_module  # noqa: E402
+from oracles.in_worker.tvm.tir_read import read_module  # noqa: E402
+from oracles.in_worker.tvm.types import NotData  # noqa: E402
+from tests.oracles.tir_samples import SAMPLES  # noqa: E402
+
+
+def assert_identity(module: Any) -> None:
+    """Read → tree → document → tree → built is the module again, and reads the same."""
+    document = json.loads(json.dumps(read_module(module)))
+    program = from_json(document)
+    assert from_bytes(to_bytes(program)) == program
+    assert json.loads(json.dumps(to_json(program))) == document
+    built = build_module(document)
+    assert tvm_ffi.structural_equal(module, built)
+    assert json.loads(json.dumps(read_module(built))) == document
+    assert problems(program) == []
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_construct_is_read_and_built_again(name: str) -> None:
+    assert_identity(SAMPLES[name])
+
+
+def test_every_intrinsic_is_an_operator_of_tvm() -> None:
+    known = set(tvm.ir.Op.list_op_names())
+    assert {item.op for item in INTRINSICS.values()} <= known
+    assert len(INTRINSICS) >= 90
+    assert {item.name for item in INTRINSICS.values() if item.op.startswith("prim.")} == set(PRIM)
+
+
+EFFECTS = {"pure": {0, 1, None}, "read": {2}, "write": {3}, "note": {4, 5}, "jump": {6}}
+
+
+@pytest.mark.parametrize("name", INTRINSICS)
+def test_an_intrinsics_effect_is_that_of_tvms_table(name: str) -> None:
+    found = INTRINSICS[name]
+    assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
+
+
+def lowered(module: Any) -> Any:
+    """Blocks as loops, then loops over flat buffers."""
+    blocks = tvm.s_tir.transform
+    passes = [
+        blocks.LowerInitBlock(),
+        blocks.PlanAndUpdateBufferAllocationLocation(),
+        blocks.ConvertBlocksToOpaque(),
+        blocks.CompactBufferAllocation(),
+        blocks.LowerOpaqueBlock(),
+    ]
+    return tvm.ir.transform.Sequential(passes)(module)
+
+
+def primfuncs(seeds: range) -> Iterator[Any]:
+    """Modules of one PrimFunc each, as the importer and the legaliser make them from generated models."""
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    seen = set()
+    for seed in seeds:
+        model = onnx.load_from_string(make_case(seed, 8).program)
+        try:
+            module = relax.transform.LegalizeOps()(from_onnx(model, keep_params_in_input=False))
+        except Exception:
+            continue  # what TVM cannot import is no concern of the tree
+        for name, function in module.functions.items():
+            if isinstance(function, tirx.PrimFunc) and tvm_ffi.structural_hash(function) not in seen:
+                seen.add(tvm_ffi.structural_hash(function))
+                yield tvm.IRModule({name: function})
+
+
+def assert_all_are_said(seeds: range, least: int) -> None:
+    count = 0
+    for module in primfuncs(seeds):
+        assert_identity(module)
+        assert_identity(lowered(module))
+        assert_identity(tirx.transform.FlattenBuffer()(lowered(module)))
+        count += 1
+    assert count > least
+
+
+def test_what_the_importer_and_legaliser_make_is_read_and_built_again() -> None:
+    assert_all_are_said(range(8), 20)
+
+
+@pytest.mark.slow
+def test_what_they_make_of_five_hundred_models_is_read_and_built_again() -> None:
+    assert_all_are_said(range(500), 2000)
+
+
+REFUSED = {
+    "scalable vector": tirx.Evaluate(T.Broadcast(T.float32(1), T.vscale() * 4)),
+    "nothing defines": tirx.Evaluate(tirx.Var("x", "int32") + 1),
+}
+
+
+def test_what_the_tree_cannot_say_is_refused_by_name() -> None:
+    for said, body in REFUSED.items():
+        with pytest.raises(NotData, match=said):
+            read_module(tvm.IRModule({"main": tirx.PrimFunc([], body)}))
+
+
+def test_a_relax_function_is_no_primfunc() -> None:
+    from tvm import relax
+
+    build = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2,), "float32"))
+    with build.function("main", [x]):
+        build.emit_func_output(x)
+    with pytest.raises(NotData, match="no PrimFunc"):
+        read_module(build.get())
