@@ -56,7 +56,9 @@ class WrongResult:
     `kind` is `nan`, `inf`, `sign`, `zeros`, `off by one`, `saturation`, a band of units in the last place
     (`2^17 ulps`), `shape`, `dtype` or `nondeterministic`; `error` the greatest distance from the other side.
     `off_truth` are the distances of the un-optimised and of the other side from the `truth`, where there is
-    one. `first` is the first tensor in topological order that differs, `operator` what makes it.
+    one, and empty where the side is only presumed. `first` is the first tensor in topological order that
+    differs, `operator` what makes it. `contradiction` says in words what one side alone
+    shows to be wrong, such as what an operator gives and what its inputs fix.
     """
 
     output: str
@@ -67,6 +69,12 @@ class WrongResult:
     off_truth: tuple[float, float] | None = None
     first: str = ""
     operator: str = ""
+    contradiction: str = ""
+
+    @property
+    def is_presumed(self) -> bool:
+        """Whether no other implementation has said which side is wrong."""
+        return not self.truth
 
 
 @dataclass(frozen=True, slots=True)

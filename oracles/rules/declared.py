@@ -40,7 +40,8 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     found = next((each for each in _finds(context) if each.name in concerned), None)
     if found is None or not _is_confirmed(found, context):
         return None
-    title = f"wrong {found.what.kind} of {found.name!r}: {found.node.op_type} gives {found.what}"
+    told = f"{found.node.op_type} gives {found.what}"
+    title = f"wrong {found.what.kind} of {found.name!r}: {told}"
     if runs[0].config.backend:
         symptom = symptom_of_run(Outcome.UNSUPPORTED, runs[0], context.names)
         return Verdict(
@@ -48,7 +49,13 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         )
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, found.what.kind, family(found.node), side=SIDE)
     wrong = WrongResult(
-        found.name, SIDE, found.what.kind, truth="its type", first=found.name, operator=found.node.op_type
+        found.name,
+        SIDE,
+        found.what.kind,
+        truth="its type",
+        first=found.name,
+        operator=found.node.op_type,
+        contradiction=told,
     )
     title = f"{title} ({runs[0].config.label})"
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)

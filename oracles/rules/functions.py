@@ -43,8 +43,10 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if difference is None:
         return None
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, difference.kind, "functions", side=SIDE)
-    wrong = WrongResult(difference.output, SIDE, difference.kind, truth="the functions written out")
-    title = f"wrong {difference.kind} of {difference.output!r}: with functions {difference}, not as inlined"
+    told = f"with functions {difference}, not as inlined"
+    truth = "the functions written out"
+    wrong = WrongResult(difference.output, SIDE, difference.kind, truth=truth, contradiction=told)
+    title = f"wrong {difference.kind} of {difference.output!r}: {told}"
     return Verdict(
         Outcome.MISMATCH, Phase.COMPARE, f"{title} ({baseline.config.label})", symptom, runs[:1], wrong=wrong
     )

@@ -41,6 +41,6 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     complaint = context.complaint.split("\n")[0][:160]
     site = template(complaint, context.names)
     symptom = Symptom(Outcome.MISMATCH, Phase.IMPORT, "accepted", site, side=SIDE)
-    wrong = WrongResult("", SIDE, "accepted", truth="the checker and the referee")
+    wrong = WrongResult("", SIDE, "accepted", truth="the checker and the referee", contradiction=complaint)
     title = f"accepted although invalid: {complaint} ({runs[0].config.label})"
     return Verdict(Outcome.MISMATCH, Phase.IMPORT, title, symptom, runs[:1], wrong=wrong)

@@ -22,10 +22,11 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.sandbox.sandbox import Sandbox
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import expect, title_of
+from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
@@ -51,6 +52,8 @@ FILES = [
 REDUCED = History(
     reduction={"nodes_before": 40, "nodes_after": 1, "checks": 12, "minimal": True}, cluster="C0001"
 )
+
+ORT_PROJECT = project_of("ort")
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +171,7 @@ def mismatch() -> Verdict:
 
 
 def test_wrong_values_are_shown_side_by_side():
-    expectation = expect(mismatch(), Tolerance())
+    expectation = expect(mismatch(), Tolerance(), ORT_PROJECT)
     (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
@@ -177,7 +180,7 @@ def test_wrong_values_are_shown_side_by_side():
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
-    expectation = expect(wrong, Tolerance())
+    expectation = expect(wrong, Tolerance(), ORT_PROJECT)
     assert title_of(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
     assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
     assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
@@ -187,7 +190,7 @@ def test_the_wrong_side_is_named():
 
 def test_of_many_operators_a_title_names_the_first():
     operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
-    title = title_of(expect(mismatch(), Tolerance()), operators)
+    title = title_of(expect(mismatch(), Tolerance(), ORT_PROJECT), operators)
     assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: wrong values")
 
 
@@ -198,8 +201,11 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
         title="wrong shape of 'y': ReduceSum gives [0] where its inputs fix [1] (none)",
         symptom=replace(given.symptom, kind="shape", site="Reduction", side="un-optimised"),
         runs=given.runs[:1],
+        wrong=WrongResult(
+            "y", "un-optimised", "shape", contradiction="ReduceSum gives [0] where its inputs fix [1]"
+        ),
     )
-    expectation = expect(contradicted, Tolerance())
+    expectation = expect(contradicted, Tolerance(), ORT_PROJECT)
     assert title_of(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
     assert "ReduceSum gives [0] where its inputs fix [1]." in sentences.happened(expectation, "onnxruntime")
     assert sentences.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
@@ -207,10 +213,12 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
 
 def test_the_reference_is_only_named_when_it_was_asked():
     assert "reference evaluator agrees" in sentences.expected(
-        expect(mismatch(), Tolerance()), mismatch(), Tolerance()
+        expect(mismatch(), Tolerance(), ORT_PROJECT), mismatch(), Tolerance()
     )
-    presumed = replace(mismatch(), notes=("wrong side presumed: the reference does not run it",))
-    assert "reference" not in sentences.expected(expect(presumed, Tolerance()), presumed, Tolerance())
+    presumed = replace(mismatch(), wrong=WrongResult("y", "optimised", "value"))
+    assert "reference" not in sentences.expected(
+        expect(presumed, Tolerance(), ORT_PROJECT), presumed, Tolerance()
+    )
 
 
 def test_native_frames_stand_in_the_trace():
@@ -221,7 +229,7 @@ def test_native_frames_stand_in_the_trace():
     verdict = Verdict(
         Outcome.CRASH, Phase.EXECUTE, "crash", None, (Run(NONE, Status.OK, Phase.EXECUTE), crashed)
     )
-    text = sentences.trace_text(expect(verdict, Tolerance()), [])
+    text = sentences.trace_text(expect(verdict, Tolerance(), ORT_PROJECT), [])
     assert "#0  lib.so+0x1234 Kernel::Compute" in text
     assert "Fatal Python error" not in text
     assert "SIGSEGV" in text
@@ -333,7 +341,9 @@ def running(argument: str) -> list[str]:
 def test_results_that_change_from_run_to_run_are_said_to_do_so():
     runs = [Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([number])}) for number in (1, 2)]
     symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, "nondeterministic", "un-optimised")
-    expectation = expect(Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance())
+    expectation = expect(
+        Verdict(Outcome.MISMATCH, Phase.COMPARE, "t", symptom, tuple(runs)), Tolerance(), ORT_PROJECT
+    )
     assert list(expectation.configs) == ["none", "none, again"]
     assert title_of(expectation, ["Add"]) == "Add: results that change from run to run"
     assert sentences.value_rows(expectation, Tolerance()) == []

@@ -22,12 +22,15 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
+from triage.projects import project_of
 from triage.repro.model_code import model_code
 from triage.repro.normal_form import normal_form
 from triage.repro.pasted import elements, encode
 from triage.repro.script import write_script
 
 EXACT = Tolerance()
+
+ORT_PROJECT = project_of("ort")
 
 
 def built(made: onnx.ModelProto) -> onnx.ModelProto:
@@ -140,7 +143,7 @@ def claim_of(outcome: Outcome, *, kind: str = "", fragment: str = "", title: str
         )
         for level in ("none", "all")
     )
-    expectation = Expectation(outcome, bad, fine, fragment, kind)
+    expectation = Expectation(ORT_PROJECT, outcome, bad, fine, fragment, kind)
     return Claim(expectation, title, EXACT, seconds=30.0, memory=8 << 30)
 
 
@@ -155,7 +158,7 @@ def real_claim(case: Case) -> Claim:
         found = judge.verdict(case)
     if not found.is_bug:
         pytest.skip("the installed onnxruntime does not show this bug")
-    return Claim(expect(found, EXACT), found.title, EXACT, seconds=30.0, memory=8 << 30)
+    return Claim(expect(found, EXACT, ORT_PROJECT), found.title, EXACT, seconds=30.0, memory=8 << 30)
 
 
 @pytest.mark.parametrize("make", [division_crash, clip_exception])

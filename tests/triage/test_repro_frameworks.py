@@ -20,6 +20,7 @@ from oracles.verdict import Outcome
 from tests.triage.failing import model
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
+from triage.projects import project_of
 from triage.repro.normal_form import normal_form
 from triage.repro.script import write_script
 from triage.repro.source import source_of
@@ -52,7 +53,13 @@ def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
         verdict = judge.verdict(case)
     if not verdict.is_bug:
         pytest.skip("the installed TVM does not show the bug")
-    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    claim = Claim(
+        expect(verdict, TOLERANCE, project_of(case.target.backend)),
+        "t",
+        TOLERANCE,
+        seconds=90.0,
+        memory=8 << 30,
+    )
     script = write_script(case, claim)
     assert "('y', 'float32', array('float32', [3], [nan, 0.0, 2.0]))" in script
     assert run_script(script, tmp_path).returncode == 1
@@ -74,7 +81,13 @@ def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
         if not verdict.is_bug:
             pytest.skip("the installed torch does not show the bug")
         source = source_of(case, judge)
-    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    claim = Claim(
+        expect(verdict, TOLERANCE, project_of(case.target.backend)),
+        "t",
+        TOLERANCE,
+        seconds=90.0,
+        memory=8 << 30,
+    )
     script = write_script(case, claim, source=source)
     assert "rounding_mode='trunc')" in script
     assert "import onnx" not in script
@@ -92,7 +105,13 @@ def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
         assert source is not None
         (run,) = judge.runs(case, (Config("eager"),))
     baseline = Run(Config("ort none", backend="ort"), Status.OK, Phase.EXECUTE, run.outputs)
-    claim = Claim(Expectation(Outcome.MISMATCH, run, baseline, kind="value"), "t", TOLERANCE, 60.0, 8 << 30)
+    claim = Claim(
+        Expectation(project_of("torch"), Outcome.MISMATCH, run, baseline, kind="value"),
+        "t",
+        TOLERANCE,
+        60.0,
+        8 << 30,
+    )
     script = write_script(case, claim, source=source)
     done = run_script(script, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -154,7 +173,13 @@ def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
         if not verdict.is_bug:
             pytest.skip("the installed TVM does not show the failure")
         source = source_of(case, judge)
-    claim = Claim(expect(verdict, TOLERANCE), "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    claim = Claim(
+        expect(verdict, TOLERANCE, project_of(case.target.backend)),
+        "t",
+        TOLERANCE,
+        seconds=90.0,
+        memory=8 << 30,
+    )
     script = write_script(case, claim, source=source)
     assert run_script(script, tmp_path).returncode == 1
     (line,) = (line for line in script.splitlines() if "ForceNarrowIndexToInt32()" in line)

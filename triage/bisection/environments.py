@@ -14,29 +14,19 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
+from triage.projects import Installing, project_of_package
 
 MARKER = "environment.json"
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
 QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
 """A release for which there is only source is not compiled."""
-
-ALONE = ("onnxruntime",)
-"""Packages that need numpy and nothing of what else they declare to run a model."""
-NEEDED = {"apache-tvm": ("onnx",), "torch": ("onnx",)}
-"""What crux's worker needs besides numpy to hand a model to the framework."""
-COMPANIONS: Mapping[tuple[str, tuple[int, ...]], tuple[str, ...]] = {
-    ("apache-tvm", (0, 27)): ("apache-tvm-ffi==0.1.14.post0",)
-}
-"""Releases of companions that the resolver would choose wrongly, by the first numbers of the release."""
-BUILT_WITH = {"apache-tvm": ("apache-tvm-ffi",)}
-"""Companions whose binary interface changes: the oldest release that is declared is what was built with."""
 
 
 class Unavailable(Exception):
@@ -112,17 +102,23 @@ class EnvironmentCache:
     def _attempts(self, folder: Path, release: str) -> Iterator[list[str]]:
         """What to install: the newest numpy or an old one; all that is declared; old companions."""
         wanted = list(self._requirements(release))
-        for alone in (["--no-deps"], []) if self.package.startswith(ALONE) else ([],):
+        for alone in (["--no-deps"], []) if self._installing.alone else ([],):
             for numpy in ("numpy", OLD_NUMPY):
                 yield [*alone, *wanted, numpy]
-        oldest = [f"{name}=={version}" for name, version in _lower_bounds(folder, self.package)]
+        oldest = [
+            f"{name}=={version}" for name, version in _lower_bounds(folder, self.package, self._installing)
+        ]
         if oldest:
             yield [*wanted, *oldest, "numpy"]
 
     def _requirements(self, release: str) -> Iterator[str]:
         yield f"{self.package}=={release}"
-        yield from NEEDED.get(self.package, ())
-        yield from COMPANIONS.get((self.package, numbers(release)[:2]), ())
+        yield from self._installing.needs
+        yield from self._installing.pinned.get(numbers(release)[:2], ())
+
+    @property
+    def _installing(self) -> Installing:
+        return project_of_package(self.package).installing
 
 
 def cache_folder() -> Path:
@@ -147,11 +143,11 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
     return [python, "-m", "pip"]
 
 
-def _lower_bounds(folder: Path, package: str) -> Iterator[tuple[str, str]]:
+def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[tuple[str, str]]:
     """The companions of an installed package with the oldest release of each that it declares."""
     name = package.replace("-", "_")
     for path in sorted(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/METADATA")):
-        for companion in BUILT_WITH.get(package, ()):
+        for companion in installing.built_with:
             declared = re.search(
                 rf"^Requires-Dist: {companion}\b[^;\n]*>=\s*([\w.]+)", path.read_text(), re.M
             )

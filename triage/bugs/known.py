@@ -19,6 +19,7 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.release import is_before
 from oracles.naming.signature import Signature
+from triage.projects import project_of_package
 from triage.store.database import Store, dump, own_file
 
 
@@ -42,7 +43,6 @@ FIELDS = {
     **dict.fromkeys(("title", "package", "since", "fixed", "url"), str),
     **{"match": dict, "suppress": bool, "avoid": list},
 }
-BACKENDS = {"onnxruntime": ("ort",), "apache-tvm": ("tvm",), "torch": ("torch", "inductor")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class KnownIssue:
 
     def is_of(self, backend: str) -> bool:
         """Whether it is a bug of what that backend runs."""
-        return backend in BACKENDS.get(self.package, (self.package,))
+        return backend in (project_of_package(self.package).backends or (self.package,))
 
     def is_alive_on(self, release: str) -> bool:
         """Whether a failure on that release can be this one: not before it came, nor from its mending on."""

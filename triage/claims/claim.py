@@ -13,7 +13,8 @@ from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap
 from oracles.verdict import Outcome, Verdict
-from triage.claims.words import only_with
+from triage.claims.words import only_with, while_doing
+from triage.projects import Project, ToShow
 from triage.views.privacy import scrub
 
 
@@ -43,13 +44,13 @@ def title_of(expectation: Expectation, operators: Sequence[str]) -> str:
     """One line that says which operators do what, the title of the issue."""
     run = expectation.failing
     if expectation.outcome is Outcome.CRASH:
-        what = f"{signal_text(run)} {_while(run)}"
+        what = f"{signal_text(run)} {while_doing(run, expectation.project)}"
     elif expectation.outcome is Outcome.EXCEPTION:
-        what = f"{run.error} {_while(run)}: {_essence(run.message)}"
+        what = f"{run.error} {while_doing(run, expectation.project)}: {essence(run.message)}"
     elif expectation.outcome is Outcome.MISMATCH:
         what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
     else:
-        what = f"{expectation.outcome.value} {_while(run)}"
+        what = f"{expectation.outcome.value} {while_doing(run, expectation.project)}"
     return with_operators(f"{what}{_only_with(expectation)}", operators)
 
 
@@ -59,10 +60,10 @@ def _only_with(expectation: Expectation) -> str:
         return "" if expectation.is_unstable else " (un-optimised result is wrong)"
     if expectation.passing is None or expectation.is_unstable:
         return ""
-    return only_with(expectation.failing.config, expectation.passing.config)
+    return only_with(expectation.failing.config, expectation.passing.config, expectation.project)
 
 
-def _essence(message: str) -> str:
+def essence(message: str) -> str:
     """The C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(name_operators(message))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
@@ -71,23 +72,12 @@ def _essence(message: str) -> str:
 
 
 def signal_text(run: Run) -> str:
+    """The signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
     try:
         found = signal.Signals(run.signal)
     except ValueError:
         return f"signal {run.signal}" if run.signal else "an exit of its own"
     return f"{found.name} ({signal.strsignal(found)})"
-
-
-def _while(run: Run) -> str:
-    words = {
-        "import": "while it loads the model",
-        "optimise": "while it makes the session"
-        if run.config.get("level")
-        else "while it optimises the model",
-        "codegen": "while it compiles the model",
-        "execute": "while it runs the model",
-    }
-    return words.get(run.phase.value, f"during {run.phase.value}")
 
 
 SHORTEST_FRAGMENT = 12
@@ -96,7 +86,7 @@ AGAIN = ", again"
 
 @dataclass(frozen=True)
 class Expectation:
-    """The claim.
+    """The claim about a case on a target of this project.
 
     `failing` is the run that fails (of a mismatch: that differs), `passing` the one that does not, if there
     is one. `fragment` is a part of the failing run's message that holds no names, numbers or paths. `wrong`
@@ -104,6 +94,7 @@ class Expectation:
     words, where that is the failure.
     """
 
+    project: Project
     outcome: Outcome
     failing: Run
     passing: Run | None
@@ -123,6 +114,12 @@ class Expectation:
         """Those of the configurations that are the target's, not of another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
+    def to_show(self, passes: tuple[str, ...]) -> ToShow:
+        """What a script shows of a case that runs these passes itself."""
+        is_of_values = self.outcome is Outcome.MISMATCH and self.kind in ("value", "nan")
+        compares = is_of_values and not self.is_unstable
+        return ToShow(self.failing.config, self.own, passes, compares)
+
     @property
     def is_unstable(self) -> bool:
         """Whether one configuration gives different results in two runs."""
@@ -130,39 +127,53 @@ class Expectation:
 
     @property
     def failing_label(self) -> str:
+        """What a report calls the failing run."""
         return self.failing.config.label + (AGAIN if self.is_unstable else "")
 
     @property
     def passing_label(self) -> str:
+        """What a report calls the run that does not fail; empty where there is none."""
         return self.passing.config.label if self.passing else ""
 
 
-def expect(verdict: Verdict, tolerance: Tolerance, names: frozenset[str] = frozenset()) -> Expectation:
-    """The claim of a verdict that is a bug; `names` are the model's own, to be kept out of the fragment."""
+def expect(
+    verdict: Verdict, tolerance: Tolerance, project: Project, names: frozenset[str] = frozenset()
+) -> Expectation:
+    """The claim of a verdict that is a bug of a project; `names`, the model's own, stay out of the fragment.
+
+    Raises `UserError` for a failure that plain runs do not show.
+    """
     asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
     if asked_by:
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
-        return _mismatch(verdict, tolerance)
+        return _mismatch(verdict, tolerance, project)
     failing = next(run for run in _failed(verdict) if run.status is _status(verdict.outcome))
     passing = next((run for run in verdict.runs if run.is_ok), None)
     fragment = longest_fragment(failing.message, names) if failing.status is Status.EXCEPTION else ""
-    return Expectation(verdict.outcome, failing, passing, fragment)
+    return Expectation(project, verdict.outcome, failing, passing, fragment)
 
 
-def _mismatch(verdict: Verdict, tolerance: Tolerance) -> Expectation:
+def _mismatch(verdict: Verdict, tolerance: Tolerance, project: Project) -> Expectation:
     baseline, *others = verdict.runs
-    if verdict.symptom is not None and verdict.symptom.side:
-        words = verdict.title.partition(": ")[2].rpartition(" (")[0]
-        kind, side = verdict.symptom.kind, verdict.symptom.side
-        return Expectation(verdict.outcome, baseline, None, kind=kind, wrong=side, contradiction=words)
+    kind, wrong = (verdict.symptom.kind, verdict.symptom.site) if verdict.symptom else ("", "")
+    if verdict.wrong is not None and verdict.wrong.contradiction:
+        told = verdict.wrong
+        return Expectation(
+            project,
+            verdict.outcome,
+            baseline,
+            None,
+            kind=kind,
+            wrong=told.side,
+            contradiction=told.contradiction,
+        )
     failing = next(
         run
         for run in others
         if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
     )
-    kind, wrong = (verdict.symptom.kind, verdict.symptom.site) if verdict.symptom else ("", "")
-    return Expectation(verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
+    return Expectation(project, verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
 
 
 def _failed(verdict: Verdict) -> list[Run]:

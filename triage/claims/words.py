@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from oracles.run import Config
+from oracles.run import Config, Phase, Run
+from triage.projects import GENERAL, Project, project_of
 
 
-def in_words(config: Config) -> str:
-    """Such as "at optimisation level `all`", to stand behind a verb."""
+def in_words(config: Config, project: Project) -> str:
+    """Such as "at optimisation level `all`", to stand behind a verb; `project` is the target's."""
     if config.backend:
-        return f"with un-optimised {_owner(config)}"
-    if level := config.get("level"):
-        return f"at optimisation level `{level}`"
-    if pipeline := config.get("pipeline"):
-        executor = "compiled VM" if config.get("executor") == "compiled" else "VM"
-        how = f"the `{pipeline}` pipeline, LLVM `-O{config.get('opt-level')}`, {executor}"
-        return f"with {how}{', for CUDA' if config.get('device') == 'cuda' else ''}"
-    backend = config.get("backend")
-    if backend and backend != "eager":
-        return f'with `torch.compile(backend="{backend}")`'
-    return "in eager mode" if backend or config.label == "eager" else f"in the configuration `{config.label}`"
+        return f"with un-optimised {owner(config)}"
+    return project.words.of(config) or f"in the configuration `{config.label}`"
 
 
 def in_short(config: Config) -> str:
     """For the head of a column and for a title: `all`, `eager`, `onnxruntime`."""
-    return _owner(config) if config.backend else config.label
+    return owner(config) if config.backend else config.label
 
 
-def only_with(failing: Config, passing: Config) -> str:
+def only_with(failing: Config, passing: Config, project: Project) -> str:
     """What it takes for the failure to show, for the end of a title; empty where that goes without saying."""
     if passing.backend:
         return ""
-    kind = "optimisation level " if failing.get("level") else ""
-    return f" ({kind}{in_short(failing)}, not {in_short(passing)})"
+    return f" ({project.words.kind}{in_short(failing)}, not {in_short(passing)})"
 
 
-def _owner(config: Config) -> str:
-    return "onnxruntime" if config.backend == "ort" else config.backend
+def while_doing(run: Run, project: Project) -> str:
+    """What the framework was doing when the run ended, such as "while it runs the model"."""
+    words = {
+        Phase.IMPORT: "while it loads the model",
+        Phase.OPTIMISE: project.words.optimising,
+        Phase.CODEGEN: "while it compiles the model",
+        Phase.EXECUTE: "while it runs the model",
+    }
+    return words.get(run.phase, f"during {run.phase.value}")
+
+
+def owner(config: Config) -> str:
+    """Whose run it is, if it is a baseline of another backend: the project, or else the backend."""
+    found = project_of(config.backend)
+    return config.backend if found is GENERAL else found.name

@@ -18,6 +18,7 @@ from rapidfuzz.distance import Indel
 
 from oracles.naming.signature import Signature
 from triage.clustering import wrong_results
+from triage.projects import project_of, project_of_module
 
 MERGE = 0.25
 """Average distances up to this are one cluster."""
@@ -31,8 +32,6 @@ _SIGNAL = 0.2
 BEFORE_REDUCTION = "before reduction"
 """The basis of a signature that a few checks gave; only its like are its neighbours."""
 COMPARED = ("exception", "crash", "mismatch")
-_ONNXRUNTIME = {"message": 0.65, "op": 0.2, "site": 0.15}
-_OTHERS = {"message": 0.6, "op": 0.1, "site": 0.3}
 _CHEAPEST_FIRST = ("signal", "op", "ops", "message", "site")
 _CRASH = {"ops": 0.4, "site": 0.3, "message": 0.3}
 
@@ -122,9 +121,6 @@ def group_of(signature: Signature) -> tuple[str, str] | None:
     return facts["backend"], " ".join(filter(None, (outcome, facts.get("basis", ""))))
 
 
-_BACKENDS = {"onnxruntime": "ort"}
-
-
 def _facts(signature: Signature) -> dict[str, str]:
     """The components by name, in the vocabulary of comparisons: a bare trace knows its package and caller."""
     return dict(_facts_of(signature.components))
@@ -134,7 +130,7 @@ def _facts(signature: Signature) -> dict[str, str]:
 def _facts_of(components: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     facts = dict(components)
     package = facts.get("package", "")
-    facts["backend"] = facts.get("backend") or _BACKENDS.get(package, package)
+    facts["backend"] = facts.get("backend") or next(iter(project_of_module(package).backends), package)
     if "rewritten" in facts:
         facts.setdefault("op", facts["rewritten"])
     if "caller" in facts:
@@ -190,7 +186,7 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
         rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)
         shares = {name: rest * weight / sum(present.values()) for name, weight in present.items()}
         return shares | ({"signal": _SIGNAL} if rest < 1 else {})
-    weights = dict(_ONNXRUNTIME if one.get("backend") == "ort" else _OTHERS)
+    weights = dict(project_of(one.get("backend", "")).weights)
     heirs = {"site": "op", "op": "site"}
     absent = [name for name in heirs if not (one.get(name) or two.get(name))]
     for name in absent:

@@ -21,8 +21,8 @@ from reducer.result import DETAILS
 from triage.claims.claim import Claim, expect, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
+from triage.projects import project_of
 from triage.reductions.request import Budget
-from triage.repro.runners import RUNNERS
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
 
@@ -93,7 +93,7 @@ def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
 
 def _has_script(options: Options) -> bool:
     """Whether a reduction leaves a script: not where a user's command is what failed."""
-    return options.check is None and options.target.backend in RUNNERS
+    return options.check is None and bool(project_of(options.target.backend).runners)
 
 
 def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, shown: progress.Progress) -> None:
@@ -102,7 +102,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     if not verdict.is_bug or is_asked or not _has_script(options):
         return
     tolerance = Tolerance(options.rtol, options.atol)
-    expectation = expect(verdict, tolerance, names_of_case(case))
+    expectation = expect(verdict, tolerance, project_of(options.target.backend), names_of_case(case))
     title = title_of(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     try:

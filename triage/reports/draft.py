@@ -18,16 +18,13 @@ from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.library import Library
 from triage.claims.claim import Expectation, expect, title_of
-from triage.forms import Form
+from triage.projects import Project, project_of
 from triage.reports.exhibits import Exhibit, exhibit
 from triage.reports.variations import Variation, vary_dtypes
 from triage.repro.proving import Proof
 from triage.repro.source import Source
 from triage.store.environment import describe_environment
 from triage.views.rendering import as_comment
-
-VARIED = ("ort", "tvm", "torch")
-"""Backends whose verdicts are cheap enough to ask for a few more."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Draft:
     judge: Judge
     history: History
     library: Library
-    form: Form
+    form: Project
     script: str
     proof: Proof
     source: Source | None
@@ -50,7 +47,7 @@ class Draft:
 
     @cached_property
     def expectation(self) -> Expectation:
-        return expect(self.verdict, self.judge.tolerance, names_of_case(self.case))
+        return expect(self.verdict, self.judge.tolerance, self.project, names_of_case(self.case))
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -81,13 +78,18 @@ class Draft:
 
     @cached_property
     def variations(self) -> tuple[Variation, ...]:
-        if self.judge.target.backend not in VARIED or self.case.format != "onnx":
+        if self.judge.target.backend not in self.project.varied or self.case.format != "onnx":
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
 
     @property
     def title(self) -> str:
         return as_comment(title_of(self.expectation, self.case.measure.ops))
+
+    @property
+    def project(self) -> Project:
+        """The project whose bug it is."""
+        return project_of(self.judge.target.backend)
 
     @property
     def package(self) -> str:

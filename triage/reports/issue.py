@@ -13,11 +13,11 @@ from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED
 from triage.claims.words import in_short, in_words
+from triage.projects import runner_of
 from triage.reports import sentences
 from triage.reports.checklist import Check
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
-from triage.repro.runners import runner_of
 from triage.store.environment import package_line
 from triage.views.listing import describe_value, mermaid
 from triage.views.privacy import scrub
@@ -60,7 +60,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         else sentences.short_trace(sentences.trace_text(expectation, rows)),
         varies=list(_varies(draft)),
         releases=_releases(draft),
-        notes=[note for note in draft.verdict.notes if not note.startswith("presumed")],
+        notes=list(draft.verdict.notes),
         graph=mermaid(shown.drawn),
         package=draft.package,
         needs=_needs(draft),
@@ -70,7 +70,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         source=draft.source if draft.source and len(draft.source.module) <= MOST_SNIPPET else None,
         failing_backend=expectation.failing.config.get("backend") or "eager",
         environment=dict(_environment_rows(draft)),
-        phase=expectation.failing.phase.value,
+        labels=draft.form.labels(expectation.failing.phase, draft.case.format == "onnx"),
         sequence=list(draft.case.passes),
         parting=_parting(draft.verdict.wrong),
         extra=extra,
@@ -199,8 +199,9 @@ def _releases(draft: Draft) -> list[tuple[str, str]]:
 def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     found = draft.environment
     packages = found["packages"]
-    own = next((name for name in draft.form.packages if name in packages), draft.package)
-    others = [f"{name} {packages[name]}" for name in draft.form.packages if name in packages and name != own]
+    project = draft.expectation.project
+    own = next((name for name in project.own_packages if name in packages), draft.package)
+    others = [f"{name} {packages[name]}" for name in project.packages if name in packages and name != own]
     yield "package", package_line(found, draft.package) + " (Python API)"
     yield "version", packages.get(own, draft.judge.release)
     yield "other packages", ", ".join(others)
@@ -213,4 +214,4 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     providers = draft.expectation.failing.config.get("providers")
     yield "provider", ", ".join(providers) if isinstance(providers, tuple) else ""
     yield "device", "" if isinstance(providers, tuple) else PROVIDERS.get(found["device"], found["device"])
-    yield "how it was run", in_words(draft.expectation.failing.config)
+    yield "how it was run", in_words(draft.expectation.failing.config, project)

@@ -20,7 +20,7 @@ from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
 from triage.claims.claim import Claim, expect, title_of
-from triage.forms import find_form
+from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
 from triage.reports.checklist import Check, checks
@@ -28,7 +28,6 @@ from triage.reports.draft import Draft
 from triage.reports.exhibits import without_remarks
 from triage.reports.issue import issue_text, origin_text
 from triage.repro.proving import Proof, prove
-from triage.repro.runners import RUNNERS, runner_of
 from triage.repro.script import write_script
 from triage.repro.source import Source, source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
@@ -70,9 +69,7 @@ def write_report(
     `form` is the project whose form is filled, that of the target where it is empty. Raises `UserError` when
     the case shows no bug, or when its target has no script.
     """
-    if judge.target.backend not in RUNNERS:
-        known = ", ".join(sorted(RUNNERS))
-        raise UserError(f"target {judge.target}: a repro.py can be written for {known} only")
+    runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     draft = _draft(without_remarks(case), judge, history, library or Library.shipped(), form)
     files = {**_case_files(draft), "issue.md": b"", **_documents(draft)}
     checked = tuple(checks(draft, files))
@@ -99,7 +96,7 @@ def _draft(case: Case, judge: Judge, history: History, library: Library, form: s
 def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | None) -> tuple[str, Proof]:
     """The most readable script that shows the bug; when none does, the first one."""
     limits = judge.limits
-    expectation = expect(verdict, judge.tolerance, names_of_case(case))
+    expectation = expect(verdict, judge.tolerance, project_of(judge.target.backend), names_of_case(case))
     title = title_of(expectation, case.measure.ops)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
@@ -154,8 +151,9 @@ def _documents(draft: Draft) -> dict[str, bytes]:
         "ORIGIN.md": f"{origin_text(draft)}\n".encode(),
         **_picture(draft),
     }
-    if draft.form.name == "pytorch":
-        files[COLLECTED] = _collect_env(draft.judge.target.get("python") or sys.executable).encode()
+    if tool := draft.form.environment_tool:
+        python = draft.judge.target.get("python") or sys.executable
+        files[COLLECTED] = _output_of(tool, python).encode()
     return files
 
 
@@ -169,9 +167,9 @@ def _picture(draft: Draft) -> dict[str, bytes]:
     return {"graph.svg": render("graph.svg.html.j2", shown=shown, name=draft.title).encode()}
 
 
-def _collect_env(python: str) -> str:
-    """What torch's own tool says of the environment; it names nobody, and is scrubbed all the same."""
-    command = [python, "-m", "torch.utils.collect_env"]
+def _output_of(tool: str, python: str) -> str:
+    """What a project's own tool says of the environment; it names nobody, and is scrubbed all the same."""
+    command = [python, "-m", tool]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COLLECT_SECONDS, check=False)
     except subprocess.TimeoutExpired:

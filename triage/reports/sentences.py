@@ -12,8 +12,9 @@ from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
-from triage.claims.claim import UNOPTIMISED, Expectation, _essence, _while, signal_text
-from triage.claims.words import in_short, in_words
+from triage.claims.claim import UNOPTIMISED, Expectation, essence, signal_text
+from triage.claims.words import in_short, in_words, while_doing
+from triage.projects import Project
 from triage.views.privacy import scrub
 
 MOST_ROWS = 8
@@ -54,7 +55,7 @@ OF_ONNX = Witness(
 def happened(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.is_unstable:
-        return f"With {package} two runs {in_words(run.config)} give different results."
+        return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
     if expectation.outcome is Outcome.MISMATCH:
         return _happened_to_values(expectation, package)
     what = {
@@ -63,16 +64,16 @@ def happened(expectation: Expectation, package: str) -> str:
         Outcome.TIMEOUT: "does not end",
         Outcome.OUT_OF_MEMORY: "runs out of memory",
     }[expectation.outcome]
-    is_leveled = run.config.get("level") and not expectation.passing
-    way = "at every optimisation level" if is_leveled else in_words(run.config)
-    return f"{package} {what} {_while(run)}, {way}."
+    project = expectation.project
+    every = "" if expectation.passing else project.words.every
+    return f"{package} {what} {while_doing(run, project)}, {every or in_words(run.config, project)}."
 
 
 def _happened_to_values(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.contradiction:
         return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
-    differ = f"the results {in_words(run.config)} and {_other(expectation)} differ"
+    differ = f"the results {in_words(run.config, expectation.project)} and {_other(expectation)} differ"
     if expectation.wrong == UNOPTIMISED:
         return f"With {package} the un-optimised result is wrong; {differ}."
     return f"With {package} {differ}."
@@ -99,12 +100,12 @@ def expected(
 
 def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
     text = f"The same values as {_other(expectation)} (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
-    if any("presumed" in note for note in verdict.notes):
-        return text
-    if not expectation.wrong or expectation.passing is None:
+    is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
+    if is_presumed or not expectation.wrong or expectation.passing is None:
         return text
     right = expectation.failing if expectation.wrong == UNOPTIMISED else expectation.passing
-    return f"{text} {referee[0].upper()}{referee[1:]} agrees with the result {in_words(right.config)}."
+    way = in_words(right.config, expectation.project)
+    return f"{text} {referee[0].upper()}{referee[1:]} agrees with the result {way}."
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
@@ -116,14 +117,16 @@ def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Toleran
         return []
     baseline, *others = runs
     ordered = [baseline, *others[1:], *others[:1]]
-    return [(in_short(run.config), _level_text(run, baseline, tolerance)) for run in ordered]
+    return [
+        (in_short(run.config), _level_text(run, baseline, tolerance, expectation.project)) for run in ordered
+    ]
 
 
-def _level_text(run: Run, baseline: Run, tolerance: Tolerance) -> str:
+def _level_text(run: Run, baseline: Run, tolerance: Tolerance, project: Project) -> str:
     if run.status is Status.CRASH:
-        return f"dies of {signal_text(run)} {_while(run)}"
+        return f"dies of {signal_text(run)} {while_doing(run, project)}"
     if run.status is Status.EXCEPTION:
-        return f"{run.error}: {_essence(run.message)}"
+        return f"{run.error}: {essence(run.message)}"
     if not run.is_ok:
         return run.status.value
     if run is baseline or not baseline.is_ok:
@@ -198,7 +201,8 @@ def short_trace(text: str) -> str:
 
 
 def _other(expectation: Expectation) -> str:
-    return in_words(expectation.passing.config) if expectation.passing else "un-optimised"
+    passing = expectation.passing
+    return in_words(passing.config, expectation.project) if passing else "un-optimised"
 
 
 def _kind(tensor: Tensor) -> str:

@@ -5,35 +5,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-_OF_TORCH = "torch F self super float complex slice bytearray base64 inf nan"
-_OF_RELAX = "R T I Module relax tvm np base64 TypeVar range int float bool"
-KNOWN = {"torch": frozenset(_OF_TORCH.split()), "relax": frozenset(_OF_RELAX.split())}
-"""By format, the names that such code may use beside those that it gives itself."""
-MODULES = {"torch": frozenset(("operator", "_operator", "math")), "relax": frozenset(("typing", "tvm"))}
-"""By format, the modules that it may import, or what they begin with."""
+from triage.projects import Printed
 
 
-def surprise(code: str, format: str) -> str:
-    """What code of a format does that no printed program does; empty where there is nothing."""
+def surprise(code: str, printed: Printed) -> str:
+    """What the code does that no program printed by its framework does; empty where there is nothing."""
     try:
         tree = ast.parse(code)
     except SyntaxError as error:
         return f"it is no Python ({error.msg})"
-    return next(_surprises(tree, format), "")
+    return next(_surprises(tree, printed), "")
 
 
-def _surprises(tree: ast.Module, format: str) -> Iterator[str]:
+def _surprises(tree: ast.Module, printed: Printed) -> Iterator[str]:
     own = set(_given(tree))
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom(level=1):
                 yield "it imports"
-            case ast.ImportFrom(module=str(module)) if module.split(".")[0] not in MODULES[format]:
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] not in printed.modules:
                 yield f"it imports {module}"
             case ast.Call(func=ast.Name(id="__import__")):
-                if not _is_known_import(node, format):
+                if not _is_known_import(node, printed):
                     yield "it imports"
-            case ast.Name(id=name, ctx=ast.Load()) if name not in own | KNOWN[format] | {"__import__"}:
+            case ast.Name(id=name, ctx=ast.Load()) if name not in own | printed.names | {"__import__"}:
                 yield f"it uses {name}"
             case ast.Attribute(attr=name) if name.startswith("__") and name != "__init__":
                 yield f"it uses {name}"
@@ -55,8 +50,8 @@ def _given(tree: ast.Module) -> Iterator[str]:
                 yield from (each.asname or each.name for each in names)
 
 
-def _is_known_import(call: ast.Call, format: str) -> bool:
+def _is_known_import(call: ast.Call, printed: Printed) -> bool:
     match call.args:
         case [ast.Constant(value=str(name))]:
-            return name in MODULES[format] or (format == "relax" and name == "ml_dtypes")
+            return name in printed.modules | printed.by_name
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
+from triage.claims.words import in_short
+from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible, array_code, model_code
-from triage.repro.pasted import compare
+from triage.repro.pasted import compare, elements, encode, onnx_words
 from triage.repro.pasted.elements import BITS
 from triage.repro.pasting import part_source
-from triage.repro.runners import runner_of
 from triage.repro.source import Source
 from triage.views.listing import list_model
-from triage.views.rendering import render
+from triage.views.rendering import render, template_of
 
 MOST_CODE = 60_000
 """Characters of builder code that a person still reads."""
@@ -46,7 +48,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = parse(case.program) if case.format == "onnx" else onnx.ModelProto()
-    mode, code = _embedding(case, model, mode) if source is None else ("torch", "")
+    mode, code = _embedding(case, model, mode) if source is None else ("source", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
     plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
@@ -54,6 +56,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
     script = render(
         "repro.py.j2",
         runner=runner,
+        part=template_of(runner.part),
         title=claim.title,
         mode=mode,
         source=source,
@@ -69,11 +72,23 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         },
         declared=_declared(model) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
-        **{"has_double": False, **_claim_fields(claim), **runner.settings(claim.expectation, case.passes)},
+        baseline=in_short(claim.expectation.passing.config) if claim.expectation.passing else "",
+        **{
+            "has_double": False,
+            **_claim_fields(claim),
+            **runner.settings(claim.expectation.to_show(case.passes)),
+        },
     )
-    words = part_source(runner.words, script)
+    words = part_source(_words(runner), script)
     script = script.replace(WORDS_MARK, f"{words}\n\n\n" if words else "").rstrip() + "\n"
     return script.replace(IMPORTS_MARK, _imports(script))
+
+
+def _words(runner: Runner) -> tuple[ModuleType, ...]:
+    """The modules whose text builds the model in a script."""
+    if not runner.is_onnx:
+        return (elements,)
+    return (elements, onnx_words if runner.has_onnx else encode)
 
 
 def _expected(expectation: Expectation) -> list[tuple[str, str, str]]:

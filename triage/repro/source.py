@@ -16,8 +16,8 @@ from corpus.graphs.program import GraphProgram
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.run import Config
+from triage.projects import runner_of
 from triage.repro.plain_code import surprise
-from triage.repro.runners import runner_of
 
 
 class NotWritten(UserError):
@@ -58,7 +58,8 @@ def source_of(case: Case, judge: Judge) -> Source | None:
 
     Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
     """
-    if runner_of(judge.target.backend, case.format).is_onnx:
+    printed = runner_of(judge.target.backend, case.format).printed
+    if printed is None:
         return None
     (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
     if not run.is_ok:
@@ -66,7 +67,7 @@ def source_of(case: Case, judge: Judge) -> Source | None:
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
     found = _source(run.outputs)
     code = f"{found.module}\n[\n{found.inputs}\n]"
-    if why := surprise(code, "relax" if case.format == "relax" else "torch"):
+    if why := surprise(code, printed):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
     return found
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from corpus.errors import UserError
+from triage.projects import projects
 from triage.setup.finding import Finding
 
 CORE_PACKAGES = (
@@ -26,7 +27,6 @@ CORE_PACKAGES = (
     "rapidfuzz",
     "jinja2",
 )
-OTHER_PACKAGES = ("torch", "apache-tvm", "apache-tvm-ffi")
 MACHINES = ("x86_64", "aarch64")
 
 
@@ -38,7 +38,7 @@ def examine_system(database: Path) -> Iterator[Finding]:
     if all(package.works for package in packages if package.core):
         from triage.setup.trials import try_sandbox, try_targets
 
-        yield from try_targets()
+        yield from try_targets(CORE_PACKAGES)
         yield from try_sandbox()
         yield _database(database)
 
@@ -50,7 +50,8 @@ def _system() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    for name in (*CORE_PACKAGES, *OTHER_PACKAGES):
+    others = (name for each in projects().values() for name in (each.package, *each.companions))
+    for name in dict.fromkeys((*CORE_PACKAGES, *others)):
         core = name in CORE_PACKAGES
         try:
             version = importlib.metadata.version(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -15,18 +15,16 @@ from corpus.target import Target
 from oracles.backends import RunsGraphs, backends
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox, SandboxError
+from triage.projects import project_of
 from triage.setup.finding import Finding
 
-CORE_TARGETS = ("ort", "reference")
-DEVICES = dict.fromkeys(("ort", "torch", "inductor", "tvm"), ("cpu", "cuda"))
 
-
-def try_targets() -> Iterator[Finding]:
-    """Each target and device with one tiny model."""
-    for name in backends():
-        for device in DEVICES.get(name, ("cpu",)):
+def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
+    """Try each target and device with one tiny model; those that run a core package on the CPU are core."""
+    for name, backend in backends().items():
+        for device in project_of(name).devices:
             target = Target(name, device)
-            core = name in CORE_TARGETS and device == "cpu"
+            core = backend.PACKAGE in core_packages and device == "cpu"
             text, problem = _try_target(target)
             yield Finding(f"target {target}", not problem, problem or text, core)
 

@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from corpus.target import Target
+from triage.projects import projects
 
-PACKAGES = (
-    *("onnxruntime", "onnxruntime-gpu", "ort-nightly", "apache-tvm", "apache-tvm-ffi", "torch", "triton"),
-    *("onnx", "numpy"),
-)
 QUESTION = """
 import json, platform, sys
 try:
@@ -60,7 +57,8 @@ def package_line(environment: Mapping[str, Any], package: str) -> str:
 
 
 def _ask(python: str) -> dict[str, Any]:
-    command = [python, "-I", "-c", QUESTION, *PACKAGES]
+    packages = dict.fromkeys(name for project in projects().values() for name in project.packages)
+    command = [python, "-I", "-c", QUESTION, *packages]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment)
     answer: dict[str, Any] = json.loads(done.stdout)

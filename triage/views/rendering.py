@@ -8,12 +8,17 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 
 def render(template: str, **values: Any) -> str:
     """Fill a template of `triage/views/templates`; a name that is missing is an error."""
     return _environment().get_template(template).render(**values)
+
+
+def template_of(text: str) -> Template:
+    """A template that is given as its text, to be included by another one."""
+    return _environment().from_string(text)
 
 
 @cache

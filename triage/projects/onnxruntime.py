@@ -1,3 +1,15 @@
+"""ONNX Runtime as a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oracles.backends.onnxruntime import LEVELS
+from oracles.run import Config
+from triage.projects import Installing, Project, Runner, ToShow, Words
+
+PART = '''\
 
 
 CONFIGS = {{ levels | repr }}
@@ -112,3 +124,42 @@ def run_small(ort, operator, inputs, kind, *constants):
     session = ort.InferenceSession(model(8, {"": 17}, text), providers=["CPUExecutionProvider"])
     return session.run_with_ort_values(["y"], inputs)[0]
 {% endif %}
+'''
+"""Makes a session at each level; types that numpy lacks go in and out as bit patterns."""
+
+
+def _settings(shown: ToShow) -> Mapping[str, Any]:
+    """The settings of a session, in the words of its Python API."""
+    first = shown.failing
+    return {
+        "levels": {label: LEVELS[str(config.get("level"))] for label, config in shown.own.items()},
+        "providers": list(_texts(first, "providers") or ("CPUExecutionProvider",)),
+        "threads": first.get("threads") or 1,
+        "disabled": list(_texts(first, "disabled_optimizers")),
+    }
+
+
+def _texts(config: Config, key: str) -> tuple[str, ...]:
+    found = config.get(key)
+    return found if isinstance(found, tuple) else ()
+
+
+def _words(config: Config) -> str:
+    level = config.get("level")
+    return f"at optimisation level `{level}`" if level else ""
+
+
+PROJECT = Project(
+    "onnxruntime",
+    package="onnxruntime",
+    backends=("ort",),
+    variants=("onnxruntime-gpu", "ort-nightly"),
+    devices=("cpu", "cuda"),
+    template="issue_onnxruntime.md.j2",
+    issues="https://github.com/microsoft/onnxruntime/issues",
+    runners=(Runner(("onnxruntime",), "onnxruntime", PART, _settings),),
+    varied=("ort",),
+    words=Words(_words, "optimisation level ", "at every optimisation level", "while it makes the session"),
+    weights={"message": 0.65, "op": 0.2, "site": 0.15},
+    installing=Installing(alone=True),
+)

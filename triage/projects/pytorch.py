@@ -1,4 +1,16 @@
-CONFIGS = {{ ways | repr }}
+"""PyTorch as a project: eager mode and `torch.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from oracles.run import Config, Phase
+from triage.projects import Installing, Printed, Project, Runner, ToShow, Words
+
+PART = '''\
+CONFIGS = {{ configs | repr }}
 {% if has_double %}
 DOUBLE = "float64"  # eager mode in float64: what both results should be near to
 CONFIGS[DOUBLE] = "eager"
@@ -18,7 +30,7 @@ def run(config, path):
 {% endif %}
     torch.set_num_threads(1)
     torch.manual_seed(0)
-{% if "inductor" in ways.values() %}
+{% if "inductor" in configs.values() %}
     from torch._inductor import config as inductor
 
     inductor.fallback_random = True  # random numbers as eager mode draws them
@@ -68,3 +80,54 @@ def errors(results):
         told.append(f"{config} is off float64 by up to {max(off, default=0.0):.3g}")
     return "; " + ", ".join(told) if told else ""
 {% endif %}
+'''
+"""Runs the module that stands above it, as it is or compiled."""
+
+_NAMES = "torch F self super float complex slice bytearray base64 inf nan"
+MODULE = Printed(frozenset(_NAMES.split()), frozenset(("operator", "_operator", "math")))
+"""What the printed code of a module may use."""
+
+
+def _settings(shown: ToShow) -> Mapping[str, Any]:
+    """Values that differ are shown beside what eager mode gives in float64, as torch asks of fuzzers."""
+    configs = {label: config.get("backend") or "eager" for label, config in shown.own.items()}
+    return {"configs": configs, "has_double": shown.compares_values and len(configs) > 1}
+
+
+def _words(config: Config) -> str:
+    backend = config.get("backend")
+    if backend and backend != "eager":
+        return f'with `torch.compile(backend="{backend}")`'
+    return "in eager mode" if backend or config.label == "eager" else ""
+
+
+def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:
+    return ("oncall: pt2", "module: inductor", "topic: fuzzer")
+
+
+RUNNER = Runner(
+    ("torch",),
+    "torch",
+    PART,
+    _settings,
+    imports=("import torch", "import torch.nn.functional as F"),
+    printed=MODULE,
+    backends=("torch",),
+    slow=20.0,
+)
+
+PROJECT = Project(
+    "pytorch",
+    package="torch",
+    backends=("torch", "inductor"),
+    beside=("triton", "numpy"),
+    devices=("cpu", "cuda"),
+    template="issue_pytorch.md.j2",
+    issues="https://github.com/pytorch/pytorch/issues",
+    labels=_labels,
+    environment_tool="torch.utils.collect_env",
+    runners=(RUNNER, replace(RUNNER, backends=("inductor",), slow=210.0)),
+    varied=("torch",),
+    words=Words(_words),
+    installing=Installing(needs=("onnx",)),
+)

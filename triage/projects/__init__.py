@@ -1,0 +1,209 @@
+"""The compilers as projects: what their maintainers call things, ask for and install, one file each.
+
+Each module here has a `PROJECT`, which is found by itself; a part that a project leaves out has a default. In
+comes the name of a backend, a package or a form; out comes the `Project`. Everything in `triage` may ask.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from corpus.errors import UserError
+from oracles.run import Config, Phase
+
+Release = tuple[int, ...]
+"""The first numbers of a release, such as (0, 27)."""
+
+
+@dataclass(frozen=True)
+class ToShow:
+    """What a script is to show: the configuration that fails, and all of the target's own by their labels.
+
+    `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
+    should be the same on every run.
+    """
+
+    failing: Config
+    own: Mapping[str, Config]
+    passes: tuple[str, ...] = ()
+    compares_values: bool = False
+
+    def passes_of(self, config: Config) -> tuple[str, ...]:
+        """Which passes run first under a configuration: those of the case, unless it says which."""
+        own = config.get("passes")
+        return own if isinstance(own, tuple) else self.passes
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What code that a framework prints for a program may use besides what it defines itself.
+
+    It may import from `modules`; by `__import__` in an expression, `by_name` as well.
+    """
+
+    names: frozenset[str]
+    modules: frozenset[str]
+    by_name: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A project's part of `repro.py`, for programs of these formats on these backends (empty: of all).
+
+    `part` is the template of that part, which defines `CONFIGS`, `package_version()` and `run(config, path)`;
+    `settings` gives the values it asks for. `needs` is what has to be installed besides numpy, `module` what
+    the framework is imported as, `imports` stand at the head of the script. `printed` is None where the script
+    builds an ONNX model, else what the framework's own code for the program may use. `slow` are the seconds
+    that a start takes.
+    """
+
+    needs: tuple[str, ...]
+    module: str
+    part: str
+    settings: Callable[[ToShow], Mapping[str, Any]]
+    imports: tuple[str, ...] = ()
+    printed: Printed | None = None
+    backends: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    slow: float = 0.0
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the script builds an ONNX model."""
+        return self.printed is None
+
+    @property
+    def has_onnx(self) -> bool:
+        """Whether the script may use the `onnx` package."""
+        return "onnx" in self.needs
+
+    def takes(self, backend: str, format: str) -> bool:
+        """Whether it is for programs of this format on this backend."""
+        return backend in (self.backends or (backend,)) and format in (self.formats or (format,))
+
+
+@dataclass(frozen=True)
+class Installing:
+    """How a release gets into a throw-away environment.
+
+    `alone` says that the package runs a model with numpy and nothing else that it declares; `needs` is what
+    crux's worker needs besides numpy; `pinned` are companions that pip would choose wrongly, by the first
+    numbers of the release; `built_with` are companions whose oldest declared release is the right one.
+    """
+
+    alone: bool = False
+    needs: tuple[str, ...] = ()
+    pinned: Mapping[Release, tuple[str, ...]] = field(default_factory=dict)
+    built_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Words:
+    """What maintainers call a configuration: `of(config)` stands behind a verb, "" where it has no name.
+
+    `kind` stands before a configuration's label in a title, `every` says that all of them fail, `optimising`
+    is what the framework does in the phase of optimisation.
+    """
+
+    of: Callable[[Config], str] = lambda config: ""
+    kind: str = ""
+    every: str = ""
+    optimising: str = "while it optimises the model"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A compiler as a project.
+
+    `package` is what pip installs, `variants` other packages of the same code, `companions` what is released
+    with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(phase, is_onnx)`
+    are of the form in which it takes issues. `environment_tool` is a module that prints what its maintainers
+    want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
+    the shares of message, operator and site in the distance of two exceptions.
+    """
+
+    name: str
+    package: str = ""
+    backends: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ("onnx", "numpy")
+    devices: tuple[str, ...] = ("cpu",)
+    template: str = "issue_general.md.j2"
+    issues: str = ""
+    labels: Callable[[Phase, bool], tuple[str, ...]] = lambda phase, is_onnx: ()
+    environment_tool: str = ""
+    runners: tuple[Runner, ...] = ()
+    varied: tuple[str, ...] = ()
+    words: Words = Words()
+    weights: Mapping[str, float] = field(default_factory=lambda: {"message": 0.6, "op": 0.1, "site": 0.3})
+    installing: Installing = Installing()
+
+    @property
+    def own_packages(self) -> tuple[str, ...]:
+        """The packages that hold the compiler's own code."""
+        return tuple(filter(None, (self.package, *self.variants)))
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages whose versions a report names, the project's own first."""
+        return (*self.own_packages, *self.companions, *self.beside)
+
+    def runner(self, backend: str, format: str) -> Runner | None:
+        """The part of a script for such programs; None where there is none."""
+        return next((each for each in self.runners if each.takes(backend, format)), None)
+
+
+GENERAL = Project("general")
+"""The project of a backend that has no file here, and the form that names no project."""
+
+
+@cache
+def projects() -> dict[str, Project]:
+    """Every project by its name."""
+    found = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    return {module.PROJECT.name: module.PROJECT for module in found}
+
+
+def project_of(backend: str) -> Project:
+    """The project whose code a backend runs."""
+    return next((each for each in projects().values() if backend in each.backends), GENERAL)
+
+
+def project_of_package(package: str) -> Project:
+    """The project that a package is of, a variant such as `onnxruntime-gpu` included."""
+    every = projects().values()
+    exact = (each for each in every if package in each.own_packages)
+    alike = (each for each in every if package.startswith(f"{each.package}-"))
+    return next(exact, None) or next(alike, GENERAL)
+
+
+def project_of_module(module: str) -> Project:
+    """The project that is imported by that name."""
+    every = projects().values()
+    return next((each for each in every if module in {one.module for one in each.runners}), GENERAL)
+
+
+def find_form(name: str, backend: str) -> Project:
+    """The project in whose form a report is written: the one asked for, else that of the backend.
+
+    Raises `UserError` if there is no project of that name.
+    """
+    known = {**projects(), GENERAL.name: GENERAL}
+    if name and name not in known:
+        raise UserError(f"--for {name}: known are {', '.join(known)}")
+    return known[name] if name else project_of(backend)
+
+
+def runner_of(backend: str, format: str) -> Runner:
+    """The part of `repro.py` for programs of a format on a backend; raises `UserError` if there is none."""
+    found = project_of(backend).runner(backend, format)
+    if found is None:
+        known = ", ".join(sorted(name for each in projects().values() for name in each.backends))
+        raise UserError(f"target {backend}: a repro.py can be written for {known} only")
+    return found
