@@ -1,8 +1,9 @@
 """The functions from outside that a Relax program calls, and which of them need nobody's trust.
 
-TVM calls a function by its name: any of those that its libraries register, and from a PrimFunc any symbol that the
-process holds, such as C's `system`. Allowed are those that compute on what they are given; every other one needs
-`--trust`. So does what carries code that is no TVM IR: C or LLVM text to import, libraries in a module's attributes.
+TVM calls a function by its name: any of those that its libraries register, and from a PrimFunc any symbol
+that the process holds, such as C's `system`. Allowed are those that compute on what they are given; every
+other one needs `--trust`. So does what carries code that is no TVM IR: C or LLVM text to import, libraries
+in a module's attributes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ BY_NAME = {
 """Operators of PrimFuncs that call by name: which of their arguments the name is."""
 ELSEWHERE = re.compile(r"(pragma_)?import_(c|llvm)|external_mods|system_lib_prefix")
 """What begins with code that is no IR, as a pragma or as an attribute."""
-FOREIGN_NODES = ("runtime.", "ffi.Module", "ffi.Function", "ffi.Error", "rpc.", "instrument.", "transform.Pass")
+FOREIGN_NODES = (
+    *("runtime.", "ffi.Module", "ffi.Function", "ffi.Error", "rpc.", "instrument.", "transform.Pass"),
+)
 CALLING = ("call_py_func", "call_ffi_kernel")
 
 
@@ -122,9 +125,7 @@ def _in_call(nodes: Nodes, data: Json) -> Iterator[str]:
 
 
 def _judged(operator: str, name: str | None) -> Iterator[str]:
-    allowed = name is not None and (
-        SYMBOLS.fullmatch(name) if operator in BY_SYMBOL else _is_packed(name)
-    )
+    allowed = name is not None and (SYMBOLS.fullmatch(name) if operator in BY_SYMBOL else _is_packed(name))
     if not allowed:
         yield f"it calls the function {(name or '?')[:80]!r}"
 

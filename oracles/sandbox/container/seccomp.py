@@ -1,8 +1,9 @@
 """The system calls that a sandbox refuses, as a filter that the kernel runs (seccomp, classic BPF).
 
 The filter lists what is refused and not what is allowed: frameworks with their own code generators and thread
-pools use hundreds of calls, and other ones on each release. Refused is what reaches past a process: other processes'
-memory, namespaces, mounts, keys, the kernel's own tools, sockets that no network namespace holds back.
+pools use hundreds of calls, and other ones on each release. Refused is what reaches past a process: other
+processes' memory, namespaces, mounts, keys, the kernel's own tools, sockets that no network namespace holds
+back.
 """
 
 from __future__ import annotations
@@ -151,7 +152,9 @@ class _Filter(ctypes.Structure):
 
 
 def install(code: bytes) -> None:
-    """Put a filter on this process and all that it starts; raises `OSError`. It may gain no privileges then."""
+    """Put a filter on this process and all that it starts; raises `OSError`. It may gain no privileges
+    then.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     text = ctypes.create_string_buffer(code, len(code))
     rules = _Filter(len(code) // 8, ctypes.addressof(text))

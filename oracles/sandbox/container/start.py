@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from corpus.errors import UserError
-from oracles.sandbox.environment import worker_environment
-from oracles.sandbox.plan import LAYERS, Plan
+from oracles.sandbox.container.environment import worker_environment
+from oracles.sandbox.container.plan import LAYERS, Plan
+from oracles.sandbox.container.visible import device_files, links, shown_paths
 from oracles.sandbox.scratch import Scratch
-from oracles.sandbox.visible import device_files, links, shown_paths
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MOST_WORK = 1 << 30
@@ -38,7 +38,9 @@ class Contained:
         return {name: str(told.get(name, "not told")) for name in LAYERS}
 
     def end(self, seconds: float) -> None:
-        """Wait for the launcher, which ends the program and removes the folder; kill it when it takes longer."""
+        """Wait for the launcher, which ends the program and removes the folder; kill it when it takes
+        longer.
+        """
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -65,29 +67,25 @@ def start(
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
     the scratch folder's `work`.
     """
-    program = shutil.which(command[0])
-    if program is None:
-        raise UserError(f"{command[0]}: this Python cannot be started: no such program, or none to be run")
+    program = program_of(command[0])
     report = os.memfd_create("layers")
     plan = Plan(
-        command=(os.path.abspath(program), *command[1:]),
+        command=(program, *command[1:]),
         environment=worker_environment(str(scratch.work)),
         scratch=str(scratch.folder),
         work=str(scratch.work),
         control=control,
         report=report,
-        shown=shown_paths(os.path.abspath(program), shown, gpu=gpu),
+        shown=shown_paths(program, shown, gpu=gpu),
         links=links(),
         devices=device_files(gpu=gpu),
         work_bytes=min(memory_bytes, MOST_WORK),
         bubblewrap=bubblewrap(),
         contained=contained,
     )
-    place = scratch.folder / "plan.json"
-    place.write_text(plan.to_json(), encoding="utf-8")
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LAUNCHER), str(place)],
+            [*launching(plan), str(scratch.lock)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -99,6 +97,46 @@ def start(
         os.close(report)
         raise
     return Contained(process, report)
+
+
+def command_in(
+    folder: Path, command: Sequence[str], shown: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The command that runs another one contained, with a folder of crux's own to work in, which stays.
+
+    It may read what is `shown` as well. The exit code and what it writes are the program's.
+    """
+    program = program_of(command[0])
+    work = folder / "work"
+    plan = Plan(
+        command=(program, *command[1:]),
+        environment={**worker_environment(str(work)), **environment},
+        scratch=str(folder),
+        work=str(work),
+        control=-1,
+        report=-1,
+        shown=shown_paths(program, shown),
+        links=links(),
+        work_bytes=0,
+        bubblewrap=bubblewrap(),
+        is_removed=False,
+    )
+    return launching(plan)
+
+
+def launching(plan: Plan) -> list[str]:
+    """The launcher's command for a plan, which is written beside the folder to work in."""
+    place = Path(plan.scratch) / "plan.json"
+    place.write_text(plan.to_json(), encoding="utf-8")
+    return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
+
+
+def program_of(word: str) -> str:
+    """The full path of a program; raises `UserError` where there is none."""
+    found = shutil.which(word)
+    if found is None:
+        raise UserError(f"{word}: this Python cannot be started: no such program, or none to be run")
+    return os.path.abspath(found)
 
 
 def bubblewrap() -> str:

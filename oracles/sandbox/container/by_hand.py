@@ -1,4 +1,5 @@
-"""Containment by our own hand: namespaces entered, a root put together, rights given up, by system calls alone.
+"""Containment by our own hand: namespaces entered, a root put together, rights given up, by system calls
+alone.
 
 Used where bubblewrap is not there, and for root, whose processes the kernel only counts once they are another
 user's. What the kernel refuses is left out and told; limits and isolation by process still hold then.
@@ -11,9 +12,8 @@ import os
 import resource
 from dataclasses import dataclass, field
 
-import kernel  # a neighbour: the launcher runs as a script, where the packages of crux are not in reach
-import seccomp
-from plan import LAYERS, Plan
+from oracles.sandbox.container import kernel, seccomp
+from oracles.sandbox.container.plan import LAYERS, Plan
 
 NOBODY = 65534
 FLAGS = {
@@ -25,6 +25,8 @@ FLAGS = {
     "uts": kernel.NEW_UTS,
 }
 DEVICES = ("null", "zero", "full", "random", "urandom")
+ALONE = "CRUX_ALONE"
+"""The variable that says whether no other process than the program's can be seen."""
 OLD_COUNTS = (5, 14)
 """Before this release RLIMIT_NPROC counts what a user runs outside of the sandbox too."""
 
@@ -43,7 +45,7 @@ class Container:
         pid = self._fork(ready_read, ready)
         os.close(ready_read)
         os.set_inheritable(ready, False)
-        if not self.facts["user"]:
+        if self.plan.contained and not self.facts["user"]:
             self._map_users(pid)
         os.write(ready, json.dumps([self.facts, self.new_user]).encode() + b"\n")
         return pid
@@ -67,7 +69,9 @@ class Container:
         raise AssertionError("a plain fork never fails here")
 
     def _attempts(self) -> list[tuple[str, ...]]:
-        """Sets of namespaces from the best on; what each is worth alone is only tried where none is to be had."""
+        """Sets of namespaces from the best on; what each is worth alone is only tried where none is to be
+        had.
+        """
         every = tuple(FLAGS)
         rest = every[1:]
         if not self.plan.contained:
@@ -95,7 +99,8 @@ class Container:
     # Within
 
     def _become_init(self, ready: int) -> None:
-        """The first process of the namespaces: it builds the root, starts the program and reaps what is orphaned.
+        """The first process of the namespaces: it builds the root, starts the program and reaps what is
+        orphaned.
 
         It ends with the program, and the kernel then kills whatever else is left.
         """
@@ -110,7 +115,8 @@ class Container:
             child = os.fork()
             if not child:
                 self._run(ready)
-            os.close(self.plan.control)
+            if self.plan.control >= 0:
+                os.close(self.plan.control)
             kernel.hide_memory()
             while True:
                 pid, code = os.wait()
@@ -122,18 +128,17 @@ class Container:
 
     def _build(self) -> None:
         """Everything that takes rights, and then the rights go."""
-        os.setsid()
+        if not self.plan.contained:
+            self.facts = dict.fromkeys(LAYERS, "not asked for")
+            return
         if not self.facts["uts"]:
             self._try("uts", os_sethostname)
         if self.facts["mount"]:
             self.facts["root"] = self.facts["mount"]
         else:
             self._try("root", self._enter_own_root)
-        if not self.plan.contained:
-            self.facts = dict.fromkeys(LAYERS, "not asked for")
-            return
-        if self.facts["root"]:
-            self.new_user = None  # the folder to write to belongs to root then
+        if self.facts["root"] or not self.plan.work_bytes:
+            self.new_user = None  # the folder to write to is crux's own then
         self._try("privileges", kernel.give_up_privileges, self.new_user)
         kernel.die_with_parent()  # a change of user has undone it
         self._try("processes", self._limit_processes)
@@ -156,15 +161,17 @@ class Container:
         """The program's own process: limits and the filter, then the program."""
         try:
             limit_resources(self.plan)
-            report = os.fdopen(self.plan.report, "w")
             if self.plan.contained:
                 self._try("system calls", seccomp.install, seccomp.program())
-            json.dump(self.facts, report)
-            report.close()
+            if self.plan.report >= 0:
+                os.write(self.plan.report, json.dumps(self.facts).encode())
             os.close(ready)
-            os.set_inheritable(self.plan.control, True)
+            if self.plan.control >= 0:
+                os.set_inheritable(self.plan.control, True)
             os.chdir(self.plan.work)
-            os.execve(self.plan.command[0], self.plan.command, self.plan.environment)
+            kernel.die_with_parent()
+            environment = {**self.plan.environment, ALONE: "" if self.facts["pid"] else "1"}
+            os.execve(self.plan.command[0], self.plan.command, environment)
         except OSError as error:
             os.write(2, f"{self.plan.command[0]}: {error.strerror}\n".encode())
         finally:
@@ -186,6 +193,11 @@ class Container:
         self._show_processes(root)
         scratch = _place(root, self.plan.scratch)
         kernel.bind(self.plan.scratch, scratch, everything_below=False)
+        if not self.plan.work_bytes:
+            kernel.bind(self.plan.work, root + self.plan.work, read_only=False)
+            kernel.enter_root(root)
+            kernel.restrict("/", kernel.MOUNT_ATTR_RDONLY, everything_below=False)
+            return
         owner = f",uid={self.new_user},gid={self.new_user}" if self.new_user is not None else ""
         options = f"mode=700,size={self.plan.work_bytes},nr_inodes=100k{owner}"
         kernel.mount("work", root + self.plan.work, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)

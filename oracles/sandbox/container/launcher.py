@@ -1,7 +1,9 @@
-"""Starts a program contained, and stays outside: it removes the scratch folder when the program or crux has gone.
+"""Starts a program contained, and stays outside: it removes the scratch folder when the program or crux has
+gone.
 
 Run as a script by crux's own interpreter, before the interpreter that a target names starts:
-`python -I -S launcher.py PLAN`. It needs the standard library and its neighbours only.
+`python -I -S launcher.py PLAN [DESCRIPTOR…]`, the descriptors being those that it alone keeps open. It needs
+the standard library and its neighbours only.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ import select
 import shutil
 import signal
 import sys
+from pathlib import Path
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(str(Path(__file__).parents[3]))
 
-import seccomp
-from own_container import DEVICES, Container, limit_resources, why_uncounted
-from plan import LAYERS, Plan
+from oracles.sandbox.container import seccomp
+from oracles.sandbox.container.by_hand import ALONE, DEVICES, Container, limit_resources, why_uncounted
+from oracles.sandbox.container.plan import LAYERS, Plan
 
 PATIENCE = 2.0
 """Seconds that the program has to end by itself once crux has gone."""
@@ -28,7 +31,9 @@ exec {status}>&-
 ulimit -u "$0" 2>/dev/null || ulimit -p "$0" 2>/dev/null
 exec "$@"
 """
-"""What bubblewrap runs: a word that all is set up, the limit that bubblewrap has no option for, the program."""
+"""What bubblewrap runs: a word that all is set up, the limit that bubblewrap has no option for, the
+program.
+"""
 
 
 def main() -> None:
@@ -36,6 +41,9 @@ def main() -> None:
     with open(sys.argv[1]) as file:
         plan = Plan.of_json(file.read())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for descriptor in (plan.control, plan.report, *map(int, sys.argv[2:])):
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
     wake_read, wake = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_read, False)
@@ -46,7 +54,9 @@ def main() -> None:
 
 
 def start(plan: Plan) -> int:
-    """The process that ends when the program has ended: bubblewrap where it is to be used and works, or our own."""
+    """The process that ends when the program has ended: bubblewrap where it is to be used and works, or our
+    own.
+    """
     if plan.contained and plan.bubblewrap:
         found = start_bubblewrap(plan)
         if found:
@@ -55,31 +65,39 @@ def start(plan: Plan) -> int:
 
 
 def guard(plan: Plan, pid: int, wake: int) -> None:
-    """Wait for the end of the program, or of crux; then kill what is left and remove the scratch folder."""
+    """Wait for the end of the program, or of crux; then kill what is left and remove the scratch folder.
+
+    The exit code is the program's.
+    """
     poll = select.poll()
     poll.register(wake, select.POLLIN)
-    poll.register(plan.control, 0)
-    while not has_ended(pid):
+    if plan.control >= 0:
+        poll.register(plan.control, 0)
+    code = ended(pid)
+    while code is None:
         gone = any(descriptor == plan.control for descriptor, _ in poll.poll())
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 100)
-        if gone and not has_ended(pid):
+        code = ended(pid)
+        if gone and code is None:
             poll.unregister(plan.control)
             poll.poll(1000 * PATIENCE)
-            if not has_ended(pid):
+            if ended(pid) is None:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-            break
-    shutil.rmtree(plan.scratch, ignore_errors=True)
-    os._exit(0)
+            code = 0
+    if plan.is_removed:
+        shutil.rmtree(plan.scratch, ignore_errors=True)
+    os._exit(code)
 
 
-def has_ended(pid: int) -> bool:
-    """Whether the process has gone; it is waited for then."""
+def ended(pid: int) -> int | None:
+    """The exit code of the process, which is waited for then; None while it runs."""
     try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
+        found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        return True
+        return 0
+    return os.waitstatus_to_exitcode(status) & 255 if found else None
 
 
 # By bubblewrap
@@ -97,7 +115,8 @@ def start_bubblewrap(plan: Plan) -> int:
             os.waitpid(pid, 0)
             return 0
     facts = {**dict.fromkeys(LAYERS, ""), "processes": why_uncounted()}
-    os.write(plan.report, json.dumps(facts).encode())
+    if plan.report >= 0:
+        os.write(plan.report, json.dumps(facts).encode())
     return pid
 
 
@@ -111,10 +130,11 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
         place = next(number for number in range(3, 10) if number not in (plan.control, filter_read))
         os.dup2(status, place)
         for descriptor in (filter_read, plan.control):
-            os.set_inheritable(descriptor, True)
+            if descriptor >= 0:
+                os.set_inheritable(descriptor, True)
         os.chdir("/")
         words = [plan.bubblewrap, *arguments(plan, place, filter_read)]
-        os.execve(plan.bubblewrap, words, plan.environment)
+        os.execve(plan.bubblewrap, words, {**plan.environment, ALONE: "1"})
     finally:
         os._exit(127)
 
@@ -122,7 +142,7 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
 def arguments(plan: Plan, status: int, filter_read: int) -> list[str]:
     """What bubblewrap is told."""
     found = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts"]
-    found += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    found += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
     for path in plan.shown:
         found += ["--ro-bind-try", path, path]
     for path, target in plan.links.items():
@@ -131,7 +151,10 @@ def arguments(plan: Plan, status: int, filter_read: int) -> list[str]:
         found += ["--dev-bind-try", path, path]
     found += ["--symlink", "/proc/self/fd", "/dev/fd", "--proc", "/proc"]
     found += ["--ro-bind", plan.scratch, plan.scratch]
-    found += ["--perms", "0700", "--size", str(plan.work_bytes), "--tmpfs", plan.work]
+    if plan.work_bytes:
+        found += ["--perms", "0700", "--size", str(plan.work_bytes), "--tmpfs", plan.work]
+    else:
+        found += ["--bind", plan.work, plan.work]
     found += ["--remount-ro", "/", "--chdir", plan.work]
     found += ["--seccomp", str(filter_read), "--"]
     most = "unlimited" if why_uncounted() else str(plan.processes)

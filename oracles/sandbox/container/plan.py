@@ -13,11 +13,12 @@ LAYERS = ("user", "pid", "ipc", "network", "mount", "uts", "root", "privileges",
 class Plan:
     """One start of a contained program.
 
-    `shown` are files and folders that it may read, at their own paths; `links` symbolic links made beside them;
-    `devices` further device files. `work` is the folder that it may write to, in memory and of `work_bytes` at most,
-    `scratch` the folder around it, which is removed at the end. `control` is the descriptor that it inherits,
-    `report` the one that says, as JSON by layer, "" or why a layer is not in force. `bubblewrap` is that program's
-    path, or empty. Not `contained`, it starts as it is.
+    `shown` are files and folders that it may read, at their own paths; `links` symbolic links made beside
+    them; `devices` further device files. `work` is the folder that it may write to: one in memory, of
+    `work_bytes` at most, or where that is 0 the folder itself. `scratch` is the folder around it, which is
+    removed at the end where `is_removed`. `control` is the descriptor that the program inherits, if any, and
+    whose other end tells that crux has gone; on `report` the launcher says, as JSON by layer, "" or why a
+    layer is not in force. `bubblewrap` is that program's path, or empty. Not `contained`, it starts as it is.
     """
 
     command: tuple[str, ...]
@@ -34,6 +35,7 @@ class Plan:
     files: int = 1024
     bubblewrap: str = ""
     contained: bool = True
+    is_removed: bool = True
 
     def to_json(self) -> str:
         """The plan as a launcher reads it."""
