@@ -106,6 +106,12 @@ def count_explained(store: Store, bug: int) -> int:
     return int(row["count"]) if row else 0
 
 
+def samples(store: Store) -> frozenset[int]:
+    """The failures that wait for reduction although a bug explains them."""
+    rows = store.rows("SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'")
+    return frozenset(int(row["id"]) for row in rows)
+
+
 def explained_by(store: Store, bug: int, status: str) -> list[int]:
     """The failures of a status that a reduced one explains."""
     rows = store.rows(
