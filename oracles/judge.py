@@ -19,9 +19,18 @@ from corpus.formats.onnx import parse, repair
 from corpus.target import Target
 from corpus.values import Value
 from oracles.asked import SETTING, Asked, Asking, Way, find_asked, own_judge
-from oracles.backends import Compared, ComparesItself, Forking, RunsGraphs, Sequenced, Tagging, find_backend
+from oracles.backends import (
+    Compared,
+    ComparesItself,
+    ComputesWide,
+    Forking,
+    RunsGraphs,
+    Sequenced,
+    Tagging,
+    find_backend,
+)
 from oracles.naming.symptom import symptom_of_run
-from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
 from oracles.probes.graph_context import GraphContext
@@ -32,6 +41,9 @@ from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"
 """The note of a verdict whose case did another thing in the first run than in a new process."""
+
+UNDECIDED = "undecided"
+"""How the note of a difference begins that nothing explains and no truth confirms."""
 
 NONFINITE = "nonfinite"
 """The note of a difference that was set aside because of values that are not finite."""
@@ -55,8 +67,7 @@ class Judge:
         target: Target,
         *,
         limits: Limits = _LIMITS,
-        rtol: float = 1e-2,
-        atol: float = 1e-3,
+        tolerance: Tolerance = AUTO,
         accept_invalid: bool = False,
         lower_levels: bool = True,
         format: str = "onnx",
@@ -64,7 +75,7 @@ class Judge:
         self.target = target
         self.format = format
         self.limits = limits
-        self.tolerance = Tolerance(rtol, atol)
+        self.screen, self.tolerance = tolerance, tolerance.plain
         self.accept_invalid = accept_invalid
         self.lower_levels = lower_levels
         self.backend = find_backend(target.backend)
@@ -78,7 +89,6 @@ class Judge:
             python=target.get("python") or None,
             limits=limits,
             renew_after=1 if self._forks else RENEW_AFTER,
-            gpu=target.device.startswith("cuda"),
         )
         self._others: dict[str, Sandbox] = {}
         self._is_hurried = False
@@ -305,7 +315,7 @@ class Judge:
     def _is_clean(self, case: Case, runs: tuple[Run, ...]) -> bool:
         expected = runs[0].outputs
         if not all(run.is_ok for run in runs) or any(
-            compare_outputs(expected, run.outputs, self.tolerance) for run in runs[1:]
+            compare_outputs(expected, run.outputs, self.screen) for run in runs[1:]
         ):
             return False
         is_small = case.format == "onnx" and len(case.program) <= DECLARED_BYTES
@@ -331,6 +341,7 @@ class Judge:
             double=double,
             classify=self._classify,
             tolerance=self.tolerance,
+            screen=self.screen,
             rerun=self.rerun,
             run_as=self.run_as,
         )
@@ -346,6 +357,8 @@ class Judge:
             Job(program, case.inputs, self.configs[:1], case.external, passes=case.passes),
             classify=self._classify,
             tolerance=self.tolerance,
+            screen=self.screen,
+            is_wide=isinstance(self.backend, ComputesWide) and self.target.device == "cpu",
             accept_invalid=self.accept_invalid,
             rerun=self.rerun,
             ask_referee=self._ask_referee,
@@ -414,7 +427,11 @@ def _set_aside(runs: tuple[Run, ...]) -> Verdict:
 
 
 def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...]) -> Verdict:
-    """What no rule objects to: it passes, or differs only in what hangs on a NaN or an infinity."""
+    """What no rule objects to: it passes, differs only in what hangs on a NaN, or nothing decides."""
+    undecided = next((note for note in notes if note.startswith(UNDECIDED)), "")
+    if undecided and NONFINITE not in notes:
+        symptom = Symptom(Outcome.UNDECIDED, Phase.COMPARE, UNDECIDED)
+        return Verdict(Outcome.UNDECIDED, Phase.COMPARE, undecided, symptom, runs, notes)
     if NONFINITE not in notes:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=notes)
     symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, NONFINITE)

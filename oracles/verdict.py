@@ -19,11 +19,18 @@ class Outcome(StrEnum):
     INVALID = "invalid"
     UNSUPPORTED = "unsupported"
     NONFINITE = "nonfinite"
+    UNDECIDED = "undecided"
 
     @property
     def is_bug(self) -> bool:
         """Whether a maintainer would want to hear of it."""
-        return self not in (Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE)
+        return self not in HARMLESS
+
+
+HARMLESS = frozenset(
+    [Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE, Outcome.UNDECIDED]
+)
+"""Outcomes that no maintainer needs to hear of."""
 
 
 @dataclass(frozen=True, slots=True)

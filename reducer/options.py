@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.numerics.compare import AUTO, Tolerance
 from oracles.run import Limits
 from reducer.moves import all_moves
 from reducer.subjects import kind_of
@@ -36,16 +37,16 @@ class Options:
     minutes: float | None = None
     max_checks: int | None = None
     limits: Limits = field(default_factory=Limits)
-    rtol: float = 1e-2
-    atol: float = 1e-3
+    tolerance: Tolerance = AUTO
     accept_invalid: bool = False
     timeout: float = 300.0
     private: bool = False
 
     def header(self, case: Case) -> Mapping[str, Any]:
         """What must be the same for a journal to be of use."""
-        names = ("check", "check_exit", "also", "rtol", "atol", "accept_invalid")
+        names = ("check", "check_exit", "also", "accept_invalid")
         settings = {name: getattr(self, name) for name in names}
+        settings["tolerance"] = list(astuple(self.tolerance))
         if self.private:
             hidden = {name: _digest(settings[name]) for name in ("check", "also") if settings[name]}
             settings |= {"private": True, **hidden}
@@ -61,8 +62,7 @@ class Options:
             self.target,
             format=format,
             limits=self.limits,
-            rtol=self.rtol,
-            atol=self.atol,
+            tolerance=self.tolerance,
             accept_invalid=self.accept_invalid,
         )
 

@@ -99,7 +99,7 @@ def failing_config(verdict: Verdict, judge: Judge) -> Config | None:
     """The configuration, beside the un-optimised one, that shows the failure."""
     baseline, *others = verdict.runs
     for run in others:
-        if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.tolerance):
+        if not run.is_ok or compare_outputs(baseline.outputs, run.outputs, judge.screen):
             return run.config
     return others[0].config if others else None
 

@@ -216,7 +216,7 @@ class _Session:
             if optimised is None:
                 return Divergence()
             recording = record(judge, replace(case, program=optimised.SerializeToString()))
-            return find_divergence(self.subject, optimised, recording.values, judge.tolerance)
+            return find_divergence(self.subject, optimised, recording.values, judge.screen)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:

@@ -79,7 +79,7 @@ def named_by_values(subject: Subject, judge: Judge, like: Case, config: Config) 
     wrong: set[str] = set()
     first: list[str] = []
     for binding in subject.program.main.bindings:
-        if _parts(binding.name, subject, values, judge.tolerance):
+        if _parts(binding.name, subject, values, judge.screen):
             if wrong.isdisjoint(binding.reads):
                 first.append(binding.name)
             wrong.add(binding.name)

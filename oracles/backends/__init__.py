@@ -113,6 +113,13 @@ class Lowered(Protocol):
 
 
 @runtime_checkable
+class ComputesWide(Protocol):
+    """A backend that on the CPU computes floats of 16 bits as float32 and rounds once an operator."""
+
+    WIDE_ON_CPU: bool
+
+
+@runtime_checkable
 class Speaking(Protocol):
     """A backend with operators of its own beside ONNX's: the strategy that makes programs of them."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "ort"
 PACKAGE = "onnxruntime"
+WIDE_ON_CPU = True
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
 # In the worker

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,33 @@ from numpy.typing import NDArray
 from corpus.values import Tensor, Value
 
 Mask = NDArray[np.bool_]
+EXTENSION_EPSILON = {"bfloat16": 2.0**-7}
+LEAST = 1e-35
+"""Below this a float32 is nearly denormal, and some ways of a backend flush it to zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Values are equal within `atol + rtol * |expected|`."""
+    """Values are equal within `atol + rtol * |expected|`.
+
+    With `ulps` above 0 they also differ if they are further apart than so many units in the last place of the
+    tensor's greatest value. Such a small difference is a wrong result only if float64 confirms it.
+    """
 
     rtol: float = 1e-2
     atol: float = 1e-3
+    ulps: float = 0.0
+
+    @property
+    def plain(self) -> Tolerance:
+        """The same without the search for small differences."""
+        return Tolerance(self.rtol, self.atol)
+
+
+SMALL_ULPS = 128.0
+"""What `--tolerance auto` looks at: kernels that sum in another order stay below it as a rule."""
+
+AUTO = Tolerance(ulps=SMALL_ULPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +51,8 @@ class Difference:
 
     `kind` is `presence`, `dtype`, `shape`, `nan` or `value`; `where` the index of the greatest difference,
     `first` of the first one, `count` of `size` elements differ, `magnitude` is the greatest absolute one.
-    `mask` tells which differ, `unconfirmed` those that are wrong only where a true value says so.
+    `mask` tells which differ, `unconfirmed` those that are wrong only where a true value says so. `is_small`
+    says that rounding-like distances are all there is, `untold` that no noisy run spoke of any of them.
     """
 
     kind: str
@@ -44,6 +65,8 @@ class Difference:
     magnitude: float = 0.0
     mask: Mask | None = field(default=None, repr=False, compare=False)
     unconfirmed: Mask | None = field(default=None, repr=False, compare=False)
+    is_small: bool = False
+    untold: bool = False
 
     def __str__(self) -> str:
         return f"{self.output}: {self.details}"
@@ -142,8 +165,24 @@ def differing(expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Mask:
         close = np.abs(left - right) <= tolerance.atol + tolerance.rtol * np.abs(left)
         # rtol * inf would swallow every finite value: a non-finite element equals only itself
         close &= np.isfinite(left) & np.isfinite(right)
+        if tolerance.ulps:
+            close &= np.abs(left - right) <= small(expected, tolerance)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
     return np.asarray(~(close | same))
+
+
+def small(expected: Tensor, tolerance: Tolerance) -> float:
+    """The distance up to which rounding may part two results: relative to the greatest finite value."""
+    wide = np.abs(widen(expected))
+    greatest = float(np.max(wide, where=np.isfinite(wide), initial=0.0))
+    return greatest * min(tolerance.ulps * epsilon(expected.dtype), tolerance.rtol) + LEAST
+
+
+def epsilon(dtype: np.dtype[Any]) -> float:
+    """The distance from 1 to the next number of a float or complex dtype; 1 for those of 8 bits and less."""
+    if dtype.name in EXTENSION_EPSILON:
+        return EXTENSION_EPSILON[dtype.name]
+    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 1.0
 
 
 def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:

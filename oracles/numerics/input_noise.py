@@ -30,6 +30,20 @@ HUGE: dict[int, float] = {
 }
 """What stands for infinity: it overflows again at once where it should."""
 
+GREATEST: dict[int, float] = {
+    TensorProto.FLOAT: float(np.finfo(np.float32).max),
+    TensorProto.DOUBLE: float(np.finfo(np.float64).max),
+    TensorProto.FLOAT16: 65504.0,
+    TensorProto.BFLOAT16: float(ml_dtypes.finfo(ml_dtypes.bfloat16).max),
+}
+"""The greatest finite number, by element type."""
+
+SHORT = frozenset([TensorProto.FLOAT16, TensorProto.BFLOAT16])
+"""Floats that CPUs compute as float32."""
+
+NEAR_LIMITS = 64.0
+"""A value within this factor of the greatest number may leave the range by noise, or in a sum of its kind."""
+
 _ELEMENTS: dict[np.dtype, int] = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.float64): TensorProto.DOUBLE,
@@ -43,6 +57,15 @@ def element_of(dtype: np.dtype) -> int | None:
     return _ELEMENTS.get(dtype)
 
 
+def is_near_limits(value: Value) -> bool:
+    """Whether a tensor is finite and holds a number near the greatest one of its type."""
+    element = element_of(value.dtype) if isinstance(value, np.ndarray) else None
+    if element is None or not isinstance(value, np.ndarray) or not value.size:
+        return False
+    greatest = float(np.abs(widen(value)).max())
+    return GREATEST[element] / NEAR_LIMITS <= greatest < np.inf
+
+
 def stand_ins(seed: int, element: int) -> tuple[float, float]:
     """What stands for an infinity and for a NaN under a seed."""
     huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))
@@ -50,20 +73,29 @@ def stand_ins(seed: int, element: int) -> tuple[float, float]:
 
 
 def perturb_inputs(
-    inputs: Mapping[str, Value], seed: int, *, finite: bool = True, size: float = NOISE_ULPS
+    inputs: Mapping[str, Value],
+    seed: int,
+    *,
+    finite: bool = True,
+    size: float = NOISE_ULPS,
+    is_wide: bool = False,
 ) -> dict[str, Value]:
     """The inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
 
-    As in the model, an even seed moves everything the other way than the odd one before it.
+    As in the model, an even seed moves everything the other way than the odd one before it. `is_wide`: one
+    unit in the last place for floats of 16 bits.
     """
     rng = np.random.default_rng((seed + 1) // 2)
-    return {name: _perturb_value(value, rng, seed, finite, size) for name, value in inputs.items()}
 
+    def perturbed(value: Value) -> Value:
+        if isinstance(value, list):
+            return [_perturb_tensor(item, rng, seed, finite, size) for item in value]
+        if value is None:
+            return None
+        is_short = is_wide and element_of(value.dtype) in SHORT
+        return _perturb_tensor(value, rng, seed, finite, min(size, 1.0) if is_short else size)
 
-def _perturb_value(value: Value, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Value:
-    if isinstance(value, list):
-        return [_perturb_tensor(item, rng, seed, finite, size) for item in value]
-    return None if value is None else _perturb_tensor(value, rng, seed, finite, size)
+    return {name: perturbed(value) for name, value in inputs.items()}
 
 
 def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: bool, size: float) -> Tensor:
@@ -76,4 +108,7 @@ def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: 
         wide = np.where(np.isnan(wide), standing, np.clip(wide, -huge, huge))
     drawn = rng.uniform(-1, 1, wide.shape)
     noise = (drawn + np.sign(drawn)) / 2 * size * EPSILON[element] * (1 if seed % 2 else -1)
-    return np.where(wide == np.rint(wide), wide, wide * (1 + noise)).astype(value.dtype)
+    with np.errstate(over="ignore"):
+        noisy = np.where(wide == np.rint(wide), wide, wide * (1 + noise))
+        held = np.clip(noisy, -GREATEST[element], GREATEST[element])
+    return np.where(np.isfinite(wide), held, noisy).astype(value.dtype)

@@ -25,10 +25,9 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
 from corpus.values import Tensor
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, stand_ins
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Rounding
-from oracles.numerics.sums import growth, terms_of
+from oracles.numerics import aten_operators
+from oracles.numerics.input_noise import EPSILON, GREATEST, NOISE_ULPS, SHORT, stand_ins
+from oracles.numerics.sums import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
 from oracles.numerics.value_types import Types, static_dims
 
 MOST_NOISE = 0.1
@@ -36,6 +35,16 @@ MOST_NOISE = 0.1
 
 HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
+
+_EXACT = """
+    Abs Ceil Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout
+    Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Identity If Loop Max MaxPool
+    MaxRoiPool MaxUnpool Min Neg NonZero OneHot Optional OptionalGetElement Pad Range ReduceMax ReduceMin Relu
+    Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
+    Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
+"""
+EXACT = aten_operators.EXACT | frozenset(_EXACT.split())
+"""Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
 UNRANDOM_OPSET = 22
 """From here on onnxruntime lacks the operator that draws random numbers."""
@@ -46,10 +55,15 @@ MOST_DRAWN = 1 << 20
 INT8_STEP = 1 / 254
 """What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
 
-onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`): it is meant.
+onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`), and its optimiser
+quantises the float weights of a product between DequantizeLinear and QuantizeLinear: it is meant.
 """
+QUANTISED_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 _PREFIX = "crux_noise_"
+QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
+_RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
+RANDOM = frozenset(_RANDOM.split())
 
 
 @dataclass
@@ -59,7 +73,9 @@ class Perturbation:
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
     `snaps` results are not moved by noise, but to a grid of numbers so many times as far apart as it is wide.
-    With `draws` the noise is drawn here and goes into the program as constants.
+    With `draws` the noise is drawn here and goes into the program as constants. `large` names finite values
+    that come near the greatest number: noise does not take them out of the range. `is_wide` says that floats
+    of 16 bits are computed as float32, so that an operator rounds once, whatever it sums.
     """
 
     types: Types
@@ -68,6 +84,8 @@ class Perturbation:
     steps: bool = True
     snaps: float = 0.0
     draws: bool = False
+    large: Collection[str] = ()
+    is_wide: bool = False
     _count: int = field(default=0, init=False)
     _opset: int = field(default=0, init=False)
     _raw: dict[str, str] = field(default_factory=dict, init=False)
@@ -158,9 +176,8 @@ class Perturbation:
             yield from self._shake(node, raw, name)
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
-        rounding = operator_of(node).rounding
-        if rounding is not Rounding.NARROWING:
-            return rounding is not Rounding.NOTHING
+        if node.op_type not in ("Cast", "CastLike"):
+            return node.op_type not in EXACT
         source = self.types.get(node.input[0])
         if source is None or source.elem_type not in EPSILON:
             return False
@@ -168,8 +185,9 @@ class Perturbation:
 
     def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
         """Noise in what a normalisation gets: it may subtract nearly equal values."""
-        sums_inside = operator_of(node).rounding in (Rounding.INSIDE, Rounding.LOGARITHM)
-        if sums_inside and self._is_float(node.input[0]) and not self.snaps:
+        if node.op_type in NONLINEAR and self._is_float(node.input[0]) and not self.snaps:
+            if self._rounds_once(self.types[node.input[0]].elem_type):
+                return
             source, moved = node.input[0], self._name()
             node.input[0] = moved
             yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
@@ -177,24 +195,37 @@ class Perturbation:
     def _shake(self, node: NodeProto, source: str, target: str) -> Iterator[NodeProto]:
         """What rounding may do to one result of a node."""
         element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
-        operator = operator_of(node)
-        if operator.is_sum:
+        if self._rounds_once(element):
+            yield from (self._snap if self.snaps else self._move)(source, source, target, element, 1.0)
+            return
+        if node.op_type in LINEAR | NONLINEAR:
             ulps += growth(terms_of(node, self.types))
-        if node.op_type == "MatMul" and node.input[1] in self._dequantised:
-            ulps += INT8_STEP / EPSILON[element]
-        if operator.is_sum or operator.rounding is Rounding.UNIT:
+        ulps += self._quantised_operands(node) / EPSILON[element]
+        if node.op_type in LINEAR | NONLINEAR | SHIFTED:
             size = yield from self._size(node, source, target)
         move = self._snap if self.snaps else self._move
         yield from move(source, size, target, element, ulps)
 
+    def _rounds_once(self, element: int) -> bool:
+        return self.is_wide and element in SHORT
+
+    def _quantised_operands(self, node: NodeProto) -> float:
+        """What a product may be off by, relative to its magnitudes, where an operand comes out of integers.
+
+        The other operand may become int8, too. Of two that do, the bias becomes an integer of a fine step.
+        """
+        if node.op_type not in QUANTISED_PRODUCTS:
+            return 0.0
+        dequantised = sum(name in self._dequantised for name in node.input[:2])
+        return (0.0, INT8_STEP, INT8_STEP**2)[dequantised]
+
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
-        rounding = operator_of(node).rounding
-        if rounding is Rounding.TERMS:
+        if node.op_type in LINEAR:
             return (yield from self._sum_of_magnitudes(node))
         size = self._name()
         yield helper.make_node("Abs", [source], [size])
-        if rounding in (Rounding.LOGARITHM, Rounding.UNIT):
+        if node.op_type in LOGARITHMIC | SHIFTED:
             one, more = self._name(), self._name()
             yield scalar(one, 1.0, self.types[target].elem_type)
             yield helper.make_node("Add", [size, one], [more])
@@ -232,8 +263,26 @@ class Perturbation:
         yield scalar(half, bound / 2, element)
         yield helper.make_node("Mul", [side, half], [least])
         yield helper.make_node("Add", [drawn, least], [noise])
-        yield helper.make_node("Mul", [size, noise], [shift])
-        yield helper.make_node("Add" if self.seed % 2 else "Sub", [source, shift], [target])
+        operator = "Add" if self.seed % 2 else "Sub"
+        if source not in self.large and target not in self.large:
+            yield helper.make_node("Mul", [size, noise], [shift])
+            yield helper.make_node(operator, [source, shift], [target])
+            return
+        held, held_size, moved = (self._name() for _ in range(3))
+        yield from self._hold(source, held, element, bound)
+        yield from self._hold(size, held_size, element, bound)
+        yield helper.make_node("Mul", [held_size, noise], [shift])
+        yield helper.make_node(operator, [held, shift], [moved])
+        yield from self._hold(moved, target, element, bound)
+
+    def _hold(self, source: str, target: str, element: int, bound: float) -> Iterator[NodeProto]:
+        """Keep a value so far within the range of its type that noise leaves it there."""
+        low, high, below = (self._name() for _ in range(3))
+        most = GREATEST[element] * (1 - 2 * bound)
+        yield scalar(low, -most, element)
+        yield scalar(high, most, element)
+        yield helper.make_node("Min", [source, high], [below])
+        yield helper.make_node("Max", [below, low], [target])
 
     def _snap(self, source: str, size: str, target: str, element: int, ulps: float) -> Iterator[NodeProto]:
         """`source` on a grid of powers of two, to which adding and taking away a large number rounds.

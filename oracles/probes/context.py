@@ -12,7 +12,7 @@ from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import producers, walk_model
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance
-from oracles.numerics.operators import operator_of
+from oracles.numerics.perturbation import RANDOM
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
 from oracles.probes.alone import node_alone, type_alone
 from oracles.probes.noise import Noise
@@ -27,6 +27,8 @@ REPEATS = 4
 class Context:
     """One case on its way through the rules.
 
+    `tolerance` says which differences are plain, `screen` which are looked at all the same.
+
     `rerun` runs other programs in the backend's un-optimised configuration; `ask_referee` runs the case
     itself in an independent implementation. Both cost time, so only a suspicious case gets so far. `earlier`
     holds un-optimised runs of the same program made before those under judgement.
@@ -39,6 +41,8 @@ class Context:
         *,
         classify: Callable[[Run], str],
         tolerance: Tolerance,
+        screen: Tolerance | None = None,
+        is_wide: bool = False,
         accept_invalid: bool,
         rerun: Callable[[Job], tuple[Run, ...]],
         ask_referee: Callable[[Job], Run],
@@ -47,9 +51,11 @@ class Context:
         self.model = model
         self.job = job
         self.tolerance = tolerance
+        self.screen = screen or tolerance
         self.notes: list[str] = []
         self.earlier: tuple[Run, ...] = ()
         self._classify = classify
+        self._is_wide = is_wide
         self._accept_invalid = accept_invalid
         self.rerun = rerun
         self.ask_referee = ask_referee
@@ -89,6 +95,13 @@ class Context:
     def referee(self) -> Run:
         """The run of an independent implementation (the reference evaluator, or onnxruntime for that one)."""
         return self.ask_referee(self.job)
+
+    @cached_property
+    def own_truth(self) -> Truth | None:
+        """What the un-optimised backend makes of the program in float64; None where it cannot run that."""
+        if not any(self.noise.widens(output.name) for output in self.model.graph.output):
+            return None
+        return next(truths(self.model, self.job, lambda job: self.rerun(job)[0]), None)
 
     def truths_for(self, output: str) -> Iterator[Truth]:
         """What implementations make of the program in float64: the referee, then the un-optimised backend.
@@ -159,7 +172,7 @@ class Context:
     @cached_property
     def is_random(self) -> bool:
         """Whether the model draws random numbers, so that two runs may differ."""
-        return any(operator_of(node).is_random or _is_training(node) for node in walk_model(self.model))
+        return any(node.op_type in RANDOM or _is_training(node) for node in walk_model(self.model))
 
     @cached_property
     def repeats(self) -> tuple[Run, ...]:
@@ -168,7 +181,7 @@ class Context:
 
     @cached_property
     def noise(self) -> Noise:
-        return Noise(self.model, self.job, self.rerun)
+        return Noise(self.model, self.job, self.rerun, is_wide=self._is_wide)
 
 
 def _is_training(node: onnx.NodeProto) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -14,12 +15,13 @@ from corpus.values import Value
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.graph_left_open import left_open_by_graph
-from oracles.numerics.graph_operators import RANDOM
 from oracles.probes.context import Context
 from oracles.probes.graph_noise import GraphNoise
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
+
+RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", re.IGNORECASE)
 
 
 class GraphContext(Context):
@@ -39,6 +41,7 @@ class GraphContext(Context):
         double: Config | None,
         classify: Callable[[Run], str],
         tolerance: Tolerance,
+        screen: Tolerance | None = None,
         rerun: Callable[[Job], tuple[Run, ...]],
         run_as: Callable[[Job], tuple[Run, ...]],
     ) -> None:
@@ -47,6 +50,7 @@ class GraphContext(Context):
             job,
             classify=classify,
             tolerance=tolerance,
+            screen=screen,
             accept_invalid=False,
             rerun=rerun,
             ask_referee=self._ask,
@@ -73,6 +77,10 @@ class GraphContext(Context):
     @cached_property
     def noise(self) -> GraphNoise:
         return GraphNoise(self.program, self.job, self.rerun)
+
+    @cached_property
+    def own_truth(self) -> Truth | None:
+        return next(self._truths(), None)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         return None

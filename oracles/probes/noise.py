@@ -21,6 +21,7 @@ from corpus.onnx.graph import free_names, producers, subgraphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from oracles.in_worker.onnx.domain import DOMAIN
+from oracles.numerics import aten_operators
 from oracles.numerics.compare import (
     Difference,
     Mask,
@@ -33,9 +34,8 @@ from oracles.numerics.compare import (
     widen,
 )
 from oracles.numerics.in_double import NARROW
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, perturb_inputs
-from oracles.numerics.operators import operator_of
-from oracles.numerics.perturbation import Perturbation
+from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
+from oracles.numerics.perturbation import QUANTISING, RANDOM, Perturbation
 from oracles.numerics.value_types import tensor_types
 from oracles.probes.record import Recording, record_model
 from oracles.run import Run, Status
@@ -48,12 +48,31 @@ RECORDED_BYTES = 256 << 20
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
 
+CLEAR_IF_SMALL = 10.0
+"""The same where only small differences are left."""
+
+_DEFINED = """
+    Abs And Clip Compress Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND Greater
+    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg Not Or Relu Reshape Slice SpaceToDepth
+    Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor
+"""
+DEFINED = aten_operators.DEFINED | frozenset(_DEFINED.split())
+"""Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
+
 
 class Noise:
     """What rounding may do to the results of one program; every run of it is made at most once."""
 
-    def __init__(self, model: onnx.ModelProto, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        job: Job,
+        rerun: Callable[[Job], tuple[Run, ...]],
+        *,
+        is_wide: bool = False,
+    ) -> None:
         self._model = model
+        self._is_wide = is_wide
         self._job = job
         self._rerun = rerun
         self._gave_up = False
@@ -101,21 +120,29 @@ class Noise:
         apart = distance(expected, actual)
         is_wild = not self.nonfinite.isdisjoint(self.ancestors(name))
         is_defined = is_wild and self._is_defined(name)
+        plain = differing(expected, actual, tolerance.plain)
+        if plain.any() or is_wild or (steps and self._quantises):
+            tolerance = tolerance.plain  # a small difference counts only where nothing else can explain it
         differs = left = differing(expected, actual, tolerance)
         if is_wild and not is_defined:
             left = left & _finite(expected)
-        spread = np.zeros(expected.shape)
+        clear = CLEAR if tolerance.ulps == 0 else CLEAR_IF_SMALL
+        spread, told = np.zeros(expected.shape), np.zeros(expected.shape, bool)
         for sample in self.samples(steps, wild=is_defined):
             if not left.any():
                 break
-            spread = np.maximum(spread, self._moved(expected, sample.get(name), tolerance, wild=is_defined))
+            moved = self._moved(expected, sample.get(name), tolerance.plain, wild=is_defined)
+            told |= ~np.isnan(moved)
+            spread = np.fmax(spread, moved)
             # a few samples miss some of the elements that a step may reach: the others speak for them
             usual = np.median(spread) if steps and self._quantises else 0.0
-            left = left & (apart > np.maximum(CLEAR * spread, usual))
+            left = left & (apart > np.maximum(clear * spread, usual))
         explained = differs & ~left & np.isfinite(spread)
         if left.any() and not _is_like(apart[left], apart[explained]):
-            found = describe(name, expected, actual, left)
-            return replace(found, unconfirmed=self._unconfirmed(name, expected, tolerance, steps))
+            is_untold = not (left & told).any()
+            found = describe(name, expected, actual, left if is_untold else left & told)
+            found = replace(found, is_small=tolerance.ulps > 0, untold=is_untold)
+            return replace(found, unconfirmed=self._unconfirmed(name, expected, tolerance.plain, steps))
         self.notes.append("nonfinite" if is_wild else "rounding")
         return None
 
@@ -136,15 +163,18 @@ class Noise:
     ) -> NDArray[np.float64]:
         """How far one sample moved each element; without bound where it hangs on something not finite.
 
-        In a `wild` sample nothing was made finite, so that it may be compared as it is.
+        NaN where the noise itself left the range of the type: the sample says nothing of that element. In a
+        `wild` sample nothing was made finite, so that it may be compared as it is.
         """
         if not isinstance(sample, np.ndarray) or sample.shape != expected.shape:
             return np.full(expected.shape, np.inf)
         if wild:
             return distance(expected, sample)
         tainted = ~_finite(sample)
-        if self.nonfinite:
-            tainted |= differing(expected, sample, tolerance)
+        if not self.nonfinite:
+            says_nothing = tainted & _finite(expected)
+            return np.where(says_nothing, np.nan, np.where(tainted, np.inf, distance(expected, sample)))
+        tainted |= differing(expected, sample, tolerance)
         return np.where(tainted, np.inf, distance(expected, sample))
 
     def samples(self, steps: bool = True, *, wild: bool = False) -> Iterator[Mapping[str, Value]]:
@@ -167,17 +197,20 @@ class Noise:
         if seed in SNAPPING:
             return self._snapped(seed, self._replaced)
         inputs = self._noisy_inputs(seed)
-        return self._noisy(Perturbation(self.types, seed, self._replaced, steps), inputs)
+        return self._noisy(self._perturbation(seed, self._replaced, steps), inputs)
+
+    def _perturbation(self, seed: int, replaced: frozenset[str], steps: bool) -> Perturbation:
+        return Perturbation(self.types, seed, replaced, steps, large=self._large, is_wide=self._is_wide)
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
         """What flows into a program of torch's own is exact, whoever runs it: only results are rounded."""
         is_exact = any(node.domain == DOMAIN for node in self._model.graph.node)
         size = 0.0 if is_exact else NOISE_ULPS
-        return perturb_inputs(self._job.inputs, seed, finite=finite, size=size)
+        return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:
         """The run on round numbers; None where the backend cannot do that."""
-        snapping = Perturbation(self.types, seed, replaced, snaps=SNAPPING[seed])
+        snapping = replace(self._perturbation(seed, replaced, True), snaps=SNAPPING[seed])
         program = snapping.apply(self._model).SerializeToString()
         run = self._rerun(replace(self._job, program=program))[0]
         return run.outputs if run.is_ok else None
@@ -186,7 +219,7 @@ class Noise:
         if seed in SNAPPING:
             return self._snapped(seed, frozenset())
         inputs = self._noisy_inputs(seed, finite=False)
-        return self._noisy(Perturbation(self.types, seed, (), steps), inputs)
+        return self._noisy(self._perturbation(seed, frozenset(), steps), inputs)
 
     def _noisy(self, perturbation: Perturbation, inputs: Mapping[str, Value]) -> Mapping[str, Value] | None:
         for program in self._variants(perturbation):
@@ -208,7 +241,7 @@ class Noise:
 
     @cached_property
     def _quantises(self) -> bool:
-        return any(operator_of(node).quantises for node in walk_nodes(self._model.graph))
+        return any(node.op_type in QUANTISING for node in walk_nodes(self._model.graph))
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto.Tensor]:
@@ -240,16 +273,21 @@ class Noise:
             return frozenset()
         return self.nonfinite | (self.types.keys() - self.recording.values.keys())
 
+    @cached_property
+    def _large(self) -> frozenset[str]:
+        """The values of which noise might leave the range of their type, though they are finite."""
+        return frozenset(name for name, value in self.recording.values.items() if is_near_limits(value))
+
     def _is_defined(self, name: str) -> bool:
         """Whether values that are not finite enter no operator but such as define what to do with them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
-        return all(operator_of(node).defines_nonfinite for node in entered)
+        return all(node.op_type in DEFINED for node in entered)
 
     def _only_passes(self, name: str) -> bool:
         """Whether NaN and infinity come in from outside: no node but such operators makes one, which is
         where implementations differ."""
-        made = (node for node in self._makers(name) if self.nonfinite.intersection(node.output))
-        return all(operator_of(node).defines_nonfinite for node in made)
+        made = {node.op_type for node in self._makers(name) if self.nonfinite.intersection(node.output)}
+        return made <= DEFINED
 
     def _makers(self, name: str) -> Iterator[NodeProto]:
         """The nodes of the main graph that a value is computed by."""
@@ -267,23 +305,6 @@ class Noise:
             waiting += new
         return found
 
-    def unknown_before(self, name: str) -> str:
-        """The first operator before a value of which nobody has said how it rounds; empty if there is none.
-
-        A call of the model's own function is what its body is.
-        """
-        functions = {(each.domain, each.name): each for each in self._model.functions}
-        waiting, asked = list(self._makers(name)), set[tuple[str, str]]()
-        for node in waiting:
-            key = node.domain, node.op_type
-            if key in functions and key not in asked:
-                asked.add(key)
-                waiting.extend(functions[key].node)
-            elif key not in functions and not operator_of(node).is_known:
-                return node.op_type
-            waiting.extend(inner for body in subgraphs(node) for inner in body.node)
-        return ""
-
     def widens(self, name: str) -> bool:
         """Whether any value before an output is a float narrower than float64, or of unknown type."""
         types = (self.types.get(value) for value in self.ancestors(name))
@@ -295,7 +316,7 @@ class Noise:
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
             return True
-        return any(operator_of(node).is_random or subgraphs(node) for node in self._makers(name))
+        return any(node.op_type in RANDOM or subgraphs(node) for node in self._makers(name))
 
 
 def _is_like(left: NDArray[np.float64], explained: NDArray[np.float64]) -> bool:

@@ -6,15 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpus.values import Tensor, Value
-from oracles.numerics.compare import Difference, distance
+from oracles.numerics.compare import Difference, distance, is_float, widen
+from oracles.numerics.input_noise import GREATEST, element_of
 from oracles.probes.truth import Truth
 
 OPTIMISED, UN_OPTIMISED, NEITHER = "optimised", "un-optimised", "neither"
 
 CLEAR = 4.0
 """How many times further from the truth than the other a result must be to be the wrong one."""
+
+CLEAR_IF_SMALL = 30.0
+"""The same for the worst elements of a difference as small as those that rounding makes."""
 
 NEAR = 2.0
 """A truth further than so many times their distance from both results tells nothing of either."""
@@ -53,8 +58,12 @@ def judge_sides(difference: Difference, expected: Value, actual: Value, truths: 
     reduced from, and both show the same symptom.
     """
     found = next(_judgements(difference, expected, actual, truths), None)
+    if difference.is_small:
+        return found if found is not None and _is_confirmed(found) else Judgement(NEITHER, _source(found))
     if found is not None:
         return found
+    if difference.untold:
+        return Judgement(NEITHER)
     if difference.kind == "dtype":
         # an un-optimised result is of the declared type, to which the reference evaluator does not keep
         return Judgement(OPTIMISED, "the declared type")
@@ -62,6 +71,18 @@ def judge_sides(difference: Difference, expected: Value, actual: Value, truths: 
         is_all_unconfirmed = bool(difference.unconfirmed[difference.mask].all())
         return Judgement(NEITHER if is_all_unconfirmed else OPTIMISED)
     return Judgement(OPTIMISED)
+
+
+def _is_confirmed(found: Judgement) -> bool:
+    """Whether the optimised side of a small difference is much further from the truth."""
+    if found.side != OPTIMISED or found.errors is None:
+        return False
+    of_baseline, of_other = found.errors
+    return of_other > CLEAR_IF_SMALL * of_baseline
+
+
+def _source(found: Judgement | None) -> str:
+    return found.truth if found is not None else ""
 
 
 def _judgements(
@@ -93,8 +114,8 @@ def _by_values(
     if value.shape != expected.shape or (value.dtype.kind in "USOT") != (expected.dtype.kind in "USOT"):
         return None
     mask = difference.mask if difference.mask is not None else np.ones(expected.shape, bool)
-    pairs = ((expected, actual), (value, expected), (value, actual))
-    apart, of_baseline, of_other = (distance(left, right)[mask] for left, right in pairs)
+    apart, of_other = _distance(expected, actual)[mask], _distance(value, actual)[mask]
+    of_baseline = distance(value, expected)[mask]
     tells = np.minimum(of_baseline, of_other) <= NEAR * apart
     tells &= np.isfinite(np.minimum(of_baseline, of_other))
     if difference.unconfirmed is not None:
@@ -102,9 +123,30 @@ def _by_values(
     if 2 * np.count_nonzero(tells) < tells.size:
         return None
     of_baseline, of_other = of_baseline[tells], of_other[tells]
+    if difference.is_small:  # an element at which the un-optimised result is right by chance tells little
+        everywhere = distance(value, expected)
+        of_baseline = np.full_like(of_baseline, everywhere[np.isfinite(everywhere)].max(initial=0.0))
     return Judgement(
         _side(of_baseline, of_other), truth.source, (float(of_baseline.max()), float(of_other.max()))
     )
+
+
+def _distance(left: Tensor, right: Tensor) -> NDArray[np.float64]:
+    """How far apart two tensors are; infinity counts as the greatest number of a type next to finite ones.
+
+    A value at the end of the range may round to infinity, which is no great error.
+    """
+    if not is_float(left) or not is_float(right) or left.dtype.kind == "c":
+        return distance(left, right)
+    narrow = right if right.dtype.itemsize <= left.dtype.itemsize else left
+    most = GREATEST.get(element_of(narrow.dtype) or 0)
+    if most is None:
+        return distance(left, right)
+    pair = [widen(each).astype(np.float64) for each in (left, right)]
+    is_mixed = np.isfinite(pair[0]) != np.isfinite(pair[1])
+    is_mixed &= ~np.isnan(pair[0]) & ~np.isnan(pair[1])
+    held = [np.where(is_mixed, np.clip(each, -most, most), each) for each in pair]
+    return distance(held[0], held[1])
 
 
 def _side(of_baseline: Tensor, of_other: Tensor) -> str:

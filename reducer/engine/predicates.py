@@ -64,7 +64,7 @@ def _witness(verdict: Verdict, judge: Judge) -> Witness:
     if verdict.outcome is not Outcome.MISMATCH:
         return ()
     expected, actual = verdict.runs[0].outputs, verdict.runs[-1].outputs
-    difference = compare_outputs(expected, actual, judge.tolerance)
+    difference = compare_outputs(expected, actual, judge.screen)
     value = expected.get(difference.output) if difference else None
     if difference is None or value is None or isinstance(value, list) or not difference.where:
         return ()

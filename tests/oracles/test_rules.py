@@ -40,7 +40,7 @@ class Facts:
         self.kind = kind
         self.complaint = complaint
         self.names: frozenset[str] = frozenset()
-        self.tolerance = Tolerance()
+        self.tolerance = self.screen = Tolerance()
         self.is_random = False
         self.model = onnx.ModelProto()
         self.noise = Quiet()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,7 @@ from triage.store.names import cluster_name, failure_name
 NEW = "new"
 REDUCED = "reduced"
 UNREDUCIBLE = "unreducible"
-EXPLAINED = "explained"
-"""A failure's status: waits for reduction, reduced, did not show again, or a known bug explains it."""
+"""A failure's status: waits for reduction, reduced, or did not show again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,24 +157,6 @@ def set_aside(store: Store, failure: Failure, status: str, document: Mapping[str
     with store.transaction():
         store.write("UPDATE failures SET status = ? WHERE id = ?", (status, failure.id))
         _keep_reduction(store, failure, None, status, document)
-
-
-def mark_explained(store: Store, failure: Failure, bug: Failure, why: str) -> None:
-    """Put a failure that is not reduced beside the reduced one that explains it."""
-    with store.transaction():
-        store.write(
-            "UPDATE failures SET signature = ?, status = ? WHERE id = ?",
-            (bug.signature, EXPLAINED, failure.id),
-        )
-        move(store, failure.id, bug.cluster, why)
-        note_sighting(store, bug.cluster, failure.release)
-
-
-def return_to_new(store: Store, failures: Iterable[int]) -> None:
-    """Let explained failures wait for reduction again."""
-    with store.transaction():
-        for number in failures:
-            store.write("UPDATE failures SET status = ? WHERE id = ?", (NEW, number))
 
 
 def reduction_of(store: Store, cluster: int) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from triage.clustering.clusters import BY_SYMPTOM, Cluster, clusters, load_signa
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked
 from triage.clustering.related import related_clusters
-from triage.store.causes import faces_of
 from triage.store.database import Row, Store
 from triage.store.names import failure_name
 
@@ -67,7 +66,6 @@ def overview(
             documents[cluster.id] = document | {
                 "failures": listed,
                 "related": related.get(cluster.id, {}),
-                "faces": [_face(row) for row in faces_of(store, cluster.id)],
             }
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
     return [documents[each] for each in ranked(candidates)]
@@ -109,11 +107,6 @@ def _failure_document(row: Row) -> Document:
         "case": row["best_case"],
         "seen": row["seen"],
     }
-
-
-def _face(row: Row) -> Document:
-    """How a bug shows beside its root: `title`, `failures`, `first`."""
-    return {"title": row["title"], "failures": row["failures"], "first": failure_name(row["first"])}
 
 
 def _candidate(document: Document, cluster: Cluster, rows: list[Row]) -> Candidate:

@@ -136,6 +136,17 @@ class Expectation:
         return self.passing.config.label if self.passing else ""
 
 
+def tolerance_showing(verdict: Verdict, tolerance: Tolerance) -> Tolerance:
+    """The fixed tolerance by which plain runs show a verdict: half of a wrong value that is a small one."""
+    baseline, *others = verdict.runs
+    if verdict.wrong is None or not verdict.wrong.error or not others:
+        return tolerance.plain
+    is_plain = any(
+        run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance.plain) for run in others
+    )
+    return tolerance.plain if is_plain else Tolerance(0.0, verdict.wrong.error / 2)
+
+
 def expect(
     verdict: Verdict, tolerance: Tolerance, project: Project, names: frozenset[str] = frozenset()
 ) -> Expectation:

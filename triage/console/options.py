@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
+    from oracles.numerics.compare import Tolerance
     from oracles.run import Limits
 
 PANEL = "Common options"
@@ -53,8 +54,15 @@ class CaseOptions(StoreOptions):
     ] = None
     timeout: Annotated[float, _option("--timeout", text="CPU seconds that one run may take.", min=0.1)] = 20.0
     memory: Annotated[int, _option("--memory", text="MB of memory that one run may take.", min=64)] = 8192
-    rtol: Annotated[float, _option("--rtol", text="Relative tolerance between values.", min=0.0)] = 1e-2
-    atol: Annotated[float, _option("--atol", text="Absolute tolerance between values.", min=0.0)] = 1e-3
+    tolerance: Annotated[
+        str, _option("--tolerance", text="auto: a wrong value is one that rounding does not explain.")
+    ] = "auto"
+    rtol: Annotated[
+        float | None, _option("--rtol", text="A fixed relative tolerance instead. (usually 1e-2)", min=0.0)
+    ] = None
+    atol: Annotated[
+        float | None, _option("--atol", text="A fixed absolute tolerance instead. (usually 1e-3)", min=0.0)
+    ] = None
     oracles: Annotated[
         str | None, _option("--oracles", text="More oracles, with commas, such as metamorphic,backends.")
     ] = None
@@ -79,6 +87,21 @@ class CaseOptions(StoreOptions):
         return target
 
     @property
+    def tolerances(self) -> Tolerance:
+        """`auto`, or the fixed ones where one is given; raises `UserError` for another word than auto."""
+        from corpus.errors import UserError
+        from oracles.numerics.compare import AUTO, Tolerance
+
+        if self.tolerance != "auto":
+            raise UserError(f"--tolerance {self.tolerance}: only auto; fixed ones go by --rtol and --atol")
+        if self.rtol is None and self.atol is None:
+            return AUTO
+        usual = Tolerance()
+        return Tolerance(
+            usual.rtol if self.rtol is None else self.rtol, usual.atol if self.atol is None else self.atol
+        )
+
+    @property
     def limits(self) -> Limits:
         """What one run may use."""
         from oracles.run import Limits
@@ -91,8 +114,7 @@ class CaseOptions(StoreOptions):
         return Judge(
             target,
             limits=self.limits,
-            rtol=self.rtol,
-            atol=self.atol,
+            tolerance=self.tolerances,
             accept_invalid=self.accept_invalid,
             lower_levels=lower_levels,
             format=format,

@@ -10,7 +10,6 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
-from oracles.numerics.compare import Tolerance
 from oracles.run import Limits
 from oracles.verdict import Verdict
 from reducer.api import Reduction, finished, reduce_case
@@ -18,7 +17,7 @@ from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
-from triage.claims.claim import Claim, expect, title_of
+from triage.claims.claim import Claim, expect, title_of, tolerance_showing
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.projects import project_of
@@ -39,8 +38,7 @@ def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Opt
         minutes=budget.minutes,
         max_checks=budget.max_checks,
         limits=Limits(options.timeout, options.timeout * WALL_PER_CPU, options.memory << 20),
-        rtol=options.rtol,
-        atol=options.atol,
+        tolerance=options.tolerances,
         accept_invalid=options.accept_invalid,
         private=budget.private,
     )
@@ -101,7 +99,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     is_asked = any(run.config.asked_by for run in verdict.runs)
     if not verdict.is_bug or is_asked or not _has_script(options):
         return
-    tolerance = Tolerance(options.rtol, options.atol)
+    tolerance = tolerance_showing(verdict, options.tolerance)
     expectation = expect(verdict, tolerance, project_of(options.target.backend), names_of_case(case))
     title = title_of(expectation, case.measure.ops)
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)

@@ -65,7 +65,7 @@ def _reference(draft: Draft) -> Check:
 
 def _agree(draft: Draft, reference: Run, run: Run) -> bool:
     told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
-    return compare_outputs(told, run.outputs, draft.judge.tolerance) is None
+    return compare_outputs(told, run.outputs, draft.tolerance) is None
 
 
 def _without_reference(draft: Draft, reference: Run | None) -> Check:

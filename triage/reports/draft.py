@@ -12,12 +12,13 @@ from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
+from oracles.numerics.compare import Tolerance
 from oracles.run import Run
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Expectation, expect, title_of
+from triage.claims.claim import Expectation, expect, title_of, tolerance_showing
 from triage.projects import Project, project_of
 from triage.reports.exhibits import Exhibit, exhibit
 from triage.reports.variations import Variation, vary_dtypes
@@ -47,7 +48,12 @@ class Draft:
 
     @cached_property
     def expectation(self) -> Expectation:
-        return expect(self.verdict, self.judge.tolerance, self.project, names_of_case(self.case))
+        return expect(self.verdict, self.tolerance, self.project, names_of_case(self.case))
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """What values are compared by wherever the report does it."""
+        return tolerance_showing(self.verdict, self.judge.tolerance)
 
     @cached_property
     def environment(self) -> dict[str, Any]:

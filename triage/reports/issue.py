@@ -31,8 +31,8 @@ PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
     """The filled form; `extra` is what the project's own tool says of the environment."""
-    judge, expectation, shown = draft.judge, draft.expectation, draft.exhibit
-    rows = sentences.value_rows(expectation, judge.tolerance)
+    expectation, shown = draft.expectation, draft.exhibit
+    rows = sentences.value_rows(expectation, draft.tolerance)
     package = package_line(draft.environment, draft.package)
     inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
     return render(
@@ -41,7 +41,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         title=draft.title,
         checks=checks,
         happened=sentences.happened(expectation, package),
-        expected=sentences.expected(expectation, draft.verdict, judge.tolerance, _witness(draft)),
+        expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft)),
         outcome=expectation.outcome.value,
         advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
         nodes=draft.case.measure.nodes,
@@ -51,7 +51,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         language=shown.language,
         attached=list(shown.files),
         inputs="\n".join(inputs) or "(none)",
-        levels=[*sentences.level_rows(draft.runs, expectation, judge.tolerance), *_in_double(draft)],
+        levels=[*sentences.level_rows(draft.runs, expectation, draft.tolerance), *_in_double(draft)],
         rows=rows,
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
@@ -122,7 +122,7 @@ def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
 
 def _near(run: Run, wide: Run, draft: Draft) -> bool:
     """Whether a result is what float64 gives, to the tolerance."""
-    return compare_outputs(outputs_like(wide, run), run.outputs, draft.judge.tolerance) is None
+    return compare_outputs(outputs_like(wide, run), run.outputs, draft.tolerance) is None
 
 
 def _needs(draft: Draft) -> str:
@@ -179,7 +179,7 @@ def _shows(draft: Draft, run: Run) -> bool:
         return False
     if expectation.passing is None or expectation.wrong == UNOPTIMISED:
         return run.config == draft.runs[0].config
-    return sentences.differs(run, expectation.passing, draft.judge.tolerance)
+    return sentences.differs(run, expectation.passing, draft.tolerance)
 
 
 def _releases(draft: Draft) -> list[tuple[str, str]]:

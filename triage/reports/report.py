@@ -19,7 +19,7 @@ from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Claim, expect, title_of
+from triage.claims.claim import Claim, expect, title_of, tolerance_showing
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
@@ -96,10 +96,11 @@ def _draft(case: Case, judge: Judge, history: History, library: Library, form: s
 def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | None) -> tuple[str, Proof]:
     """The most readable script that shows the bug; when none does, the first one."""
     limits = judge.limits
-    expectation = expect(verdict, judge.tolerance, project_of(judge.target.backend), names_of_case(case))
+    tolerance = tolerance_showing(verdict, judge.tolerance)
+    expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))
     title = title_of(expectation, case.measure.ops)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
-    claim = Claim(expectation, title, judge.tolerance, seconds, limits.memory_bytes)
+    claim = Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
     tried: list[tuple[str, Proof]] = []
     for mode in MODES[: 1 if source else None]:
         script = write_script(case, claim, mode, source)
@@ -140,7 +141,7 @@ COLLECTED = "collect_env.txt"
 
 
 def _documents(draft: Draft) -> dict[str, bytes]:
-    rows = sentences.value_rows(draft.expectation, draft.judge.tolerance)
+    rows = sentences.value_rows(draft.expectation, draft.tolerance)
     found = draft.signature
     named = {"version": found.version, "digest": found.digest, "components": found.components}
     files = {
