@@ -17,12 +17,13 @@ import pytest
 
 from oracles.naming.signature import Signature
 from tests.triage.failing import healthy, verdict
-from triage.bugs.failures import list_failures, record_failure, record_reduction
+from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview
-from triage.clustering.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
 from triage.console.output import emit
+from triage.store.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
 from triage.store.database import Store
+from triage.store.failures import list_failures
 from triage.store.search import find_clusters
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]

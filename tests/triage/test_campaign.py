@@ -13,9 +13,10 @@ import pytest
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash
 from tests.triage.test_cli import command, crux, environment
-from triage.bugs.failures import NEW, REDUCED, list_failures, record_failure, set_aside
+from triage.bugs.failures import record_failure, set_aside
 from triage.reductions.selection import MOST_PRESUMED, Selection, waiting
 from triage.store.database import Store
+from triage.store.failures import NEW, REDUCED, list_failures
 from triage.store.health import examine
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy
-from triage.bugs.failures import list_failures, record_failure
+from triage.bugs.failures import record_failure
 from triage.store.database import Store
+from triage.store.failures import list_failures
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,16 +6,10 @@ import pytest
 
 from oracles.naming.signature import Signature
 from tests.triage.failing import healthy, verdict
-from triage.bugs.failures import (
-    UNREDUCIBLE,
-    get_failure,
-    list_failures,
-    record_failure,
-    record_reduction,
-    set_aside,
-)
-from triage.clustering.clusters import clusters, signatures_of
+from triage.bugs.failures import record_failure, record_reduction, set_aside
+from triage.store.clusters import clusters, signatures_of
 from triage.store.database import Store
+from triage.store.failures import UNREDUCIBLE, get_failure, list_failures
 
 ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
@@ -91,7 +85,7 @@ def test_every_step_is_an_event(store):
 
 def test_an_alias_says_how_and_why(store):
     reduced(store, found(store, 1), 101, ONE)
-    assert [(row["how"], row["score"]) for row in signatures_of(store, 1)] == [
+    assert [(each.how, each.score) for each in signatures_of(store, 1)] == [
         ("symptom", 1.0),
         ("signature", 1.0),
     ]

@@ -15,14 +15,15 @@ from oracles.naming.signature import Signature
 from oracles.verdict import Outcome
 from tests.triage.failing import division_crash, healthy, verdict
 from tests.triage.test_cli import crux
-from triage.bugs.failures import get_failure, list_failures, record_failure, record_reduction
+from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.overview import overview
-from triage.clustering.clusters import clusters, get_cluster, signatures_of
 from triage.clustering.decisions import mark, merge, rename, split
 from triage.clustering.related import related_clusters
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.clustering.why import why
+from triage.store.clusters import clusters, get_cluster, signatures_of
 from triage.store.database import Store
+from triage.store.failures import get_failure, list_failures
 from triage.store.names import live_cluster
 
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
@@ -58,9 +59,9 @@ def test_a_similar_signature_joins_the_cluster_and_says_how_near_it_is(store):
     one, two = add(store, 1, PLAIN), add(store, 2, NEAR)
     assert one.cluster == two.cluster
     alias = signatures_of(store, one.cluster)[-1]
-    assert (alias["signature"], alias["how"]) == (NEAR.digest, "similarity")
-    assert 0.75 <= alias["score"] < 1
-    assert PLAIN.digest in alias["why"]
+    assert (alias.signature.digest, alias.how) == (NEAR.digest, "similarity")
+    assert 0.75 <= alias.score < 1
+    assert PLAIN.digest in alias.why
 
 
 def test_a_far_one_does_not(store):
@@ -307,7 +308,7 @@ def test_a_reduced_signature_takes_the_cluster_of_its_sketch_and_is_never_compar
     assert first.cluster == one.cluster
     second = record_reduction(store, two, healthy(12), verdict(), ort("another thing"), FACTS)
     assert second.cluster != first.cluster
-    assert {row["how"] for row in signatures_of(store, first.cluster)} == {"signature", "symptom"}
+    assert {each.how for each in signatures_of(store, first.cluster)} == {"signature", "symptom"}
 
 
 def test_checking_with_a_database_sketches_what_fails(tmp_path):
@@ -317,6 +318,6 @@ def test_checking_with_a_database_sketches_what_fails(tmp_path):
     assert done.returncode == 1, done.stderr
     with Store(tmp_path / "crux.db") as store:
         (cluster,) = clusters(store)
-        (row,) = signatures_of(store, cluster.id)
-    facts = dict(json.loads(row["components"]))
-    assert (facts["ops"], facts["basis"], row["how"]) == ("Div", BEFORE_REDUCTION, "symptom")
+        (alias,) = signatures_of(store, cluster.id)
+    facts = dict(alias.signature.components)
+    assert (facts["ops"], facts["basis"], alias.how) == ("Div", BEFORE_REDUCTION, "symptom")

@@ -17,15 +17,17 @@ from sqlite_utils import Database
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from tests.triage.failing import division_crash, healthy, verdict
-from triage.bugs.failures import get_failure, list_failures, origins, record_failure, record_reduction
+from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
-from triage.bugs.merging import take_in
 from triage.bugs.overview import MOST_LISTED, overview
-from triage.clustering.clusters import get_cluster
 from triage.clustering.decisions import mark
+from triage.clustering.grouping import regroup
 from triage.store.artifacts import keep_artifact, note_check
+from triage.store.clusters import get_cluster
 from triage.store.database import Store
+from triage.store.failures import get_failure, list_failures, origins
 from triage.store.health import examine
+from triage.store.merging import take_in
 from triage.store.schema import migrations
 from triage.store.search import find_clusters
 from triage.store.upkeep import collect_garbage, datasette_metadata, export
@@ -195,12 +197,12 @@ def test_a_database_that_is_taken_into_a_new_one_keeps_its_ids_and_its_history(s
     note_check(store, healthy().case_id, "ort", "1.0", outcome="pass", phase="compare")
     export(store, tmp_path / "out")
     with Store(tmp_path / "other.db") as other:
-        take_in(other, tmp_path / "out")
+        take_in(other, tmp_path / "out", regroup)
         assert overview(other) == overview(store)
         assert list_failures(other) == list_failures(store)
         told = other.rows("SELECT at, kind, subject, document FROM events WHERE kind != 'imported'")
         assert told == store.rows("SELECT at, kind, subject, document FROM events")
-        again = take_in(other, tmp_path / "out")
+        again = take_in(other, tmp_path / "out", regroup)
         assert [again[name] for name in ("cases", "clusters", "failures", "reductions", "renamed")] == [0] * 5
         assert list_failures(other) == list_failures(store)
         assert examine(other)["check_results"] == 1
@@ -214,7 +216,7 @@ def test_two_databases_become_one_and_no_id_means_two_things(store, tmp_path):
         mark(other, 1, "fixed", "1.3.0")
         record_failure(other, healthy(1), verdict("shapes differ in two dims"))
     before = list_failures(store)
-    counts = take_in(store, tmp_path / "other.db")
+    counts = take_in(store, tmp_path / "other.db", regroup)
     assert list_failures(store)[:2] == [mine[0], get_failure(store, mine[1].id)]
     assert (counts["failures"], counts["clusters"], counts["renamed"]) == (2, 1, 3)
     assert [each.id for each in list_failures(store)] == [1, 2, 4, 5]
@@ -242,7 +244,7 @@ def test_clusters_of_two_databases_that_are_alike_become_one(store, tmp_path):
     reduced(store, 0, f"{words} us")
     with Store(tmp_path / "other.db") as other:
         reduced(other, 1, f"{words} them")
-    take_in(store, tmp_path / "other.db")
+    take_in(store, tmp_path / "other.db", regroup)
     assert [each["count"] for each in overview(store)] == [2]
 
 
@@ -252,7 +254,7 @@ def test_a_damaged_blob_is_not_taken_over(store, tmp_path):
     for folder in (store.blobs.root, tmp_path / "out" / "crux.db.blobs"):
         next(folder.glob("??/*")).write_bytes(b"damaged")
     with Store(tmp_path / "other.db") as other, pytest.raises(UserError, match="damaged"):
-        take_in(other, tmp_path / "out")
+        take_in(other, tmp_path / "out", regroup)
     with pytest.raises(UserError, match="damaged"):
         export(store, tmp_path / "again")
 
@@ -264,10 +266,10 @@ def test_what_is_no_database_is_the_users_mistake(store, tmp_path, text):
     folder = tmp_path / "empty"
     folder.mkdir()
     with pytest.raises(UserError, match="database"):
-        take_in(store, folder)
+        take_in(store, folder, regroup)
     if text:
         with pytest.raises(UserError, match="not a database"):
-            take_in(store, path)
+            take_in(store, path, regroup)
 
 
 def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_runs(store):

@@ -17,11 +17,11 @@ from triage.bisection.environments import Unavailable
 from triage.bisection.looking import Looker, Settings
 from triage.bisection.package_index import list_releases
 from triage.bisection.sightings import SILENT, Faces, Sighting
-from triage.bugs.failures import get_failure
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress
 from triage.store.artifacts import note_check
 from triage.store.database import Store, open_existing
+from triage.store.failures import get_failure
 from triage.store.names import find_cluster, find_failure, is_name, representative
 
 Look = Callable[[str], Sighting]

@@ -10,8 +10,9 @@ from typing import Any
 
 from corpus.case import CASE_FILE
 from reducer.result import NAME as REDUCTION
-from triage.bugs.failures import count_failures, get_failure, origins, reduction_of
+from triage.store.artifacts import last_event
 from triage.store.database import Store
+from triage.store.failures import count_failures, get_failure, origins, reduction_of, releases_of
 from triage.store.names import cluster_name, find_cluster, find_failure, representative
 
 BISECTED = "bisected"
@@ -91,12 +92,6 @@ def history_of_name(store: Store, name: str) -> History:
     )
 
 
-def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
-    """The releases on which a cluster was seen."""
-    rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
-    return tuple(sorted({str(row["release"]) for row in rows} - {""}))
-
-
 def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None:
     """Keep the answer of `crux bisect` as an event of what it was asked for."""
     store.log(BISECTED, name, **document)
@@ -104,9 +99,4 @@ def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None
 
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
     """The newest answer of `crux bisect` for one of these names; empty where nobody has asked."""
-    marks = ", ".join("?" * len(names))
-    row = store.row(
-        f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",
-        (BISECTED, *names),
-    )
-    return dict(json.loads(row["document"])) if row else {}
+    return last_event(store, BISECTED, names)

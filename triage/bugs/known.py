@@ -20,6 +20,7 @@ from corpus.errors import UserError
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from triage.projects import project_of_package
+from triage.store.artifacts import replace_known
 from triage.store.database import Store, dump, own_file
 
 
@@ -30,12 +31,7 @@ def note_known(store: Store, issues: Iterable[KnownIssue]) -> None:
         | {"match": dump(dict(each.match))}
         for each in {each.id: each for each in reversed(list(issues))}.values()
     ]
-    if store.rows("SELECT * FROM known_issues ORDER BY id") == sorted(wanted, key=lambda row: row["id"]):
-        return
-    with store.transaction():
-        store.write("DELETE FROM known_issues")
-        for row in wanted:
-            store.insert("known_issues", row)
+    replace_known(store, wanted)
 
 
 SHIPPED = Path(__file__).with_name("known_issues.toml")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from oracles.naming.signature import Signature
 from triage.bugs.known import SHIPPED, KnownIssue, known_issue, load_known, read_known
-from triage.clustering.clusters import clusters, load_signature, signatures_of
 from triage.clustering.similarity import RELATED, compare, group_of
+from triage.store.clusters import clusters, signatures_of
 from triage.store.database import Store
 
 
@@ -28,7 +28,7 @@ class Library:
     @classmethod
     def of_store(cls, store: Store, known: Path | None = None) -> Library:
         found = {
-            each.name: tuple(load_signature(row) for row in signatures_of(store, each.id))
+            each.name: tuple(alias.signature for alias in signatures_of(store, each.id))
             for each in clusters(store)
         }
         return cls(load_known(store.path, known), found)

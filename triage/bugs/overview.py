@@ -5,42 +5,21 @@ Nothing here reads every failure: counts are kept as failures come, and of many 
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from triage.bugs.known import KnownIssue, known_issue
-from triage.clustering.clusters import BY_SYMPTOM, Cluster, clusters, load_signature
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked
 from triage.clustering.related import related_clusters
-from triage.store.database import Row, Store
-from triage.store.names import failure_name
+from triage.store.clusters import BY_SYMPTOM, Alias, Cluster, clusters
+from triage.store.counted import Counts, Listed, counts_of_clusters, first_failures, signatures_by_cluster
+from triage.store.database import Store
 
 Document = dict[str, Any]
 MOST_LISTED = 10_000
 """Up to so many failures all are listed; of more, every cluster's first ones."""
 FEWEST_LISTED = 5
-
-COUNTS = """
-SELECT cluster, sum(failures) AS failures,
-       coalesce(sum(failures) FILTER (WHERE status = 'reduced'), 0) AS reduced,
-       json_group_array(DISTINCT release) AS releases
-FROM tallies GROUP BY cluster
-"""
-SIGNATURES = """
-SELECT cluster, how, digest, version, components
-FROM aliases JOIN signatures ON digest = signature ORDER BY aliases.rowid
-"""
-FIRST_FAILURES = """
-SELECT failures.cluster, failures.id, outcome, signature, failures.status, seen,
-       coalesce(reduced_case, case_id) AS best_case,
-       (SELECT json_group_array(origin) FROM origins WHERE failure = failures.id) AS origins
-FROM clusters JOIN failures ON failures.id IN
-    (SELECT id FROM failures AS own WHERE own.cluster = clusters.id ORDER BY id LIMIT ?)
-ORDER BY failures.id
-"""
 
 
 def overview(
@@ -50,10 +29,10 @@ def overview(
 
     A cluster whose known issue says so is left out, unless it is asked for.
     """
-    counts = {int(row["cluster"]): row for row in store.rows(COUNTS)}
-    signatures = _by_cluster(store.rows(SIGNATURES))
-    most = _most_listed(sum(int(row["failures"]) for row in counts.values()), len(counts))
-    failures = _by_cluster(store.rows(FIRST_FAILURES, (most,)))
+    counts = counts_of_clusters(store)
+    signatures = signatures_by_cluster(store)
+    most = _most_listed(sum(each.failures for each in counts.values()), len(counts))
+    failures = first_failures(store, most)
     related = related_clusters(store)
     suppressed = {issue.id for issue in issues if issue.suppress}
     documents, candidates = {}, []
@@ -62,7 +41,7 @@ def overview(
             document = _document(cluster, counts[cluster.id], signatures[cluster.id], issues)
             if only is None and document["known"] in suppressed:
                 continue
-            listed = [_failure_document(row) for row in failures[cluster.id]]
+            listed = [_failure_document(each) for each in failures[cluster.id]]
             documents[cluster.id] = document | {
                 "failures": listed,
                 "related": related.get(cluster.id, {}),
@@ -71,45 +50,40 @@ def overview(
     return [documents[each] for each in ranked(candidates)]
 
 
-def _by_cluster(rows: list[Row]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[int(row["cluster"])].append(row)
-    return found
-
-
 def _most_listed(failures: int, clusters: int) -> int:
     """How many failures of each cluster are listed."""
     return failures if failures <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // clusters)
 
 
-def _document(cluster: Cluster, counts: Row, rows: list[Row], issues: tuple[KnownIssue, ...]) -> Document:
-    known = known_issue(issues, [load_signature(row) for row in rows], json.loads(counts["releases"]))
+def _document(
+    cluster: Cluster, counts: Counts, aliases: Sequence[Alias], issues: tuple[KnownIssue, ...]
+) -> Document:
+    known = known_issue(issues, [each.signature for each in aliases], counts.releases)
     return {
         "id": cluster.name,
         "title": cluster.title,
         "status": cluster.status,
-        "signatures": [row["digest"] for row in rows],
-        "count": int(counts["failures"]),
-        "reduced": int(counts["reduced"]),
+        "signatures": [each.signature.digest for each in aliases],
+        "count": counts.failures,
+        "reduced": counts.reduced,
         "note": cluster.note,
         "known": known.id if known else "",
     }
 
 
-def _failure_document(row: Row) -> Document:
+def _failure_document(listed: Listed) -> Document:
     return {
-        "id": failure_name(row["id"]),
-        "origins": sorted(json.loads(row["origins"])),
-        "outcome": row["outcome"],
-        "signature": row["signature"],
-        "status": row["status"],
-        "case": row["best_case"],
-        "seen": row["seen"],
+        "id": listed.name,
+        "origins": list(listed.origins),
+        "outcome": listed.outcome,
+        "signature": listed.signature,
+        "status": listed.status,
+        "case": listed.case,
+        "seen": listed.seen,
     }
 
 
-def _candidate(document: Document, cluster: Cluster, rows: list[Row]) -> Candidate:
-    best = next((row for row in rows if row["how"] != BY_SYMPTOM), rows[0])
+def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -> Candidate:
+    best = next((each for each in aliases if each.how != BY_SYMPTOM), aliases[0])
     tier = (cluster.status in CLOSED, bool(document["known"]), not document["reduced"])
-    return Candidate(cluster.id, tier, (-document["reduced"], -document["count"]), load_signature(best))
+    return Candidate(cluster.id, tier, (-document["reduced"], -document["count"]), best.signature)

@@ -11,12 +11,13 @@ from generators.fuzz import Tally, Tested, fuzz
 from generators.mixture import PLAN, Plan, make_cases
 from oracles.backends import Speaking, find_backend
 from oracles.sequence import split
-from triage.bugs.failures import Failure, record_failure
+from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.environment import describe_environment
+from triage.store.failures import Failure
 from triage.store.runs import finish_run, next_seed, start_run, update_run
 
 SAVE_EVERY = 100

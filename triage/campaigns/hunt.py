@@ -14,11 +14,9 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.judge import Judge
-from triage.bugs.failures import REDUCED, Failure, list_failures, reduction_of
 from triage.bugs.history import history_of_name
 from triage.bugs.library import Library
 from triage.campaigns.fuzzing import Fuzzer
-from triage.clustering.clusters import clusters
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress, tally_text
 from triage.reductions.failures import reduce_failure
@@ -26,7 +24,9 @@ from triage.reductions.request import Budget
 from triage.reductions.selection import Selection
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
+from triage.store.clusters import clusters
 from triage.store.database import Store
+from triage.store.failures import REDUCED, Failure, get_failure, list_failures, reduction_of
 from triage.store.names import representative
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
@@ -173,11 +173,7 @@ class Hunt:
         name = f"C{cluster:04d}"
         self.shown.status(f"reporting {name}")
         history = history_of_name(self.store, name)
-        row = self.store.row(
-            "SELECT coalesce(reduced_case, case_id) AS id FROM failures WHERE id = ?", (best,)
-        )
-        assert row is not None
-        case = self.store.load_case(row["id"])
+        case = self.store.load_case(get_failure(self.store, best).best_case)
         try:
             report = write_report(case, self.judge, self.out / name, history, Library.of_store(self.store))
         except UserError as error:

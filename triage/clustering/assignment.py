@@ -12,7 +12,9 @@ from corpus.case import Case
 from corpus.release import is_before
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
-from triage.clustering.clusters import (
+from triage.clustering.grouping import place
+from triage.clustering.similarity import group_of
+from triage.store.clusters import (
     BY_SIGNATURE,
     BY_SIMILARITY,
     BY_SYMPTOM,
@@ -20,11 +22,14 @@ from triage.clustering.clusters import (
     REGRESSED,
     attach,
     get_cluster,
+    home_of,
     is_named,
     keep_signature,
     open_cluster,
+    set_how,
+    set_status,
+    set_title,
 )
-from triage.clustering.grouping import place
 from triage.store.database import Store
 from triage.store.names import cluster_name
 
@@ -42,12 +47,12 @@ def assign(
 
     `inside` is the cluster in which the failure stands until now: a first reduced signature attaches to it.
     """
-    known = store.row("SELECT cluster, how FROM aliases WHERE signature = ?", (signature.digest,))
-    if known:
-        if reduced and known["how"] == BY_SYMPTOM:
-            store.write("UPDATE aliases SET how = ? WHERE signature = ?", (BY_SIGNATURE, signature.digest))
-        return int(known["cluster"])
-    keep_signature(store, signature)
+    known = home_of(store, signature.digest)
+    if known is not None:
+        if reduced and known.how == BY_SYMPTOM:
+            set_how(store, signature.digest, BY_SIGNATURE)
+        return known.cluster
+    keep_signature(store, signature, " ".join(group_of(signature) or ()))
     near = place(store, signature)
     if near is not None:
         how = BY_SIMILARITY if reduced else BY_SYMPTOM
@@ -62,7 +67,7 @@ def _own_cluster(store: Store, title: str, inside: int | None) -> tuple[int, str
     """A cluster for a signature that is like no other: that of its symptom while no other one named it."""
     if inside is None or is_named(store, inside):
         return open_cluster(store, title), "a signature not seen before"
-    store.write("UPDATE clusters SET title = ? WHERE id = ? AND NOT renamed", (title, inside))
+    set_title(store, inside, title)
     return inside, "the first reduced failure of its symptom"
 
 
@@ -71,5 +76,5 @@ def note_sighting(store: Store, number: int, release: str = "") -> None:
     cluster = get_cluster(store, number)
     if cluster.status != FIXED or (release and is_before(release, cluster.note)):
         return
-    store.write("UPDATE clusters SET status = ? WHERE id = ?", (REGRESSED, number))
+    set_status(store, number, REGRESSED, cluster.note)
     store.log("regressed", cluster_name(number), fixed=cluster.note, release=release)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corpus.errors import UserError
-from triage.clustering.clusters import (
+from triage.store.clusters import (
     BY_PERSON,
     BY_SYMPTOM,
     FIXED,
@@ -17,9 +17,14 @@ from triage.clustering.clusters import (
     absorb,
     get_cluster,
     open_cluster,
+    pin,
     rehome,
+    set_status,
+    set_title_for_good,
+    signatures_of,
 )
 from triage.store.database import Store
+from triage.store.failures import title_of_signature
 from triage.store.names import cluster_name, live_cluster
 
 
@@ -48,14 +53,13 @@ def merge(store: Store, kept: int, gone: int) -> Cluster:
         raise UserError(f"{cluster_name(kept)}: already one cluster")
     with store.transaction():
         absorb(store, gone, kept, "by command")
-        _pin(store, kept)
+        pin(store, kept)
     return get_cluster(store, kept)
 
 
 def split(store: Store, cluster: int, digest: str) -> Cluster:
     """Give a signature and its failures a cluster of their own, for good."""
-    held = store.rows("SELECT signature, how FROM aliases WHERE cluster = ?", (cluster,))
-    named = [row["signature"] for row in held if row["how"] != BY_SYMPTOM]
+    named = [each.signature.digest for each in signatures_of(store, cluster) if each.how != BY_SYMPTOM]
     found = [each for each in named if each.startswith(digest)]
     if len(found) != 1:
         one_of = ", ".join(named) or "none, since nothing of it is reduced"
@@ -63,11 +67,11 @@ def split(store: Store, cluster: int, digest: str) -> Cluster:
     if len(named) == 1:
         raise UserError(f"{digest}: the only signature of {cluster_name(cluster)}; there is nothing to split")
     with store.transaction():
-        row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (found[0],))
-        made = open_cluster(store, row["title"] if row else get_cluster(store, cluster).title)
+        title = title_of_signature(store, found[0]) or get_cluster(store, cluster).title
+        made = open_cluster(store, title)
         rehome(store, found[0], made, BY_PERSON, 1.0, f"split from {cluster_name(cluster)} by command")
-        _pin(store, cluster)
-        _pin(store, made)
+        pin(store, cluster)
+        pin(store, made)
         store.log("split", cluster_name(cluster), signature=found[0], into=cluster_name(made))
     return get_cluster(store, made)
 
@@ -79,7 +83,7 @@ def rename(store: Store, cluster: int, title: str) -> Cluster:
         raise UserError("the new title is empty")
     with store.transaction():
         old = get_cluster(store, cluster).title
-        store.write("UPDATE clusters SET title = ?, renamed = 1 WHERE id = ?", (title, cluster))
+        set_title_for_good(store, cluster, title)
         store.log("renamed", cluster_name(cluster), old=old, new=title)
     return get_cluster(store, cluster)
 
@@ -89,7 +93,7 @@ def mark(store: Store, cluster: int, state: str, value: str = "") -> Cluster:
     note = _note(store, cluster, state, value)
     with store.transaction():
         old = get_cluster(store, cluster)
-        store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (state, note, cluster))
+        set_status(store, cluster, state, note)
         store.log("marked", cluster_name(cluster), old=old.status, new=state, note=note)
     return get_cluster(store, cluster)
 
@@ -110,7 +114,3 @@ def _note(store: Store, cluster: int, state: str, value: str) -> str:
     if of == cluster:
         raise UserError(f"{cluster_name(cluster)}: cannot be a duplicate of itself")
     return cluster_name(of)
-
-
-def _pin(store: Store, cluster: int) -> None:
-    store.write("UPDATE aliases SET pinned = 1 WHERE cluster = ? AND how != ?", (cluster, BY_SYMPTOM))

@@ -12,30 +12,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oracles.naming.signature import Signature
-from triage.clustering.clusters import (
+from triage.clustering.linkage import average_linkage
+from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
+from triage.store.clusters import (
     BY_SIMILARITY,
     BY_SYMPTOM,
     absorb,
     get_signature,
+    home_of,
+    homes_of,
     is_named,
-    load_signature,
     open_cluster,
     rehome,
 )
-from triage.clustering.linkage import average_linkage
-from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 from triage.store.database import Store
-
-NEIGHBOURS = """
-WITH RECURSIVE near (digest) AS (
-    SELECT ?
-    UNION SELECT second FROM similarities JOIN near ON first = digest WHERE distance <= ?
-    UNION SELECT mate.signature FROM near
-        JOIN aliases AS own ON own.signature = digest AND own.pinned
-        JOIN aliases AS mate ON mate.cluster = own.cluster AND mate.pinned
-)
-SELECT digest FROM near
-"""
+from triage.store.failures import title_of_signature
+from triage.store.similarities import keep_distance, kept_distance, neighbours, same_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ def regroup(store: Store, signature: Signature) -> None:
 def _neighbours(store: Store, signature: Signature) -> frozenset[str]:
     """What chains of distances within the cut join with a signature, itself included."""
     _keep_distances(store, signature)
-    return frozenset(row["digest"] for row in store.rows(NEIGHBOURS, (signature.digest, MERGE)))
+    return neighbours(store, signature.digest, MERGE)
 
 
 def settle(store: Store, near: frozenset[str]) -> dict[tuple[str, ...], int]:
@@ -93,36 +85,25 @@ def settle(store: Store, near: frozenset[str]) -> dict[tuple[str, ...], int]:
 
 def _keep_distances(store: Store, signature: Signature) -> None:
     """Note the signatures of the same kind and version that are near, in both directions."""
-    rows = store.rows(
-        """SELECT digest, version, components FROM signatures JOIN aliases ON signature = digest
-           WHERE (kind, version) = (SELECT kind, version FROM signatures WHERE digest = ?)
-           AND kind != '' AND digest != ?""",
-        (signature.digest, signature.digest),
-    )
-    for other in map(load_signature, rows):
+    for other in same_kind(store, signature.digest):
         distance = distance_within(signature, other, RELATED)
         if distance is not None and distance <= RELATED:
-            for pair in ((signature.digest, other.digest), (other.digest, signature.digest)):
-                store.write("INSERT OR REPLACE INTO similarities VALUES (?, ?, ?)", (*pair, distance))
+            keep_distance(store, signature.digest, other.digest, distance)
 
 
 def _distance(store: Store, first: str, second: str) -> float:
     """The distance of two signatures: the noted one where they are near."""
-    row = store.row("SELECT distance FROM similarities WHERE first = ? AND second = ?", (first, second))
-    if row:
-        return float(row["distance"])
+    kept = kept_distance(store, first, second)
+    if kept is not None:
+        return kept
     return compare(get_signature(store, first), get_signature(store, second)).distance
 
 
 def _homes(store: Store, near: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
     """The clusters that signatures stand in, in the order in which they came; and those that are pinned."""
-    marks = ", ".join("?" * len(wanted := sorted(near)))
-    rows = store.rows(
-        f"SELECT signature, cluster, pinned FROM aliases WHERE signature IN ({marks}) ORDER BY rowid",
-        tuple(wanted),
-    )
-    homes = {row["signature"]: int(row["cluster"]) for row in rows}
-    return homes, {row["signature"]: int(row["cluster"]) for row in rows if row["pinned"]}
+    homes = homes_of(store, near)
+    pins = {digest: home.cluster for digest, home in homes.items() if home.pinned}
+    return {digest: home.cluster for digest, home in homes.items()}, pins
 
 
 def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[tuple[str, ...], list[int]]:
@@ -136,15 +117,14 @@ def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[
 def _gather(store: Store, strays: Iterable[str], cluster: int) -> None:
     """Bring signatures into a cluster; one that thereby loses its last is taken in whole, symptoms too."""
     for digest in strays:
-        row = store.row("SELECT cluster, how FROM aliases WHERE signature = ?", (digest,))
-        assert row is not None
+        home = home_of(store, digest)
+        assert home is not None
         why = f"on average within {MERGE} of the cluster's signatures"
-        how = BY_SYMPTOM if row["how"] == BY_SYMPTOM else BY_SIMILARITY
+        how = BY_SYMPTOM if home.how == BY_SYMPTOM else BY_SIMILARITY
         rehome(store, digest, cluster, how, 1 - MERGE, why)
-        if not is_named(store, row["cluster"]):
-            absorb(store, row["cluster"], cluster, why)
+        if not is_named(store, home.cluster):
+            absorb(store, home.cluster, cluster, why)
 
 
 def _title(store: Store, digest: str) -> str:
-    row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
-    return str(row["title"]) if row else digest
+    return title_of_signature(store, digest) or digest

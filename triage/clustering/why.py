@@ -7,11 +7,12 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from triage.clustering.clusters import BY_SYMPTOM, get_cluster, get_signature, load_signature
 from triage.clustering.related import related_clusters
 from triage.clustering.similarity import MERGE, RELATED, Comparison, compare
+from triage.store.clusters import BY_SYMPTOM, get_cluster, get_signature, home_of, signatures_of
 from triage.store.database import Store
-from triage.store.names import cluster_name, failure_name, find_failure, live_cluster
+from triage.store.failures import REDUCED, get_failure
+from triage.store.names import cluster_name, find_failure, live_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +55,15 @@ def _side(store: Store, text: str) -> Side:
     if failure is None:
         cluster = live_cluster(store, text)
         return _cluster_side(store, text, cluster)
-    row = store.row("SELECT signature, cluster, status FROM failures WHERE id = ?", (failure,))
-    assert row is not None
-    signature = get_signature(store, row["signature"])
-    return Side(failure_name(failure), int(row["cluster"]), (signature,), row["status"] == "reduced")
+    found = get_failure(store, failure)
+    signature = get_signature(store, found.signature)
+    return Side(found.name, found.cluster, (signature,), found.status == REDUCED)
 
 
 def _cluster_side(store: Store, text: str, cluster: int) -> Side:
-    rows = store.rows(
-        """SELECT digest, version, components, how FROM aliases JOIN signatures ON digest = signature
-           WHERE cluster = ? ORDER BY aliases.rowid""",
-        (cluster,),
-    )
-    reduced = [load_signature(row) for row in rows if row["how"] != BY_SYMPTOM]
-    known = tuple(reduced or map(load_signature, rows))
+    every = signatures_of(store, cluster)
+    reduced = [each.signature for each in every if each.how != BY_SYMPTOM]
+    known = tuple(reduced or (each.signature for each in every))
     if not known:
         raise UserError(f"{text}: a cluster without a signature")
     merged = text.upper() != cluster_name(cluster)
@@ -107,10 +103,9 @@ def _parts(compared: Comparison) -> list[str]:
 
 def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> list[str]:
     """What persons and the log say beyond the distances."""
-    marks = [store.row("SELECT pinned FROM aliases WHERE signature = ?", (each.digest,)) for each in (a, b)]
-    sentences = (
-        ["A merge or split by command holds them."] if all(row and row["pinned"] for row in marks) else []
-    )
+    homes = [home_of(store, each.digest) for each in (a, b)]
+    are_held = all(home is not None and home.pinned for home in homes)
+    sentences = ["A merge or split by command holds them."] if are_held else []
     for side in (one, two):
         cluster = get_cluster(store, side.cluster)
         if cluster.status == "duplicate" and side.name == cluster.name:

@@ -75,13 +75,14 @@ def import_(options: StoreOptions, source: Source) -> int:
     Example: crux db import tuesday.zip --db crux.db
     """
     from corpus.errors import UserError
-    from triage.bugs.merging import take_in
+    from triage.clustering.grouping import regroup
     from triage.store.database import Store
+    from triage.store.merging import take_in
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")
     with Store(options.database) as store:
-        _tell(options, take_in(store, source))
+        _tell(options, take_in(store, source, regroup))
     return 0
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from generators.mixture import Plan
-    from triage.bugs.failures import Failure
     from triage.console.progress import Progress
+    from triage.store.failures import Failure
 
 DEFAULT_MINUTES = 1.0
 Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop after so many tests.", min=1)]

@@ -13,7 +13,7 @@ from triage.console.output import Document, emit, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.clustering.clusters import Cluster
+    from triage.store.clusters import Cluster
 
 ClusterId = Annotated[str, typer.Argument(metavar="ID", help="A cluster, such as C0001.")]
 Other = Annotated[str, typer.Argument(metavar="OTHER", help="The cluster that is taken in.")]

@@ -11,13 +11,15 @@ from typing import Any
 
 from corpus.case import Case
 from oracles.naming.names import names_of_case
-from triage.bugs.failures import get_failure, verdict_of
 from triage.bugs.known import KnownIssue
 from triage.bugs.overview import overview
 from triage.pages.reduction import MANY_NODES, curves
-from triage.store.artifacts import REDUCTION_KEPT, find_artifact
+from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
+from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
+from triage.store.failures import get_failure, sightings_of, verdict_of
 from triage.store.names import failure_name, find_cluster, representative
+from triage.store.runs import run_totals
 from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
@@ -94,53 +96,35 @@ def write_bug_page(
 
 
 def _totals(store: Store) -> Mapping[str, int]:
-    row = store.row("SELECT coalesce(sum(tests), 0) AS tests, coalesce(sum(valid), 0) AS valid FROM runs")
-    return dict(row or {})
+    return run_totals(store)
 
 
 def _time(store: Store, only: Collection[str]) -> Bars | None:
     """New clusters over time."""
-    rows = store.rows("SELECT printf('C%04d', id) AS name, created FROM clusters WHERE status != 'merged'")
-    return over_time([str(row["created"]) for row in rows if not only or row["name"] in only])
+    return over_time([each.created for each in clusters(store) if not only or each.name in only])
 
 
 def _bug(store: Store, facts: Mapping[str, Any]) -> Bug:
     cluster = find_cluster(store, str(facts["id"]))
     assert cluster is not None
-    times = store.row(
-        "SELECT min(first_seen) AS first, max(last_seen) AS last FROM failures WHERE cluster = ?", (cluster,)
-    )
-    report = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
-    assert times is not None
+    sightings, report = sightings_of(store, cluster), last_report(store, cluster)
     return Bug(
         facts=facts,
-        first_seen=str(times["first"]),
-        last_seen=str(times["last"]),
-        seen=_seen(store, cluster),
+        first_seen=sightings.first,
+        last_seen=sightings.last,
+        seen=sightings.counts,
         why=_why(store, cluster),
-        report=Path(report["folder"]).name if report else "",
+        report=Path(report).name,
         look=_look(store, representative(store, cluster)),
     )
 
 
-def _seen(store: Store, cluster: int) -> Cells:
-    """How many failures on each target and release."""
-    rows = store.rows(
-        "SELECT target, release, count(*) AS seen FROM failures WHERE cluster = ? GROUP BY 1, 2", (cluster,)
-    )
-    return {(str(row["target"]), str(row["release"]) or "?"): int(row["seen"]) for row in rows}
-
-
 def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
     """Each signature in words, and how it came here."""
-    rows = store.rows(
-        """SELECT components, how, why FROM aliases JOIN signatures ON digest = signature
-           WHERE cluster = ? AND how != 'symptom' ORDER BY aliases.rowid""",
-        (cluster,),
-    )
     return tuple(
-        (" · ".join(f"{name}: {text}" for name, text in json.loads(row["components"])), str(row["why"]))
-        for row in rows
+        (" · ".join(f"{name}: {text}" for name, text in each.signature.components), each.why)
+        for each in signatures_of(store, cluster)
+        if each.how != BY_SYMPTOM
     )
 
 

@@ -18,13 +18,14 @@ from oracles.verdict import Verdict
 from reducer.engine.journal import OtherReduction
 from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
-from triage.bugs.failures import UNREDUCIBLE, Failure, record_failure, record_reduction, set_aside
+from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.console import progress
 from triage.console.options import CaseOptions
 from triage.reductions.folders import reduce_into, reducer_options, result_of
 from triage.reductions.request import Budget
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
+from triage.store.failures import UNREDUCIBLE, Failure
 
 
 def reduce_failure(

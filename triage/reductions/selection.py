@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from oracles.verdict import Outcome
-from triage.bugs.failures import NEW, REDUCED, Failure, list_failures
 from triage.store.database import Store
+from triage.store.failures import NEW, REDUCED, Failure, list_failures
 
 MOST_PRESUMED = 2
 """How many failures of one symptom are reduced although they look like a bug that is known already."""

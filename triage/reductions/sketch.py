@@ -15,13 +15,14 @@ from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail
-from triage.bugs.failures import find_failure, record_failure
+from triage.bugs.failures import record_failure
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
 from triage.reductions.failures import name_reduced
 from triage.reductions.folders import reducer_options
 from triage.reductions.request import Budget
 from triage.store.database import Store
+from triage.store.failures import find_failure
 
 
 def keep(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from triage.cases.judges import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 from triage.reports.report import Report, write_report
-from triage.store.artifacts import keep_artifact
-from triage.store.database import Store, now, open_existing
+from triage.store.artifacts import keep_report
+from triage.store.database import Store, open_existing
 from triage.store.names import find_cluster, is_name
 
 
@@ -43,18 +42,7 @@ def report_word(
 def note_report(store: Store, case: Case, report: Report, history: History) -> None:
     """Keep where a report went, and what bytes it has."""
     cluster = find_cluster(store, history.cluster) if history.cluster else None
-    with store.transaction():
-        values = {
-            "cluster": cluster,
-            "case_id": case.case_id,
-            "folder": str(report.folder.resolve()),
-            "ready": int(report.ready),
-            "sha256": hashlib.sha256(report.archive.read_bytes()).hexdigest(),
-            "written": now(),
-        }
-        store.insert("reports", values)
-        keep_artifact(store, "report", history.cluster or case.case_id, report.archive)
-        store.log("reported", history.cluster or case.case_id, ready=report.ready)
+    keep_report(store, cluster, case.case_id, report.folder, report.archive, ready=report.ready)
 
 
 def _library(database: Path, known: Path | None) -> Library:

@@ -1,12 +1,17 @@
-"""What the database keeps besides failures: verdicts, files that belong to something, known issues."""
+"""What the database keeps besides failures: verdicts, files, reports, known issues, what was answered."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from corpus.case import Case
 from oracles.verdict import Verdict
 from triage.store.database import Store, now
+from triage.store.names import cluster_name
 
 
 def note(database: Path, case: Case, verdict: Verdict, release: str) -> None:
@@ -56,3 +61,48 @@ def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
         (kind, subject),
     )
     return store.blobs.get(row["digest"]) if row else None
+
+
+def replace_known(store: Store, wanted: Sequence[Mapping[str, Any]]) -> None:
+    """Let the table of known issues hold these rows and no others; write nothing where it does."""
+    if store.rows("SELECT * FROM known_issues ORDER BY id") == sorted(wanted, key=lambda row: str(row["id"])):
+        return
+    with store.transaction():
+        store.write("DELETE FROM known_issues")
+        for row in wanted:
+            store.insert("known_issues", row)
+
+
+def keep_report(
+    store: Store, cluster: int | None, case_id: str, folder: Path, archive: Path, *, ready: bool
+) -> None:
+    """Keep where a report of a cluster or a case went, and what bytes it has."""
+    subject = case_id if cluster is None else cluster_name(cluster)
+    with store.transaction():
+        values = {
+            "cluster": cluster,
+            "case_id": case_id,
+            "folder": str(folder.resolve()),
+            "ready": int(ready),
+            "sha256": hashlib.sha256(archive.read_bytes()).hexdigest(),
+            "written": now(),
+        }
+        store.insert("reports", values)
+        keep_artifact(store, "report", subject, archive)
+        store.log("reported", subject, ready=ready)
+
+
+def last_report(store: Store, cluster: int) -> str:
+    """The folder of a cluster's newest report; empty where it has none."""
+    row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
+    return str(row["folder"]) if row else ""
+
+
+def last_event(store: Store, kind: str, subjects: Sequence[str]) -> dict[str, Any]:
+    """What the newest event of that kind on one of the subjects says; empty where there is none."""
+    marks = ", ".join("?" * len(subjects))
+    row = store.row(
+        f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",
+        (kind, *subjects),
+    )
+    return dict(json.loads(row["document"])) if row else {}

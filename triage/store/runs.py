@@ -12,6 +12,7 @@ from triage.store.database import Store, dump, now
 def start_run(
     store: Store, command: str, target: str, environment: Mapping[str, Any], first_seed: int
 ) -> int:
+    """Add a running campaign; its number."""
     with store.transaction():
         values = {"command": command, "target": target, "environment": _keep_environment(store, environment)}
         return store.insert(
@@ -28,6 +29,7 @@ def update_run(store: Store, run: int, *, next_seed: int, tests: int, valid: int
 
 
 def finish_run(store: Store, run: int, status: str) -> None:
+    """Say how a run has ended."""
     store.write("UPDATE runs SET status = ?, ended = ? WHERE id = ?", (status, now(), run))
 
 
@@ -35,6 +37,12 @@ def next_seed(store: Store, target: str) -> int:
     """The first seed that no earlier run of this target has tested; 0 in a new database."""
     row = store.row("SELECT max(next_seed) AS seed FROM runs WHERE target = ?", (target,))
     return int(row["seed"]) if row and row["seed"] is not None else 0
+
+
+def run_totals(store: Store) -> dict[str, int]:
+    """How many `tests` all runs made, and how many were `valid`."""
+    row = store.row("SELECT coalesce(sum(tests), 0) AS tests, coalesce(sum(valid), 0) AS valid FROM runs")
+    return dict(row or {})
 
 
 def _keep_environment(store: Store, environment: Mapping[str, Any]) -> int:

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpus.errors import UserError
-from triage.bugs.failures import REDUCED
-from triage.clustering.clusters import MERGED, NEW, load_signature
-from triage.clustering.grouping import regroup
+from oracles.naming.signature import Signature
+from triage.store.clusters import MERGED, NEW, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump
+from triage.store.failures import REDUCED
 from triage.store.health import named_blobs
 from triage.store.names import CLUSTER, FAILURE, cluster_name, failure_name
 
@@ -28,15 +28,18 @@ POINTING = (MERGED, "duplicate")
 """States of a cluster whose note is another cluster's name."""
 
 
-def take_in(store: Store, source: Path) -> dict[str, Any]:
-    """Merge a database, or what `export` made of one, into the store; counts of what is new here."""
+def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], None]) -> dict[str, Any]:
+    """Merge a database, or what `export` made of one, into the store; counts of what is new here.
+
+    `settle` finds the place of each signature that is new here among all others.
+    """
     with (
         TemporaryDirectory(prefix="crux-import-") as folder,
         Store(_copy_of(source, Path(folder))) as other,
     ):
         store.blobs.take_from(other.blobs, named_blobs(other))
         with store.transaction():
-            return _Merge(store, other, str(source)).run()
+            return _Merge(store, other, str(source)).run(settle)
 
 
 def _copy_of(source: Path, folder: Path) -> Path:
@@ -78,7 +81,7 @@ class _Merge:
     failures: dict[int, int] = field(default_factory=dict)
     renamed: int = 0
 
-    def run(self) -> dict[str, Any]:
+    def run(self, settle: Callable[[Store, Signature], None]) -> dict[str, Any]:
         before = self._counts()
         for table in ("cases", "signatures"):
             for row in self.other.rows(f"SELECT * FROM {table}"):
@@ -90,7 +93,7 @@ class _Merge:
         self._merge_failures(runs)
         self._merge_rest()
         for row in fresh:
-            regroup(self.here, load_signature(row))
+            settle(self.here, load_signature(row))
         counts = {name: after - before[name] for name, after in self._counts().items()}
         self.here.log("imported", self.source, renamed=self.renamed, **counts)
         return {"source": self.source, **counts, "renamed": self.renamed}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oracles.naming.signature import Signature
-from triage.clustering.similarity import group_of
 from triage.store.database import Row, Store, dump, now
 from triage.store.names import cluster_name
 
@@ -26,6 +26,8 @@ NEW, MERGED, FIXED, REGRESSED = "new", "merged", "fixed", "regressed"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """One bug, as far as signatures tell; `note` says more of its status: a release, another cluster."""
+
     id: int
     title: str
     status: str
@@ -34,7 +36,27 @@ class Cluster:
 
     @property
     def name(self) -> str:
+        """Such as `C0001`."""
         return cluster_name(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A signature in its cluster: how it came there, with what score and for which reason."""
+
+    signature: Signature
+    how: str
+    score: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a signature stands: its cluster, how it came there, and whether a person holds it there."""
+
+    cluster: int
+    how: str
+    pinned: bool
 
 
 def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
@@ -45,18 +67,40 @@ def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
 
 
 def get_cluster(store: Store, number: int) -> Cluster:
+    """The cluster of that number, which must be there."""
     row = store.row("SELECT id, title, status, created, note FROM clusters WHERE id = ?", (number,))
     assert row is not None
     return Cluster(**row)
 
 
-def signatures_of(store: Store, cluster: int) -> list[Row]:
-    return store.rows(
-        """SELECT signature, digest, version, how, score, why, components
+def signatures_of(store: Store, cluster: int) -> list[Alias]:
+    """A cluster's signatures, in the order in which they came."""
+    rows = store.rows(
+        """SELECT digest, version, how, score, why, components
            FROM aliases JOIN signatures ON digest = signature
            WHERE cluster = ? ORDER BY aliases.rowid""",
         (cluster,),
     )
+    return [Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"])) for row in rows]
+
+
+def home_of(store: Store, digest: str) -> Home | None:
+    """Where a signature stands; None for one without a cluster."""
+    row = store.row("SELECT cluster, how, pinned FROM aliases WHERE signature = ?", (digest,))
+    return Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) if row else None
+
+
+def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
+    """Where signatures stand, in the order in which they came; those without a cluster are left out."""
+    wanted = sorted(digests)
+    marks = ", ".join("?" * len(wanted))
+    rows = store.rows(
+        f"SELECT signature, cluster, how, pinned FROM aliases WHERE signature IN ({marks}) ORDER BY rowid",
+        tuple(wanted),
+    )
+    return {
+        str(row["signature"]): Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) for row in rows
+    }
 
 
 def load_signature(row: Row) -> Signature:
@@ -71,13 +115,14 @@ def _load_signature(version: int, document: str, digest: str) -> Signature:
 
 
 def get_signature(store: Store, digest: str) -> Signature:
+    """The signature of that digest, which must be there."""
     row = store.row("SELECT digest, version, components FROM signatures WHERE digest = ?", (digest,))
     assert row is not None
     return load_signature(row)
 
 
-def keep_signature(store: Store, signature: Signature) -> None:
-    kind = " ".join(group_of(signature) or ())
+def keep_signature(store: Store, signature: Signature, kind: str) -> None:
+    """Keep a signature; only those of one kind are ever compared, none where it is empty."""
     store.write(
         "INSERT OR IGNORE INTO signatures (digest, version, components, first_seen, kind)"
         " VALUES (?, ?, ?, ?, ?)",
@@ -86,6 +131,7 @@ def keep_signature(store: Store, signature: Signature) -> None:
 
 
 def open_cluster(store: Store, title: str) -> int:
+    """Add a cluster, inside the running transaction; its number."""
     cluster = store.insert("clusters", {"title": title, "status": NEW, "created": now()})
     store.log("opened", cluster_name(cluster), title=title)
     return cluster
@@ -100,14 +146,14 @@ def attach(store: Store, digest: str, cluster: int, how: str, score: float, why:
 
 def rehome(store: Store, digest: str, cluster: int, how: str, score: float, why: str) -> None:
     """Put a known signature with its failures into another cluster."""
-    row = store.row("SELECT cluster FROM aliases WHERE signature = ?", (digest,))
-    assert row is not None
+    home = home_of(store, digest)
+    assert home is not None
     store.write(
         "UPDATE aliases SET cluster = ?, how = ?, score = ?, why = ? WHERE signature = ?",
         (cluster, how, score, why, digest),
     )
     store.write("UPDATE failures SET cluster = ? WHERE signature = ?", (cluster, digest))
-    source = cluster_name(row["cluster"])
+    source = cluster_name(home.cluster)
     store.log(
         "rehomed", cluster_name(cluster), signature=digest, source=source, how=how, score=score, why=why
     )
@@ -119,15 +165,40 @@ def absorb(store: Store, gone: int, into: int, why: str) -> None:
     store.write("UPDATE aliases SET cluster = ? WHERE cluster = ?", (into, gone))
     old, kept = get_cluster(store, gone), get_cluster(store, into)
     if kept.status == NEW and old.status not in (NEW, MERGED):
-        store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (old.status, old.note, into))
+        set_status(store, into, old.status, old.note)
     close(store, gone, into, why)
 
 
 def close(store: Store, gone: int, into: int, why: str) -> None:
     """Mark an emptied cluster as merged into the one that has its failures now."""
     name = cluster_name(into)
-    store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (MERGED, name, gone))
+    set_status(store, gone, MERGED, name)
     store.log("merged", cluster_name(gone), into=name, why=why)
+
+
+def set_status(store: Store, number: int, status: str, note: str) -> None:
+    """Change what is said of a cluster."""
+    store.write("UPDATE clusters SET status = ?, note = ? WHERE id = ?", (status, note, number))
+
+
+def set_title(store: Store, number: int, title: str) -> None:
+    """Give a cluster a title, unless a person gave it one."""
+    store.write("UPDATE clusters SET title = ? WHERE id = ? AND NOT renamed", (title, number))
+
+
+def set_title_for_good(store: Store, number: int, title: str) -> None:
+    """Give a cluster a title that no later failure changes."""
+    store.write("UPDATE clusters SET title = ?, renamed = 1 WHERE id = ?", (title, number))
+
+
+def set_how(store: Store, digest: str, how: str) -> None:
+    """Say anew how a signature came to its cluster."""
+    store.write("UPDATE aliases SET how = ? WHERE signature = ?", (how, digest))
+
+
+def pin(store: Store, cluster: int) -> None:
+    """Hold the signatures of reduced failures in a cluster: similarity never moves them again."""
+    store.write("UPDATE aliases SET pinned = 1 WHERE cluster = ? AND how != ?", (cluster, BY_SYMPTOM))
 
 
 def move(store: Store, failure: int, cluster: int, why: str) -> None:

@@ -1,0 +1,224 @@
+"""Failures in the store: their rows, where they were seen, what their reductions said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triage.store.database import Store, dump, now
+from triage.store.documents import verdict_document
+from triage.store.names import cluster_name, failure_name
+
+if TYPE_CHECKING:
+    from corpus.case import Case
+    from oracles.naming.signature import Signature
+    from oracles.verdict import Verdict
+
+NEW = "new"
+REDUCED = "reduced"
+UNREDUCIBLE = "unreducible"
+"""A failure's status: waits for reduction, reduced, or did not show again."""
+
+COLUMNS = (
+    "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failing case on a target; `seen` counts how often it came, `release` is the last one it showed on."""
+
+    id: int
+    case_id: str
+    target: str
+    outcome: str
+    title: str
+    symptom: str
+    signature: str
+    cluster: int
+    status: str
+    reduced_case: str | None
+    seen: int
+    release: str
+
+    @property
+    def name(self) -> str:
+        """Such as `F00012`."""
+        return failure_name(self.id)
+
+    @property
+    def cluster_name(self) -> str:
+        """Such as `C0001`."""
+        return cluster_name(self.cluster)
+
+    @property
+    def best_case(self) -> str:
+        """The id of the reduced case, or of the case as found."""
+        return self.reduced_case or self.case_id
+
+
+@dataclass(frozen=True, slots=True)
+class Sightings:
+    """When a cluster's failures were first and last seen, and how many on each target and release."""
+
+    first: str
+    last: str
+    counts: Mapping[tuple[str, str], int]
+
+
+def find_failure(store: Store, case: Case) -> int:
+    """The number of the failure of this case on its target; 0 when there is none."""
+    sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
+    row = store.row(sql, (case.case_id, str(case.target or "")))
+    return int(row["id"]) if row else 0
+
+
+def get_failure(store: Store, number: int) -> Failure:
+    """The failure of that number, which must be there."""
+    row = store.row(f"SELECT {COLUMNS} FROM failures WHERE id = ?", (number,))
+    assert row is not None
+    return Failure(**row)
+
+
+def count_failures(store: Store, cluster: int) -> int:
+    """How many failures a cluster has."""
+    row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE cluster = ?", (cluster,))
+    assert row is not None
+    return int(row["found"])
+
+
+def list_failures(
+    store: Store, *, cluster: int | None = None, status: str | None = None, most: int = -1
+) -> list[Failure]:
+    """The failures, oldest first, at most so many; of one cluster or status only when that is given."""
+    wanted = {"cluster": cluster, "status": status}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
+    rows = store.rows(f"SELECT {COLUMNS} FROM failures {where} ORDER BY id LIMIT ?", (*given.values(), most))
+    return [Failure(**row) for row in rows]
+
+
+def origins(store: Store, number: int) -> list[str]:
+    """The paths and seeds that a failure came from."""
+    rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
+    return [str(row["origin"]) for row in rows]
+
+
+def verdict_of(store: Store, number: int) -> dict[str, Any]:
+    """A failure's verdict as it was kept: of the reduced case if there is one."""
+    row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
+    assert row is not None
+    document: dict[str, Any] = json.loads(row["verdict"])
+    return document
+
+
+def best_case_of(store: Store, number: int) -> str:
+    """The case that shows a failure best: reduced if it is."""
+    return get_failure(store, number).best_case
+
+
+def title_of_signature(store: Store, digest: str) -> str | None:
+    """The title of the first failure of a signature; None where there is none."""
+    row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
+    return str(row["title"]) if row else None
+
+
+def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
+    """The releases on which a cluster was seen."""
+    rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
+    return tuple(sorted({str(row["release"]) for row in rows} - {""}))
+
+
+def sightings_of(store: Store, cluster: int) -> Sightings:
+    """When and where a cluster that has failures was seen."""
+    times = store.row(
+        "SELECT min(first_seen) AS first, max(last_seen) AS last FROM failures WHERE cluster = ?", (cluster,)
+    )
+    rows = store.rows(
+        "SELECT target, release, count(*) AS seen FROM failures WHERE cluster = ? GROUP BY 1, 2", (cluster,)
+    )
+    assert times is not None
+    counts = {(str(row["target"]), str(row["release"]) or "?"): int(row["seen"]) for row in rows}
+    return Sightings(str(times["first"]), str(times["last"]), counts)
+
+
+def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
+    """What the reduction of a cluster's largest program said of itself; empty when there was none."""
+    row = store.row(
+        """SELECT document FROM reductions JOIN failures ON failures.id = failure
+           WHERE cluster = ? AND reductions.status = ?
+           ORDER BY json_extract(document, '$.nodes_after'), json_extract(document, '$.nodes_before') DESC,
+           reductions.id LIMIT 1""",
+        (cluster, REDUCED),
+    )
+    document: dict[str, Any] = json.loads(row["document"]) if row else {}
+    return document
+
+
+def add_failure(
+    store: Store,
+    case: Case,
+    verdict: Verdict,
+    signature: Signature,
+    cluster: int,
+    run: int | None,
+    release: str,
+) -> int:
+    """Add a failure to a cluster, inside the running transaction; its number."""
+    values = {
+        "case_id": case.case_id,
+        "target": str(case.target or ""),
+        "run": run,
+        "outcome": verdict.outcome.value,
+        "title": verdict.title,
+        "symptom": str(verdict.symptom or ""),
+        "verdict": dump(verdict_document(verdict)),
+        "signature": signature.digest,
+        "cluster": cluster,
+        "status": NEW,
+        "release": release,
+        "first_seen": now(),
+        "last_seen": now(),
+    }
+    number = store.insert("failures", values)
+    store.log("found", failure_name(number), case=case.case_id, cluster=cluster_name(cluster))
+    return number
+
+
+def count_again(store: Store, number: int, release: str) -> None:
+    """Note that a failure was seen once more, on that release."""
+    store.write(
+        "UPDATE failures SET seen = seen + 1, last_seen = ?, release = ? WHERE id = ?",
+        (now(), release, number),
+    )
+
+
+def add_origin(store: Store, number: int, origin: str) -> None:
+    """Note where a failure came from, once."""
+    store.write("INSERT OR IGNORE INTO origins VALUES (?, ?)", (number, origin))
+
+
+def point_at_reduced(
+    store: Store, number: int, case_id: str, signature: Signature, title: str, verdict: Verdict
+) -> None:
+    """Let a failure be shown by its reduced case, under that one's signature, title and verdict."""
+    store.write(
+        "UPDATE failures SET reduced_case = ?, signature = ?, title = ?, verdict = ?, status = ?"
+        " WHERE id = ?",
+        (case_id, signature.digest, title, dump(verdict_document(verdict)), REDUCED, number),
+    )
+
+
+def set_status(store: Store, number: int, status: str) -> None:
+    """Change a failure's status."""
+    store.write("UPDATE failures SET status = ? WHERE id = ?", (status, number))
+
+
+def keep_reduction(
+    store: Store, number: int, case_id: str | None, status: str, document: Mapping[str, Any]
+) -> None:
+    """Keep what a reduction of a failure said of itself, inside the running transaction."""
+    values = {"failure": number, "reduced_case": case_id, "status": status}
+    store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})
