@@ -54,6 +54,8 @@ def open_case(
     program = foreign.program if foreign else found.read_program(file, memory_bytes)
     model = found.parse(program, str(file))
     found.check(model, str(file), memory_bytes)
+    if not trust:
+        _must_only_compute(found, program, str(file))
     external = found.external_files(model, file.parent, str(file))
     types = found.input_types(model, str(file))
     source = inputs if inputs is not None else _inputs_beside(path)
@@ -72,6 +74,17 @@ def open_case(
         origin=facts.get("origin") or str(path),
         notes=(*facts.get("notes", ()), *notes),
     )
+
+
+def must_be_known(case: Case, where: str, *, trust: bool) -> None:
+    """Raises `UserError` for a case whose program calls code from outside, unless that is trusted."""
+    if not trust:
+        _must_only_compute(find_format(case.format), case.program, where)
+
+
+def _must_only_compute(found: Format, program: bytes, where: str) -> None:
+    if complaint := found.calls_outside(program):
+        raise UserError(f"{where}: {complaint}, which may do anything; give --trust if you trust it")
 
 
 def _locate(path: Path) -> tuple[Format, Path, Mapping[str, Any]]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from corpus.errors import UserError
 
+PROGRAMS = frozenset({"python", "library", "plugin"})
+"""Settings whose value is a program, or code that is loaded, whatever it looks like."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -32,6 +35,15 @@ class Target:
                 raise UserError(f"target {text!r}: write a setting as @key=value, not {'@' + pair!r}")
             settings.append((key, value))
         return cls(backend, device or "cpu", tuple(sorted(settings)))
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Its settings that name a program or a path: whoever gives them decides what code runs."""
+        return tuple(
+            f"@{key}={value}"
+            for key, value in self.settings
+            if key in PROGRAMS or "/" in value or "\\" in value or value.startswith("~")
+        )
 
     def get(self, key: str, default: str = "") -> str:
         return dict(self.settings).get(key, default)

@@ -44,6 +44,9 @@ class Format(Protocol):
     def check(self, model: Any, where: str, memory_bytes: int) -> None:
         """UserError for a program that cannot be handled safely, or whose values cannot fit the memory."""
 
+    def calls_outside(self, program: bytes) -> str:
+        """What the program calls that needs the user's trust, in words; empty where it only computes."""
+
     def external_files(self, model: Any, folder: Path, where: str) -> tuple[ExternalFile, ...]:
         """The files that the program refers to, in order of first use; UserError when one is not sound."""
 

@@ -28,6 +28,7 @@ __all__ = [
     "PROGRAM_FILE",
     "SUFFIXES",
     "TARGET",
+    "calls_outside",
     "canonical",
     "check",
     "checker_complaint",
@@ -55,6 +56,11 @@ TARGET = "ort"
 def read_program(path: Path, memory_bytes: int) -> bytes:
     """The bytes of a model's file; UserError for what cannot be a model."""
     return read_model_bytes(path, memory_bytes)
+
+
+def calls_outside(program: bytes) -> str:
+    """Nothing: a model's operators are its runtime's own; libraries of others are never loaded."""
+    return ""
 
 
 def is_foreign(path: Path) -> bool:

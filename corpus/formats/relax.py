@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corpus.graphs.callees import calls_outside
 from corpus.graphs.format import (
     GraphFormat,
     check,
@@ -23,6 +24,7 @@ __all__ = [
     "PROGRAM_FILE",
     "SUFFIXES",
     "TARGET",
+    "calls_outside",
     "canonical",
     "check",
     "external_files",

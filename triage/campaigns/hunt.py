@@ -14,6 +14,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.judge import Judge
+from triage.bugs.failures import set_aside
 from triage.bugs.history import history_of_name
 from triage.bugs.library import Library
 from triage.campaigns.fuzzing import Fuzzer
@@ -26,7 +27,14 @@ from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
 from triage.store.clusters import clusters
 from triage.store.database import Store
-from triage.store.failures import REDUCED, Failure, get_failure, list_failures, reduction_of
+from triage.store.failures import (
+    REDUCED,
+    UNREDUCIBLE,
+    Failure,
+    get_failure,
+    list_failures,
+    reduction_of,
+)
 from triage.store.names import representative
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
@@ -143,9 +151,15 @@ class Hunt:
     def _reduce(self, failure: Failure) -> None:
         minutes = min(self.left - REPORT_SECONDS, max(self.seconds * LONGEST_REDUCTION_SHARE, 10.0)) / 60
         self.shown.note(f"reducing {failure.name}")
-        after, document = reduce_failure(
-            self.store, failure, self.options, Budget(minutes=minutes), _Named(self.shown, failure.name)
-        )
+        shown = _Named(self.shown, failure.name)
+        try:
+            after, document = reduce_failure(
+                self.store, failure, self.options, Budget(minutes=minutes), shown
+            )
+        except UserError as error:  # such as one that needs trust; the others are still to be reduced
+            set_aside(self.store, failure, UNREDUCIBLE, {"why": str(error)})
+            self.shown.note(f"{failure.name} is left: {error}")
+            return
         if document is None:
             self.shown.note(f"{failure.name} does not show any more")
             return

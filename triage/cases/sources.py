@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
-from corpus.load import CHANGED, has_inputs, open_case
+from corpus.load import CHANGED, has_inputs, must_be_known, open_case
 from oracles.sandbox.importing import importer_of
 from oracles.sequence import with_sequence
 from triage.cases.judges import Judges
@@ -78,6 +78,7 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
 
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
+        must_be_known(case, word, trust=options.trust)
     usual = find_format(case.format).TARGET
     case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
     is_made = path.exists() and options.inputs is None and not has_inputs(path)

@@ -35,12 +35,20 @@ def check(options: StoreOptions) -> int:
 
     Example: crux db check --db crux.db
     """
+    import sqlite3
+
+    from corpus.errors import UserError
     from triage.store.database import open_existing
     from triage.store.health import examine
 
-    with open_existing(options.database) as store:
-        document = _tell(options, examine(store))
-    return 0 if document["sound"] else 1
+    try:
+        with open_existing(options.database) as store:
+            found = examine(store)
+    except (UserError, sqlite3.DatabaseError) as error:
+        if not options.database.exists():
+            raise
+        found = {"path": str(options.database), "sound": False, "problems": [str(error)]}
+    return 0 if _tell(options, found)["sound"] else 1
 
 
 def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:

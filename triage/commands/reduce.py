@@ -126,6 +126,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
 
 
 def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
+    from corpus.errors import UserError
     from triage.console.progress import progress
     from triage.reductions.failures import reduce_failure
     from triage.reductions.selection import waiting
@@ -136,7 +137,11 @@ def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
         for failure in waiting(store):
             if time.monotonic() >= deadline:
                 return
-            after, document = reduce_failure(store, failure, options, budget, shown)
+            try:
+                after, document = reduce_failure(store, failure, options, budget, shown)
+            except UserError as error:
+                shown.note(f"{failure.name} is left: {error}")
+                continue
             if document is None:
                 shown.note(f"{failure.name}  does not show any more")
             else:

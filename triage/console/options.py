@@ -79,11 +79,25 @@ class CaseOptions(StoreOptions):
         from oracles.asked import SETTING, find_asked
         from oracles.backends import find_backend
 
-        target = Target.parse(self.target) if self.target else case_target or Target(usual)
+        target = Target.parse(self.target) if self.target else self.trusted(case_target or Target(usual))
         find_backend(target.backend)
         if self.oracles is not None:
             find_asked(self.oracles)
             target = target.with_setting(SETTING, self.oracles)
+        return target
+
+    def trusted(self, target: Target) -> Target:
+        """The target that a file or a database brings along; `UserError` where it names what is to be run.
+
+        What the command line names itself is not in question.
+        """
+        from corpus.errors import UserError
+
+        if target.programs and not self.trust and self.target != str(target):
+            raise UserError(
+                f"target {str(target)[:200]!r}: comes with the case and says what to run"
+                f" ({target.programs[0][:120]}); give it as --target yourself, or --trust"
+            )
         return target
 
     @property

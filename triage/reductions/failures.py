@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.load import must_be_known
 from corpus.target import Target
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
@@ -37,7 +38,8 @@ def reduce_failure(
     """
     work = work_folder(store, failure)
     case = store.load_case(failure.case_id)
-    settings = reducer_options(options, Target.parse(failure.target), budget)
+    must_be_known(case, failure.name, trust=options.trust)
+    settings = reducer_options(options, options.trusted(Target.parse(failure.target)), budget)
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure))
     try:
         try:

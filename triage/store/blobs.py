@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from corpus.errors import UserError
+from triage.store.names_of_files import is_digest
 
 CHUNK = 1 << 20
 Filler = Callable[[BinaryIO], object]
@@ -27,6 +28,9 @@ class Blobs:
         self.root = root
 
     def path(self, digest: str) -> Path:
+        """Where the blob is, or would be; `UserError` for what is no digest: it may lead anywhere."""
+        if not is_digest(digest):
+            raise UserError(f"{self.root}: {str(digest)[:80]!r} is no SHA-256; the database is damaged")
         return self.root / digest[:2] / digest
 
     def put(self, content: bytes) -> str:
@@ -63,12 +67,32 @@ class Blobs:
         os.sync()
 
     def get(self, digest: str) -> bytes:
-        return self.path(digest).read_bytes()
+        """The content; `UserError` where it is not what its name says."""
+        content = self.path(digest).read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise self._damaged(digest)
+        return content
+
+    def link(self, digest: str, target: Path) -> None:
+        """Let a file be the blob; `UserError` where its content is not what its name says.
+
+        Raises `FileNotFoundError` where there is none.
+        """
+        path = self.path(digest)
+        if path.is_symlink() or digest_file(path) != digest:
+            raise self._damaged(digest)
+        os.link(path, target)
+
+    def _damaged(self, digest: str) -> UserError:
+        return UserError(
+            f"{self.root}: the content of {digest[:12]} is not what its name says; `crux db check` lists"
+            " what is damaged, take the file from a copy"
+        )
 
     def digests(self) -> Iterator[str]:
         """Every blob there is, in order; temporary files left by a kill are passed over."""
         for path in sorted(self.root.glob("??/*")):
-            if not path.name.startswith("."):
+            if is_digest(path.name) and path.parent.name == path.name[:2]:
                 yield path.name
 
     def leavings(self) -> Iterator[Path]:
@@ -99,13 +123,15 @@ class Blobs:
         return True
 
     def is_intact(self, digest: str) -> bool:
+        if not is_digest(digest):
+            return False
         path = self.path(digest)
-        return path.exists() and digest_file(path) == digest
+        return path.is_file() and not path.is_symlink() and digest_file(path) == digest
 
     def _copy(self, other: Blobs, digest: str) -> Path:
         """A temporary file with the content of another folder's blob."""
         source = other.path(digest)
-        if not source.is_file() or digest_file(source) != digest:
+        if source.is_symlink() or not source.is_file() or digest_file(source) != digest:
             raise UserError(
                 f"{other.root}: the file {digest[:12]} is missing or damaged, see `crux db check`"
             )

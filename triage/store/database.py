@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import tempfile
 import time
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
 from triage.store.blobs import Blobs
+from triage.store.names_of_files import files_of
+from triage.store.own_schema import must_be_ours
 from triage.store.schema import is_current, migrations
 
 if TYPE_CHECKING:
@@ -133,11 +134,16 @@ class Store:
         row = self.row("SELECT files FROM cases WHERE case_id = ?", (case_id,))
         if row is None:
             raise UserError(f"{self.path}: no case {case_id}")
-        files: dict[str, str] = json.loads(row["files"])
+        files = files_of(row["files"], f"{self.path}: case {case_id[:12]}")
         with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as folder:
             for name, digest in files.items():
                 self._link(digest, Path(folder) / name)
             case = Case.load(Path(folder))
+            if case.case_id != case_id:
+                raise UserError(
+                    f"{self.path}: case {case_id[:12]} is not what its id says;"
+                    " `crux db check` lists what is damaged"
+                )
         external = tuple(replace(file, path=self.blobs.path(files[file.location])) for file in case.external)
         return replace(case, external=external) if external else case
 
@@ -145,7 +151,7 @@ class Store:
         """Let a file be a blob under its own name; raises `UserError` where the blob is not there."""
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.link(self.blobs.path(digest), target)
+            self.blobs.link(digest, target)
         except FileNotFoundError:
             raise UserError(
                 f"{self.path}: {digest[:12]} is missing in {self.blobs.root.name} beside it;"
@@ -169,6 +175,8 @@ class Store:
         return self.blobs.root
 
     def _migrate(self) -> None:
+        must_be_ours(self._connection, self.path)
+        self._connection.execute("PRAGMA trusted_schema = ON")  # its index of words needs that of a trigger
         if is_current(self._connection):
             return
         from sqlite_utils import Database
@@ -198,6 +206,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise UserError(f"{path}: not a database that can be opened ({error})") from None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 

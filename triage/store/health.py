@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from corpus.errors import UserError
 from triage.store.database import Store
 from triage.store.names import cluster_name
+from triage.store.names_of_files import files_of
 
 COUNTED = (
     "cases",
@@ -26,9 +27,13 @@ COUNTED = (
 
 def examine(store: Store) -> dict[str, Any]:
     """Counts and problems; `sound` when there is no problem. Unused blobs are room, not damage."""
-    named = named_blobs(store)
-    problems = [*_sqlite_problems(store), *_count_problems(store), *_blob_problems(store, named)]
-    counts = {name: store.count(name) for name in COUNTED}
+    problems = [*_sqlite_problems(store)]
+    try:
+        named = named_blobs(store)
+        problems += [*_count_problems(store), *_blob_problems(store, named)]
+        counts = {name: store.count(name) for name in COUNTED}
+    except (sqlite3.DatabaseError, UserError) as error:  # what is damaged cannot be counted
+        return {"path": str(store.path), "sound": False, "problems": [*problems, str(error)]}
     unused = sum(digest not in named for digest in store.blobs.digests())
     return {
         "path": str(store.path),
@@ -44,18 +49,23 @@ def named_blobs(store: Store) -> dict[str, str]:
     """Each blob that a row names, with what needs it."""
     rows = store.rows("SELECT case_id, files FROM cases")
     found = {
-        digest: f"case {row['case_id'][:12]}" for row in rows for digest in json.loads(row["files"]).values()
+        digest: f"case {row['case_id'][:12]}"
+        for row in rows
+        for digest in files_of(row["files"], f"{store.path}: case {row['case_id'][:12]}").values()
     }
     artifacts = store.rows("SELECT digest, kind, subject FROM artifacts")
     return {row["digest"]: f"{row['kind']} of {row['subject']}" for row in artifacts} | found
 
 
 def _sqlite_problems(store: Store) -> Iterator[str]:
-    for row in store.rows("PRAGMA integrity_check"):
-        if row["integrity_check"] != "ok":
-            yield str(row["integrity_check"])
-    for row in store.rows("PRAGMA foreign_key_check"):
-        yield f"{row['table']} row {row['rowid']} points to a missing row of {row['parent']}"
+    try:
+        for row in store.rows("PRAGMA integrity_check"):
+            if row["integrity_check"] != "ok":
+                yield str(row["integrity_check"])
+        for row in store.rows("PRAGMA foreign_key_check"):
+            yield f"{row['table']} row {row['rowid']} points to a missing row of {row['parent']}"
+    except sqlite3.DatabaseError as error:
+        yield str(error)
 
 
 def _count_problems(store: Store) -> Iterator[str]:

@@ -7,10 +7,7 @@ used, and gets a new one else, which is an event. After that the new signatures 
 from __future__ import annotations
 
 import json
-import sqlite3
-import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +18,10 @@ from oracles.naming.signature import Signature
 from triage.store.clusters import MERGED, NEW, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump
 from triage.store.failures import REDUCED
+from triage.store.foreign import copy_foreign, must_hold_true
 from triage.store.health import named_blobs
 from triage.store.names import CLUSTER, FAILURE, cluster_name, failure_name
+from triage.store.unpacking import unpack
 
 POINTING = (MERGED, "duplicate")
 """States of a cluster whose note is another cluster's name."""
@@ -37,6 +36,7 @@ def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], Non
         TemporaryDirectory(prefix="crux-import-") as folder,
         Store(_copy_of(source, Path(folder))) as other,
     ):
+        must_hold_true(other, source)
         store.blobs.take_from(other.blobs, named_blobs(other))
         with store.transaction():
             return _Merge(store, other, str(source)).run(settle)
@@ -44,9 +44,8 @@ def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], Non
 
 def _copy_of(source: Path, folder: Path) -> Path:
     """A copy of a database with its blobs in reach: the source itself is left as it is."""
-    if source.suffix == ".zip" and zipfile.is_zipfile(source):
-        with zipfile.ZipFile(source) as archive:
-            archive.extractall(folder / "unpacked")
+    if source.suffix == ".zip":
+        unpack(source, folder / "unpacked")
         source = folder / "unpacked"
     if source.is_dir():
         found = sorted(path for path in source.glob("*.db") if path.is_file())
@@ -54,11 +53,7 @@ def _copy_of(source: Path, folder: Path) -> Path:
             raise UserError(f"{source}: holds {len(found)} databases (*.db), not one")
         source = found[0]
     copy = folder / "copy.db"
-    try:
-        with closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as opened:
-            opened.execute("VACUUM INTO ?", (str(copy),))
-    except sqlite3.DatabaseError as error:
-        raise UserError(f"{source}: not a database that can be read ({error})") from None
+    copy_foreign(source, copy)
     if blobs_beside(source).is_dir():
         blobs_beside(copy).symlink_to(blobs_beside(source).resolve())
     return copy

@@ -9,31 +9,11 @@ from __future__ import annotations
 
 import math
 import operator
-import types
 from typing import Any
 
 import torch
-import torch.ao.quantization.fx._decomposed  # operators of quantised programs
 
-HOMES = ("torch.functional", "torch.nn.functional", "torch._C", "_operator", "math", "torch._tensor")
-"""Where the functions live that a program may name; `torch` itself only has built-in ones."""
-
-
-CONTROL = frozenset(
-    {
-        "cond",
-        "while_loop",
-        "map_impl",
-        "scan",
-        "associative_scan",
-        "flex_attention",
-        "wrap",
-        "invoke_subgraph",
-    }
-)
-"""The operators that hold graphs and do no more than compute by them."""
-SPACES = {each.partition("::")[0] for each in torch._C._dispatch_get_all_op_names()} | {"prims", "inductor"}
-"""Where torch's own operators live: every process knows them."""
+from oracles.in_worker.torch import allowed
 
 
 class NotData(Exception):
@@ -118,7 +98,7 @@ def name_of(node: Any) -> str:
     if node.op != "call_function":
         raise NotData(f"the graph calls a module ({node.target})")
     name = qualified(node.target)
-    if name.startswith("torch.ops.") and name.split(".")[2] not in {*SPACES, "higher_order"}:
+    if name.startswith("torch.ops.") and name.split(".")[2] not in {*allowed.SPACES, "higher_order"}:
         raise NotData(
             f"{name} is an operator of the program's own, whose code is not kept: write out what it does"
         )
@@ -150,28 +130,10 @@ def qualified(function: Any) -> str:
 
 def resolve(name: str) -> Any:
     """The function of that name; NotData for one that is none, or does more than compute."""
-    root, _, rest = name.partition(".")
-    found: Any = {"torch": torch, "operator": operator, "math": math, "_operator": operator}.get(root)
-    for part in rest.split("."):
-        found = getattr(found, part, None) if found is not None and not part.startswith("__") else None
-    if found is None or not is_operator(found):
-        raise NotData(f"{name[:80]!r} is no operator of torch")
+    found = allowed.resolve(name)
+    if found is None:
+        raise NotData(f"{name[:80]!r} is no operator of torch that a program kept as data may use")
     return found
-
-
-def is_operator(found: Any) -> bool:
-    if isinstance(found, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        return True
-    if isinstance(found, torch._ops.HigherOrderOperator):
-        return str(found) in CONTROL
-    home = str(getattr(found, "__module__", None) or "torch._C")
-    if isinstance(found, (types.BuiltinFunctionType, types.MethodDescriptorType)):
-        return home == "torch" or home.startswith(HOMES) or home in ("builtins", "None")
-    return isinstance(found, types.FunctionType) and (
-        home in HOMES
-        or home.startswith("torch._jit_internal")
-        or found in torch.overrides.get_overridable_functions().get(torch, ())
-    )
 
 
 def literal(item: Any, prefix: str, bodies: Any) -> Any:

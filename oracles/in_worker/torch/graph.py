@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from oracles.in_worker.torch.allowed import is_method
 from oracles.in_worker.torch.data import NotData, is_property, resolve
 from oracles.in_worker.torch.tensors import STORED, from_torch, to_torch
 
@@ -53,7 +54,7 @@ def to_graph(graph_data: Any, held: dict[str, Any], constants: list[tuple[str, s
 
 def method(name: str) -> str:
     """A method's name; NotData for one that does more than compute."""
-    if name.startswith("__") or not hasattr(torch.Tensor, name) or name in ("numpy", "storage", "tolist"):
+    if not is_method(name):
         raise NotData(f"{name[:80]!r} is no method of tensors")
     return name
 
@@ -85,9 +86,15 @@ def value_of(item: Any, places: dict[str, Any], double: bool, graph_node: Any) -
 
 
 def dtype(name: str) -> Any:
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise NotData(f"{name!r:.40} is no dtype of torch")
+    """torch's dtype of that name; NotData where it has none."""
+    return of_torch(name, torch.dtype)
+
+
+def of_torch(name: Any, kind: Any) -> Any:
+    """What torch calls by a name and is of a kind: a dtype, a layout, a memory format; else NotData."""
+    found = vars(torch).get(name) if isinstance(name, str) else None
+    if not isinstance(found, kind):
+        raise NotData(f"{name!r:.40} is no {kind.__name__} of torch")
     return found
 
 
@@ -96,8 +103,8 @@ SIMPLE: dict[str, Any] = {
     "ellipsis": lambda inner: ...,
     "complex": lambda inner: complex(float(inner[0]), float(inner[1])),
     "device": lambda inner: torch.device("cpu" if inner != "meta" else "meta"),
-    "layout": lambda inner: getattr(torch, str(inner)),
-    "memory": lambda inner: getattr(torch, str(inner)),
+    "layout": lambda inner: of_torch(inner, torch.layout),
+    "memory": lambda inner: of_torch(inner, torch.memory_format),
 }
 
 

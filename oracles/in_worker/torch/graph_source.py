@@ -6,9 +6,18 @@ import json
 from typing import Any
 
 import numpy as np
+import torch
 
-from oracles.in_worker.torch.data import is_property
-from oracles.in_worker.torch.graph import constant, dynamic_dims, feeds, layout_of, may_write
+from oracles.in_worker.torch.data import NotData, is_property, resolve
+from oracles.in_worker.torch.graph import (
+    constant,
+    dynamic_dims,
+    feeds,
+    layout_of,
+    may_write,
+    method,
+    of_torch,
+)
 from oracles.in_worker.torch.literals import literal, written
 
 INFIX = {
@@ -110,7 +119,8 @@ def bodies_in(item: Any) -> Any:
 
 
 def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]) -> str:
-    """An operator's call as a person would write it."""
+    """An operator's call as a person would write it; NotData for one that no program may use."""
+    must_be_allowed(op, kwargs)
     words = [text(item, names) for item in args]
     short = op.rpartition(".")[2]
     if op.startswith(("operator.", "_operator.")) and not kwargs:
@@ -129,6 +139,17 @@ def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]
     if op.startswith(("operator.", "_operator.", "math.")):
         place = f"__import__({op.partition('.')[0]!r}).{short}"
     return f"{place}({', '.join([*words, *given])})"
+
+
+def must_be_allowed(op: str, kwargs: dict[str, Any]) -> None:
+    """Raises NotData for what `to_graph` would not build either: nothing else is ever printed."""
+    if not op.startswith("Tensor."):
+        resolve(op)
+    elif not is_property(op[7:]):
+        method(op[7:])
+    for key in kwargs:
+        if not key.isidentifier():
+            raise NotData(f"{key[:40]!r} is no name of an argument")
 
 
 def index(item: Any, names: dict[str, str]) -> str:
@@ -161,10 +182,17 @@ def text(item: Any, names: dict[str, str]) -> str:
 
 
 def literals_of(tag: str, inner: Any) -> str:
-    if tag in ("dtype", "layout", "memory"):
+    """A literal of torch's, or a number that JSON lacks; NotData for anything else."""
+    if tag in KINDS:
+        of_torch(inner, KINDS[tag])
         return f"torch.{inner}"
     if tag == "ellipsis":
         return "..."
     if tag == "complex":
-        return f"complex({inner[0]}, {inner[1]})"
-    return f"torch.device({inner!r})" if tag == "device" else f"float({inner!r})"
+        return f"complex({float(inner[0])!r}, {float(inner[1])!r})"
+    if tag not in ("device", "float"):
+        raise NotData(f"an argument is tagged {tag[:40]!r}")
+    return f"torch.device({str(inner)!r})" if tag == "device" else f"float({str(float(inner))!r})"
+
+
+KINDS = {"dtype": torch.dtype, "layout": torch.layout, "memory": torch.memory_format}

@@ -1,0 +1,434 @@
+"""Nothing that a stranger's file says runs code, unless the user trusts it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.graphs.callees import calls_outside
+from corpus.target import Target
+from oracles.run import Config
+from oracles.sandbox.sandbox import Job, Sandbox
+from triage.cli import run
+from triage.store.database import Store
+from triage.store.names_of_files import is_clean
+
+
+def small_case(target: Target | None = None) -> Case:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
+
+
+def trap(folder: Path) -> tuple[Path, Path]:
+    """A program that leaves a mark where it runs, and the mark."""
+    mark, program = folder / "it-ran", folder / "python"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    return program, mark
+
+
+# What a case says to run
+
+
+@pytest.mark.parametrize("command", ["check", "passes", "report", "reduce"])
+def test_a_cases_own_interpreter_is_not_run(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, mark = trap(tmp_path)
+    small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")
+    out = ["-o", str(tmp_path / "out")] if command in ("report", "reduce") else []
+
+    assert run([command, str(tmp_path / "case"), *out]) == 2
+    assert not mark.exists()
+    assert "--trust" in capsys.readouterr().err
+
+
+def test_a_databases_interpreter_is_not_run(tmp_path: Path) -> None:
+    program, mark = trap(tmp_path)
+    with Store(tmp_path / "crux.db") as store:
+        name = store.add_case(small_case(Target.parse(f"ort@python={program}")))
+
+    assert run(["check", name, "--db", str(tmp_path / "crux.db")]) == 2
+    assert not mark.exists()
+
+
+def test_the_command_lines_target_takes_the_place_of_the_cases(tmp_path: Path) -> None:
+    program, mark = trap(tmp_path)
+    small_case(Target.parse(f"ort@python={program}")).save(tmp_path / "case")
+
+    assert run(["check", str(tmp_path / "case"), "--target", "ort"]) == 0
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("ort@python=/x/python", True),
+        ("ort@python=python3", True),
+        ("ort@opt=/tmp/lib.so", True),
+        ("ort@library=x", True),
+        ("ort@opt=basic@threads=2", False),
+        ("tvm@passes=A,B", False),
+    ],
+)
+def test_settings_that_name_programs_or_paths_are_known(text: str, names: bool) -> None:
+    assert bool(Target.parse(text).programs) is names
+
+
+# torch programs
+
+
+def torch_program(op: str, args: list[Any], kwargs: dict[str, Any] | None = None) -> bytes:
+    main = {"inputs": [["x", "float32", [2]]], "bindings": [["y", op, args, kwargs or {}]], "outputs": ["y"]}
+    document = {"format": "torch", "version": 1, "main": main, "constants": {}, "functions": {}}
+    return json.dumps({**document, "opaque": {}, "facts": {}}).encode()
+
+
+@pytest.fixture(scope="module")
+def torch_worker() -> Any:
+    with Sandbox("torch") as sandbox:
+        yield sandbox
+
+
+X = {"ref": "x"}
+HOSTILE_OPERATORS = [
+    ("torch.builtins.exec", ["open('mark', 'w')"]),
+    ("torch.os.system", ["touch mark"]),
+    ("torch.serialization.load", ["mark"]),
+    ("torch.load", ["mark"]),
+    ("torch.save", [X, "mark"]),
+    ("torch.from_file", ["mark", True, 2]),
+    ("torch.ops.aten.from_file.default", ["mark", True, 2]),
+    ("torch.ops.aten.from_file", ["mark", True, 2]),
+    ("torch.ops.aten.save", [X, "mark"]),
+    ("torch.ops.load_library", ["mark"]),
+    ("torch.ops.higher_order.print", [X]),
+    ("torch.nn.functional.torch.os.system", ["touch mark"]),
+    ("torch.functional.torch.builtins.exec", ["open('mark', 'w')"]),
+    ("torch.hub.load", ["a/b", "c"]),
+    ("torch.compile", [X]),
+    ("operator.call", [X]),
+    ("operator.attrgetter", ["__class__"]),
+    ("operator.methodcaller", ["numpy"]),
+    ("math.__loader__.load_module", ["os"]),
+    ("builtins.exec", ["open('mark', 'w')"]),
+    ("os.system", ["touch mark"]),
+    ("Tensor.numpy", [X]),
+    ("Tensor.apply_", [X, X]),
+    ("Tensor.share_memory_", [X]),
+    ("Tensor.__reduce_ex__", [X, 2]),
+    ("Tensor.__class__", [X]),
+    ("Tensor.storage().__class__", [X]),
+    ("torch.relu(x0) or __import__('os').system", [X]),
+    ("", [X]),
+]
+
+
+@pytest.mark.parametrize(("op", "args"), HOSTILE_OPERATORS, ids=[op or "none" for op, _ in HOSTILE_OPERATORS])
+def test_a_torch_program_names_operators_only(torch_worker: Sandbox, op: str, args: list[Any]) -> None:
+    job = Job(torch_program(op, args), {"x": np.ones(2, np.float32)}, (Config("plain"),), format="torch")
+    (run_of_it,) = torch_worker.run(job)
+
+    assert run_of_it.error == "NotData", run_of_it
+    told = Config("told", (("show", "source"),))
+    (printed,) = torch_worker.run(Job(job.program, job.inputs, (told,), format="torch"))
+    assert printed.error == "NotData", printed.outputs
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"layout": "strided); __import__('os').system('touch mark'"},
+        {"memory": "hub"},
+        {"dtype": "os"},
+        {"complex": ["__import__('os').getpid()", "0"]},
+        {"device": "cpu'); import os; ('"},
+        {"float": "__import__('os').getpid()"},
+        {"thing": "x"},
+    ],
+    ids=str,
+)
+def test_what_a_torch_programs_literals_print_is_data(torch_worker: Sandbox, item: Any) -> None:
+    told = Config("told", (("show", "source"),))
+    program = torch_program("torch.add", [X, item])
+    (printed,) = torch_worker.run(Job(program, {"x": np.ones(2, np.float32)}, (told,), format="torch"))
+
+    assert "system" not in str(printed.outputs)
+    assert not printed.is_ok or "device" in item
+
+
+# TVM programs
+
+
+def prim_func(op: str, *callees: str) -> dict[str, Any]:
+    """TVM's JSON of a call as it stands in a PrimFunc."""
+    nodes: list[Any] = [{"type": "None"}, {"type": "ir.Op", "data": op}]
+    literals = []
+    for callee in callees:
+        nodes += [{"type": "ffi.String", "data": callee}]
+        nodes += [{"type": "ir.StringImm", "data": {"value": len(nodes) - 1}}]
+        literals.append(len(nodes) - 1)
+    nodes.append({"type": "ffi.Array", "data": literals})
+    nodes.append({"type": "ir.Call", "data": {"op": 1, "args": len(nodes) - 1}})
+    return {"root_index": len(nodes) - 1, "nodes": nodes}
+
+
+def relax_document(opaque: Any = None, binding: Any = None, **facts: Any) -> bytes:
+    bindings = [binding] if binding else []
+    main = {"inputs": [["x", "float32", [2]]], "bindings": bindings, "outputs": ["x"]}
+    document = {"format": "relax", "version": 1, "main": main, "constants": {}, "functions": {}}
+    return json.dumps(
+        {**document, "opaque": {"f": opaque or {}}, "facts": {"main": "main", **facts}}
+    ).encode()
+
+
+PRAGMA = {"root_index": 0, "nodes": [{"type": "ffi.String", "data": "pragma_import_c"}]}
+LIBRARY = {"root_index": 0, "nodes": [{"type": "runtime.Module", "data": "AAAA"}]}
+EXTERN = {
+    "root_index": 1,
+    "nodes": [
+        {"type": "ffi.String", "data": "runtime.ModuleLoadFromFile"},
+        {"type": "relax.expr.ExternFunc", "data": {"global_symbol": 0}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        relax_document(prim_func("tirx.call_extern", "system", "touch mark")),
+        relax_document(prim_func("tirx.call_pure_extern", "system", "touch mark")),
+        relax_document(prim_func("tirx.call_extern")),
+        relax_document(prim_func("tirx.tvm_call_packed", "runtime.ModuleLoadFromFile", "mark")),
+        relax_document(prim_func("tirx.tvm_call_cpacked", "runtime.ModuleLoadFromFile", "mark")),
+        relax_document(prim_func("tirx.tvm_call_packed_lowered", "rpc.Connect")),
+        relax_document(prim_func("tirx.tvm_call_trace_packed", "runtime.ModuleLoadFromFile")),
+        relax_document(prim_func("tirx.anylist_setitem_call_packed", "vm.builtin.copy", "x", "os.system")),
+        relax_document(prim_func("relax.call_py_func", "f")),
+        relax_document(PRAGMA),
+        relax_document(LIBRARY),
+        relax_document(EXTERN),
+        relax_document(
+            binding=["y", "relax.call_dps_packed", [{"extern": "runtime.ModuleLoadFromFile"}], {}]
+        ),
+        relax_document(binding=["y", "relax.call_pure_packed", [{"extern": "vm.builtin.call_py_func"}], {}]),
+        relax_document(binding=["y", "relax.call_py_func", [{"string": "f"}], {}]),
+        relax_document(binding=["y", "tirx.call_extern", [{"string": "system"}], {}]),
+        relax_document(binding=["y", "call", [{"extern": "vm.builtin.tensor_cache.load"}], {}]),
+        relax_document(attrs=LIBRARY),
+        relax_document(attrs=PRAGMA),
+    ],
+    ids=range(19),
+)
+def test_a_relax_program_calls_what_only_computes(tmp_path: Path, document: bytes) -> None:
+    assert calls_outside(document)
+    path = tmp_path / "program.relax.json"
+    path.write_bytes(document)
+
+    assert run(["check", str(path)]) == 2
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        relax_document(prim_func("tirx.call_pure_extern", "erff")),
+        relax_document(prim_func("tirx.tvm_call_packed", "vm.builtin.shape_of")),
+        relax_document(binding=["y", "relax.call_pure_packed", [{"extern": "tvm.contrib.sort.sort"}], {}]),
+        relax_document(),
+    ],
+    ids=range(4),
+)
+def test_mathematics_and_tvms_own_helpers_need_no_trust(document: bytes) -> None:
+    assert calls_outside(document) == ""
+
+
+# Databases
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """A folder as `crux db export` makes it, with one case."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    with Store(folder / "crux.db") as store:
+        store.add_case(small_case())
+    return folder
+
+
+def change(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "crux.db")) as opened:
+        for statement in statements:
+            opened.execute(statement)
+        opened.commit()
+
+
+def refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line by which an import refuses it."""
+    code = run(["db", "import", str(folder), "--db", str(tmp_path / "ours.db")])
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert (code, len(lines)) == (2, 1), lines
+    return lines[0]
+
+
+def test_an_export_is_taken_in(exported: Path, tmp_path: Path) -> None:
+    assert run(["db", "import", str(exported), "--db", str(tmp_path / "ours.db")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE VIEW more AS SELECT 1", "foreign schema"),
+        ("CREATE TRIGGER more AFTER INSERT ON cases BEGIN SELECT 1; END", "foreign schema"),
+        ("CREATE INDEX more ON cases (abs(bytes))", "foreign schema"),
+        ("CREATE TABLE more (x)", "foreign schema"),
+        ("ALTER TABLE cases ADD COLUMN more TEXT", "foreign schema"),
+        ("DROP VIEW bugs", "foreign schema"),
+        ("INSERT INTO _sqlite_migrations VALUES (99, 'tensorcrux', 'fly', '2030')", "newer crux"),
+        ("DELETE FROM _sqlite_migrations", "not a database of crux|foreign schema"),
+        ("UPDATE cases SET files = json_set(files, '$.\"../../planted\"', '{digest}')", "leaves its folder"),
+        ("UPDATE cases SET files = json_set(files, '$.\"/tmp/planted\"', '{digest}')", "leaves its folder"),
+        ("UPDATE cases SET files = json_set(files, '$.\"c:planted\"', '{digest}')", "leaves its folder"),
+        ('UPDATE cases SET files = \'{{"model.onnx": "../../../../etc/passwd"}}\'', "no SHA-256"),
+        ("UPDATE cases SET files = '{{\"model.onnx\": 7}}'", "no SHA-256"),
+        ("UPDATE cases SET files = '[]'", "cannot stand there"),
+        ("UPDATE cases SET files = 'x'", "cannot stand there"),
+        ("UPDATE cases SET bytes = 'many'", "cannot stand there"),
+        ("UPDATE cases SET origin = x'00ff'", "cannot stand there"),
+        ("UPDATE cases SET case_id = '{digest}'", "is not what its id says"),
+        ("UPDATE cases SET case_id = '../../x'", "no SHA-256"),
+        (
+            "INSERT INTO artifacts (kind, subject, name, digest, bytes, added)"
+            " VALUES ('report', 'C0001', 'report.zip', '../../etc/passwd', 1, '')",
+            "no SHA-256",
+        ),
+    ],
+)
+def test_a_foreign_database_is_refused_in_one_line(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str, words: str
+) -> None:
+    digest = next((exported / "crux.db.blobs").glob("??/*")).name
+    change(exported, statement.format(digest=digest))
+
+    assert re.search(words, refused(exported, tmp_path, capsys))
+    assert not (tmp_path / "planted").exists()
+
+
+def test_a_blob_that_is_another_one_is_refused(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blob = next((exported / "crux.db.blobs").glob("??/*"))
+    blob.write_bytes(blob.read_bytes() + b"\0")
+
+    assert "damaged" in refused(exported, tmp_path, capsys)
+
+
+def test_a_blob_that_is_a_link_is_refused(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blob = next((exported / "crux.db.blobs").glob("??/*"))
+    shutil.move(blob, tmp_path / "private")
+    blob.symlink_to(tmp_path / "private")
+
+    assert "damaged" in refused(exported, tmp_path, capsys)
+
+
+def test_a_blob_that_changed_is_an_error_wherever_it_is_read(
+    exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(exported / "crux.db") as store:
+        (row,) = store.rows("SELECT case_id, files FROM cases")
+    digest = json.loads(row["files"])["inputs.npz"]
+    path = exported / "crux.db.blobs" / digest[:2] / digest
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(np.float32(2).tobytes(), np.float32(3).tobytes()))
+
+    assert run(["check", row["case_id"], "--db", str(exported / "crux.db")]) == 2
+    assert "not what its name says" in capsys.readouterr().err
+    assert run(["db", "check", "--db", str(exported / "crux.db")]) == 1
+
+
+def zipped(path: Path, members: dict[str, bytes], mode: int = 0o644) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr = mode << 16
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "mode"),
+    [
+        ({"../planted": b"x"}, 0o644),
+        ({"/tmp/planted-by-a-zip": b"x"}, 0o644),
+        ({"a\\..\\b": b"x"}, 0o644),
+        ({"crux.db": b"/etc/passwd"}, 0o120777),
+        ({"crux.db": bytes(300 << 20)}, 0o644),
+        ({"crux.db": b"no database"}, 0o644),
+        ({}, 0o644),
+    ],
+    ids=["parent", "absolute", "windows", "link", "bomb", "text", "empty"],
+)
+def test_a_hostile_zip_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], members: dict[str, bytes], mode: int
+) -> None:
+    refused(zipped(tmp_path / "theirs.zip", members, mode), tmp_path, capsys)
+    assert not (tmp_path / "planted").exists()
+    assert not Path("/tmp/planted-by-a-zip").exists()
+
+
+@pytest.mark.parametrize("name", ["a", "a/b.bin", "a b", "ä"])
+def test_clean_names_stay_in_their_folder(name: str) -> None:
+    assert is_clean(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "/a", "a/../b", "../a", "a\0b", "c:a", "a\\b", "a//b", "./a", "a/", "a\nb", "x" * 2000],
+)
+def test_other_names_are_refused(name: str) -> None:
+    assert not is_clean(name)
+
+
+ENDLESS = """
+import sqlite3, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from triage.store.foreign import interruptible
+with sqlite3.connect(":memory:") as opened, interruptible(opened):
+    print("begun", flush=True)
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+    opened.execute(numbers + " SELECT max(i) FROM n").fetchall()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_sqlite_is_at_can_be_interrupted(number: int) -> None:
+    script = ENDLESS.format(root=str(Path(__file__).parents[2]))
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(number)
+        _, text = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in text

@@ -1,0 +1,67 @@
+"""Whether a database's schema is one that crux makes, word for word: SQLite runs what a schema says."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from corpus.errors import UserError
+from triage.store.schema import MIGRATIONS, NAME
+
+Schema = Mapping[tuple[str, str], str]
+
+
+def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
+    """Raises `UserError` where the schema is of a newer release, or not word for word of one so far."""
+    opened.execute("BEGIN")  # one look at both: another process may be making them
+    try:
+        found, names = schema_of(opened), steps_of(opened)
+    finally:
+        opened.execute("ROLLBACK")
+    ours = [step.__name__ for step in MIGRATIONS]
+    if unknown := sorted(names - set(ours)):
+        raise UserError(
+            f"{path}: made by a newer crux (it knows the step {unknown[0][:60]!r}); use that release"
+        )
+    if names != set(ours[: len(names)]):
+        raise UserError(f"{path}: not a database of crux: steps of its making are missing")
+    wanted = schema_after(len(names))
+    for kind, name in sorted(found.keys() | wanted.keys()):
+        if found.get((kind, name)) != wanted.get((kind, name)):
+            what = (
+                "an extra" if (kind, name) not in wanted else "no" if (kind, name) not in found else "another"
+            )
+            raise UserError(f"{path}: a foreign schema, with {what} {kind} {name[:60]!r}; it is refused")
+
+
+def steps_of(opened: sqlite3.Connection) -> set[str]:
+    """The names of the steps that have made a database so far; none of an empty one."""
+    try:
+        asked = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
+        return {str(name) for (name,) in opened.execute(asked, (NAME,))}
+    except sqlite3.OperationalError:  # no such table
+        return set()
+
+
+def schema_of(opened: sqlite3.Connection) -> Schema:
+    """What there is by kind and name; SQLite's own indexes and statistics say nothing."""
+    rows = opened.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {
+        (str(kind), str(name)): " ".join(str(sql).split())
+        for kind, name, table, sql in rows
+        if not str(name).startswith("sqlite_")
+        and not (table == "_sqlite_migrations" and kind in ("table", "index"))
+    }
+
+
+@cache
+def schema_after(count: int) -> Schema:
+    """The schema that so many of our steps make."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        for step in MIGRATIONS[:count]:
+            step(cast(Any, made))  # they only execute statements, which a plain connection does as well
+        return schema_of(made)
