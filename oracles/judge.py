@@ -89,6 +89,7 @@ class Judge:
             python=target.get("python") or None,
             limits=limits,
             renew_after=1 if self._forks else RENEW_AFTER,
+            gpu=target.device.startswith("cuda"),
         )
         self._others: dict[str, Sandbox] = {}
         self._is_hurried = False

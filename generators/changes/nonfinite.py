@@ -5,30 +5,28 @@ Where they enter others beside it, what these make of them is nobody's bug, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from onnx import TensorProto
+from onnx import NodeProto, TensorProto
 
 from corpus.onnx.types import element_type
 from corpus.values import Tensor
 from generators.growth.grow import Program
 from generators.language.draws import Draws
-from oracles.probes.noise import DEFINED
+from oracles.numerics.operators import operator_of
+from oracles.numerics.operators.row import Nonfinite
 
 VALUES = (np.nan, np.inf, -np.inf)
 MOST = 3
 """Elements of one input that change."""
-_COMPUTING = "Abs Clip Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Max Min Neg Relu Where"
-_TELLING = frozenset(_COMPUTING.split())
-"""Those of them that look at a value and do not only move it; their inputs come first."""
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
 def put_nonfinite(draws: Draws, program: Program) -> Program | None:
     """The program with some elements of one input not finite; None where no input can be."""
-    names = sorted(_takers(program, _TELLING)) or sorted(_takers(program, DEFINED))
+    names = sorted(_takers(program, _looks)) or sorted(_takers(program, _defines))
     if not names:
         return None
     name = draws.pick(names)
@@ -37,9 +35,18 @@ def put_nonfinite(draws: Draws, program: Program) -> Program | None:
     return replace(program, inputs={**program.inputs, name: _with_some(draws, array)})
 
 
-def _takers(program: Program, operators: frozenset[str]) -> Iterator[str]:
-    """The float inputs that one of these operators reads."""
-    read = {name for node in program.model.graph.node if node.op_type in operators for name in node.input}
+def _looks(node: NodeProto) -> bool:
+    """Whether an operator of ONNX looks at its values and does not only move them."""
+    return not node.domain and operator_of(node).nonfinite is Nonfinite.DEFINED
+
+
+def _defines(node: NodeProto) -> bool:
+    return operator_of(node).defines_nonfinite
+
+
+def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:
+    """The float inputs that one of these nodes reads."""
+    read = {name for node in program.model.graph.node if is_taker(node) for name in node.input}
     for name, value in program.inputs.items():
         is_float = isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _FLOATS
         if is_float and name in read:

@@ -6,22 +6,14 @@ processors wrap, saturate or give their least integer. Memory that nobody has wr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Value
-from oracles.numerics.left_open import is_beyond
-
-CASTS = re.compile(
-    r"\.(to|type|type_as|int|long|short|char|byte|_?to_copy|convert_element_type|astype)(\.|$)"
-)
-
-
-UNWRITTEN = re.compile(r"\.(new_)?empty(_like|_strided|_permuted)?(\.|$)")
-"""Operators that give memory as it is found."""
+from oracles.numerics.graph_operators import CASTS, UNWRITTEN, writes
+from oracles.numerics.operators.open_checks import is_beyond
 
 
 def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: Mapping[str, Value]) -> str:
@@ -33,13 +25,6 @@ def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: M
     if any(UNWRITTEN.search(binding.op) and binding.name not in filled for binding in bindings):
         return "memory that was never written to"
     return ""
-
-
-def writes(binding: Binding) -> bool:
-    """Whether an operator's name, or an operand of it, says that it writes to what it reads."""
-    words = binding.op.split(".")
-    has_mark = any(word.endswith("_") and not word.endswith("__") for word in words)
-    return has_mark or words[-1] in ("setitem", "out") or "out" in binding.kwargs
 
 
 def _overflows(binding: Binding, values: Mapping[str, Value]) -> bool:

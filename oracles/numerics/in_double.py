@@ -12,27 +12,17 @@ from corpus.onnx.graph import tensors, walk_all_graphs, walk_model
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import widen
 from oracles.numerics.input_noise import EPSILON
+from oracles.numerics.operators import operator_of
 from oracles.run import Run
 
 NARROW = frozenset(EPSILON) - {TensorProto.DOUBLE}
-TYPED_BY = {
-    "Cast": "to",
-    "DequantizeLinear": "output_dtype",
-    "EyeLike": "dtype",
-    "RandomNormal": "dtype",
-    "RandomUniform": "dtype",
-}
-"""Operators whose result has the element type that an attribute names."""
-
-BITWISE = frozenset(["BitCast"])
-"""Operators whose result hangs on how wide the elements are."""
 
 
 def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """A copy of which every float is float64; None where that means something else or weights lie outside."""
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors(model)):
         return None
-    if any(node.op_type in BITWISE for node in walk_model(model)):
+    if any(operator_of(node).reads_bits for node in walk_model(model)):
         return None
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
@@ -86,8 +76,9 @@ def _widen_tensor(tensor: TensorProto) -> None:
 
 
 def _widen_node(node: NodeProto) -> None:
+    typed_by = operator_of(node).typed_by
     for attribute in node.attribute:
-        if attribute.name == TYPED_BY.get(node.op_type) and attribute.i in NARROW:
+        if attribute.name == typed_by and attribute.i in NARROW:
             attribute.i = TensorProto.DOUBLE
         elif node.op_type == "Constant" and attribute.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
             value = np.array(helper.get_attribute_value(attribute), np.float64)

@@ -25,9 +25,10 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
 from corpus.values import Tensor
-from oracles.numerics import aten_operators
 from oracles.numerics.input_noise import EPSILON, GREATEST, NOISE_ULPS, SHORT, stand_ins
-from oracles.numerics.sums import LINEAR, LOGARITHMIC, NONLINEAR, SHIFTED, growth, terms_of
+from oracles.numerics.operators import operator_of
+from oracles.numerics.operators.row import Rounding
+from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import Types, static_dims
 
 MOST_NOISE = 0.1
@@ -35,16 +36,6 @@ MOST_NOISE = 0.1
 
 HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
-
-_EXACT = """
-    Abs Ceil Clip Compress Concat ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout
-    Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Identity If Loop Max MaxPool
-    MaxRoiPool MaxUnpool Min Neg NonZero OneHot Optional OptionalGetElement Pad Range ReduceMax ReduceMin Relu
-    Reshape ReverseSequence Round Scan ScatterElements ScatterND SequenceAt Shape Sign Size Slice SpaceToDepth
-    Split Squeeze Tile TopK Transpose Trilu Unsqueeze Upsample Where
-"""
-EXACT = aten_operators.EXACT | frozenset(_EXACT.split())
-"""Operators that give back values of their inputs, or whole numbers: nothing to round."""
 
 UNRANDOM_OPSET = 22
 """From here on onnxruntime lacks the operator that draws random numbers."""
@@ -61,9 +52,6 @@ quantises the float weights of a product between DequantizeLinear and QuantizeLi
 QUANTISED_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 _PREFIX = "crux_noise_"
-QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
-_RANDOM = "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
-RANDOM = frozenset(_RANDOM.split())
 
 
 @dataclass
@@ -176,8 +164,9 @@ class Perturbation:
             yield from self._shake(node, raw, name)
 
     def _rounds(self, node: NodeProto, name: str) -> bool:
-        if node.op_type not in ("Cast", "CastLike"):
-            return node.op_type not in EXACT
+        rounding = operator_of(node).rounding
+        if rounding is not Rounding.NARROWING:
+            return rounding is not Rounding.NOTHING
         source = self.types.get(node.input[0])
         if source is None or source.elem_type not in EPSILON:
             return False
@@ -185,7 +174,8 @@ class Perturbation:
 
     def _shake_operand(self, node: NodeProto) -> Iterator[NodeProto]:
         """Noise in what a normalisation gets: it may subtract nearly equal values."""
-        if node.op_type in NONLINEAR and self._is_float(node.input[0]) and not self.snaps:
+        sums_inside = operator_of(node).rounding in (Rounding.INSIDE, Rounding.LOGARITHM)
+        if sums_inside and self._is_float(node.input[0]) and not self.snaps:
             if self._rounds_once(self.types[node.input[0]].elem_type):
                 return
             source, moved = node.input[0], self._name()
@@ -198,10 +188,11 @@ class Perturbation:
         if self._rounds_once(element):
             yield from (self._snap if self.snaps else self._move)(source, source, target, element, 1.0)
             return
-        if node.op_type in LINEAR | NONLINEAR:
+        operator = operator_of(node)
+        if operator.is_sum:
             ulps += growth(terms_of(node, self.types))
         ulps += self._quantised_operands(node) / EPSILON[element]
-        if node.op_type in LINEAR | NONLINEAR | SHIFTED:
+        if operator.is_sum or operator.rounding is Rounding.UNIT:
             size = yield from self._size(node, source, target)
         move = self._snap if self.snaps else self._move
         yield from move(source, size, target, element, ulps)
@@ -221,11 +212,12 @@ class Perturbation:
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
-        if node.op_type in LINEAR:
+        rounding = operator_of(node).rounding
+        if rounding is Rounding.TERMS:
             return (yield from self._sum_of_magnitudes(node))
         size = self._name()
         yield helper.make_node("Abs", [source], [size])
-        if node.op_type in LOGARITHMIC | SHIFTED:
+        if rounding in (Rounding.LOGARITHM, Rounding.UNIT):
             one, more = self._name(), self._name()
             yield scalar(one, 1.0, self.types[target].elem_type)
             yield helper.make_node("Add", [size, one], [more])

@@ -10,6 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from corpus.onnx.graph import initializer_names
 from corpus.onnx.types import element_type
 from corpus.values import Value
+from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types
 
 Inputs = Mapping[str, Value]
@@ -17,7 +18,6 @@ Rewrite = Callable[[ModelProto, Inputs], tuple[ModelProto, Inputs] | None]
 Chain = Callable[[str, Types], list[str]]
 """The operators, of one operand each, to put behind a tensor of that name."""
 
-COMMUTATIVE = frozenset(["Add", "And", "Equal", "Mul", "Or", "Xor"])
 NEGATED = frozenset([TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32])
 MOST_FOLDED = 1 << 20
 """Bytes of inputs that become constants."""
@@ -28,7 +28,7 @@ _PREFIX = "crux_way_"
 def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
     """`a + b` as `b + a`."""
     changed = _copy(model)
-    nodes = [node for node in changed.graph.node if node.op_type in COMMUTATIVE and not node.domain]
+    nodes = [node for node in changed.graph.node if operator_of(node).commutes]
     for node in nodes:
         node.input[:] = list(node.input)[::-1]
     return (changed, inputs) if nodes else None

@@ -12,7 +12,7 @@ from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import producers, walk_model
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance
-from oracles.numerics.perturbation import RANDOM
+from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
 from oracles.probes.alone import node_alone, type_alone
 from oracles.probes.noise import Noise
@@ -172,7 +172,7 @@ class Context:
     @cached_property
     def is_random(self) -> bool:
         """Whether the model draws random numbers, so that two runs may differ."""
-        return any(node.op_type in RANDOM or _is_training(node) for node in walk_model(self.model))
+        return any(operator_of(node).is_random or _is_training(node) for node in walk_model(self.model))
 
     @cached_property
     def repeats(self) -> tuple[Run, ...]:

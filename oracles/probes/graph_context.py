@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -15,13 +14,12 @@ from corpus.values import Value
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.graph_left_open import left_open_by_graph
+from oracles.numerics.graph_operators import RANDOM
 from oracles.probes.context import Context
 from oracles.probes.graph_noise import GraphNoise
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
-
-RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|exponential", re.IGNORECASE)
 
 
 class GraphContext(Context):

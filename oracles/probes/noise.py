@@ -21,7 +21,6 @@ from corpus.onnx.graph import free_names, producers, subgraphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from oracles.in_worker.onnx.domain import DOMAIN
-from oracles.numerics import aten_operators
 from oracles.numerics.compare import (
     Difference,
     Mask,
@@ -35,7 +34,8 @@ from oracles.numerics.compare import (
 )
 from oracles.numerics.in_double import NARROW
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
-from oracles.numerics.perturbation import QUANTISING, RANDOM, Perturbation
+from oracles.numerics.operators import operator_of
+from oracles.numerics.perturbation import Perturbation
 from oracles.numerics.value_types import tensor_types
 from oracles.probes.record import Recording, record_model
 from oracles.run import Run, Status
@@ -50,14 +50,6 @@ CLEAR = 3.0
 
 CLEAR_IF_SMALL = 10.0
 """The same where only small differences are left."""
-
-_DEFINED = """
-    Abs And Clip Compress Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND Greater
-    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg Not Or Relu Reshape Slice SpaceToDepth
-    Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor
-"""
-DEFINED = aten_operators.DEFINED | frozenset(_DEFINED.split())
-"""Operators whose handling of NaN and infinity is defined: a difference there is no matter of taste."""
 
 
 class Noise:
@@ -241,7 +233,7 @@ class Noise:
 
     @cached_property
     def _quantises(self) -> bool:
-        return any(node.op_type in QUANTISING for node in walk_nodes(self._model.graph))
+        return any(operator_of(node).quantises for node in walk_nodes(self._model.graph))
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto.Tensor]:
@@ -281,13 +273,13 @@ class Noise:
     def _is_defined(self, name: str) -> bool:
         """Whether values that are not finite enter no operator but such as define what to do with them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
-        return all(node.op_type in DEFINED for node in entered)
+        return all(operator_of(node).defines_nonfinite for node in entered)
 
     def _only_passes(self, name: str) -> bool:
         """Whether NaN and infinity come in from outside: no node but such operators makes one, which is
         where implementations differ."""
-        made = {node.op_type for node in self._makers(name) if self.nonfinite.intersection(node.output)}
-        return made <= DEFINED
+        made = (node for node in self._makers(name) if self.nonfinite.intersection(node.output))
+        return all(operator_of(node).defines_nonfinite for node in made)
 
     def _makers(self, name: str) -> Iterator[NodeProto]:
         """The nodes of the main graph that a value is computed by."""
@@ -305,6 +297,23 @@ class Noise:
             waiting += new
         return found
 
+    def unknown_before(self, name: str) -> str:
+        """The first operator before a value of which nobody has said how it rounds; empty if there is none.
+
+        A call of the model's own function is what its body is.
+        """
+        functions = {(each.domain, each.name): each for each in self._model.functions}
+        waiting, asked = list(self._makers(name)), set[tuple[str, str]]()
+        for node in waiting:
+            key = node.domain, node.op_type
+            if key in functions and key not in asked:
+                asked.add(key)
+                waiting.extend(functions[key].node)
+            elif key not in functions and not operator_of(node).is_known:
+                return node.op_type
+            waiting.extend(inner for body in subgraphs(node) for inner in body.node)
+        return ""
+
     def widens(self, name: str) -> bool:
         """Whether any value before an output is a float narrower than float64, or of unknown type."""
         types = (self.types.get(value) for value in self.ancestors(name))
@@ -316,7 +325,7 @@ class Noise:
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):
             return True
-        return any(node.op_type in RANDOM or subgraphs(node) for node in self._makers(name))
+        return any(operator_of(node).is_random or subgraphs(node) for node in self._makers(name))
 
 
 def _is_like(left: NDArray[np.float64], explained: NDArray[np.float64]) -> bool:

@@ -14,8 +14,9 @@ from corpus.onnx.graph import walk_model
 from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs
-from oracles.numerics.left_open import OPEN, SCALED, has_no_scale, left_open
+from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind
+from oracles.numerics.operators import operator_of
 from oracles.probes.context import Context, evidence
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
@@ -63,6 +64,8 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
             context.noise.notes.append(f"left open: {reason}")
         elif judgement.side == NEITHER:
             context.noise.notes.append(_why_neither(difference, judgement))
+        elif unknown := _unknown(difference, judgement, context):
+            context.noise.notes.append(f"undecided: how {unknown} rounds is not known")
         elif judgement.side == UN_OPTIMISED and baseline.config.backend:
             context.notes.append(f"{baseline.config.label} is the wrong side: {difference}")
         else:
@@ -109,14 +112,20 @@ def _parting(
     """
     if judgement.side == NEITHER or difference.kind in ("dtype", "presence"):
         return None
-    is_open = any(node.op_type in OPEN for node in walk_model(context.model))
+    is_open = any(bool(operator_of(node).opens) for node in walk_model(context.model))
     decides = is_open or baseline.config.backend or not judgement.truth
     return context.parting(run.config, difference.output) if decides else None
 
 
+def _unknown(difference: Difference, judgement: Judgement, context: Context) -> str:
+    """The operator whose unknown rounding may explain a difference that no truth decides."""
+    is_decided = judgement.truth or difference.kind != "value"
+    return "" if is_decided else context.noise.unknown_before(difference.output)
+
+
 def _hangs_on_no_scale(output: str, context: Context) -> bool:
     """Whether something on the way to an output is quantised by a scale that is not above 0."""
-    scaled = [node for node in context.model.graph.node if node.op_type in SCALED]
+    scaled = [node for node in context.model.graph.node if operator_of(node).has_scale]
     if not scaled:
         return False
     values, wanted = context.noise.recording.values, context.noise.ancestors(output)

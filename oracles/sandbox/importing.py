@@ -38,7 +38,8 @@ def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imp
     )
     is_same = target is not None and backends()[target.backend].PACKAGE == opener.PACKAGE
     python = target.get("python") if target is not None and is_same else ""
-    with Sandbox(opener.NAME, python=python or None, limits=limits) as sandbox:
+    beside = [str(path.resolve().parent)] if path.suffix == ".py" else []  # a trusted script may import these
+    with Sandbox(opener.NAME, python=python or None, limits=limits, shown=beside) as sandbox:
         return imported(sandbox, name, path, content)
 
 

@@ -6,9 +6,8 @@ import fcntl
 import os
 import select
 import socket
-import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,8 @@ from typing import IO, Any
 from corpus.errors import UserError
 from oracles.run import Limits
 from oracles.sandbox import worker
+from oracles.sandbox.container.start import start
+from oracles.sandbox.container.visible import SHOWS
 from oracles.sandbox.crash_handler import crash_handler
 from oracles.sandbox.scratch import Scratch
 
@@ -35,26 +36,22 @@ IDLE_SHARE = 0.02
 """A process that used less of a CPU than this while it was waited for sleeps."""
 
 
-def cpu_ticks(pid: int) -> int:
-    """CPU time of a process, its children and theirs; 0 where it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return 0
-    return sum(map(int, fields[11:15])) + sum(cpu_ticks(int(child)) for child in children)
-
-
 @dataclass
 class Worker:
-    """A worker process: its socket and the memory files that outlive it. `cpu_seconds` as last reported."""
+    """A worker process: its socket and the memory files that outlive it.
+
+    `pid` is its number among the sandbox's processes, `ticks` asks for the CPU time that it and its children
+    have taken, `cpu_seconds` is what it last reported.
+    """
 
     pid: int
     channel: socket.socket
     stderr: int
     evidence: int
     trace: int
+    ticks: Callable[[], int] = lambda: 0
     tests: int = 0
+    ticket: str = ""
     cpu_seconds: float = 0.0
 
     def wait_for_reply(self, seconds: float) -> None:
@@ -66,7 +63,7 @@ class Worker:
         poll.register(self.channel, select.POLLIN)
         used = int(self.cpu_seconds * TICKS)
         while not poll.poll(1000 * seconds):
-            before, used = used, cpu_ticks(self.pid)
+            before, used = used, self.ticks()
             if (used - before) / TICKS < IDLE_SHARE * seconds:
                 raise TimeoutError
 
@@ -93,21 +90,39 @@ class Zygote:
     """
 
     def __init__(
-        self, backend_file: str, python: str, limits: Limits, scratch: Scratch, *, contained: bool = True
+        self,
+        backend_file: str,
+        python: str,
+        limits: Limits,
+        scratch: Scratch,
+        *,
+        shown: Sequence[str] = (),
+        gpu: bool = False,
+        contained: bool = True,
     ) -> None:
         self._control, theirs = socket.socketpair()
         self._python = python
         library, self._reason = crash_handler()
         command = [
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
-            *("--scratch", str(scratch.folder), "--work", str(scratch.work), "--handler", str(library or "")),
+            *("--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
             *("--contain", str(int(contained))),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
         self._facts: Mapping[str, Any] | None = None
+        needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
         try:
-            self._process = start(command, scratch, theirs, self._log)
+            self._program = start(
+                command,
+                scratch,
+                theirs.fileno(),
+                self._log,
+                shown=[*needed, *shown],
+                memory_bytes=limits.memory_bytes,
+                gpu=gpu,
+                contained=contained,
+            )
         except UserError:
             self._control.close()
             self._log.close()
@@ -134,17 +149,19 @@ class Zygote:
             self._log.seek(0)
             raise start_error(self._python, self._log.read().decode("utf-8", "replace")) from error
         self._control.settimeout(None)
-        return {**facts, "crash_handler": self._reason} if self._reason else facts
+        reason = {"crash_handler": self._reason} if self._reason else {}
+        return {**facts, **reason, "containment": self._program.layers()}
 
     def fork(self) -> Worker:
         """A new worker; raises `ZygoteDied`."""
         self._wait()
         ours, theirs = socket.socketpair()
-        memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
+        stderr, evidence, trace = memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]
         fcntl.fcntl(memory[0], fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
         os.ftruncate(memory[1], worker.MARKER_SIZE)
         os.lseek(memory[1], worker.MARKER_SIZE, os.SEEK_SET)
-        born = Worker(0, ours, *memory)
+        born = Worker(0, ours, stderr, evidence, trace)
+        born.ticks = lambda: self._ticks(born.pid)
         try:
             with theirs:
                 worker.send_descriptors(self._control, b"F", [theirs.fileno(), *memory])
@@ -153,6 +170,9 @@ class Zygote:
             born.close()
             raise ZygoteDied from error
         return born
+
+    def _ticks(self, pid: int) -> int:
+        return int(self._ask(b"T", {"pid": pid})["ticks"])
 
     def reap(self, target: Worker, steps: Sequence[tuple[int, float]]) -> End:
         """Wait for a worker's end by steps of (signal or 0, seconds to wait), killing it at last."""
@@ -179,34 +199,10 @@ class Zygote:
 
     def _end(self) -> None:
         self._control.close()
-        try:
-            self._process.wait(3.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._program.end(3.0)
 
 
-def start(
-    command: list[str], scratch: Scratch, theirs: socket.socket, log: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    """Start the interpreter in a session of its own, so that Ctrl-C reaches crux alone."""
-    work = str(scratch.work)
-    environment = {**os.environ, "HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work}
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=[theirs.fileno(), scratch.lock],
-            start_new_session=True,
-            env=environment,
-            cwd=work,
-        )
-    except OSError as error:
-        raise UserError(f"{command[0]}: this Python cannot be started: {error.strerror}") from error
-
-
+SHOWN = f" where its files lie elsewhere name their folders in {SHOWS}"
 MISSING = ("ModuleNotFoundError", "ImportError")
 
 
@@ -215,9 +211,12 @@ def start_error(python: str, text: str) -> Exception:
     text = text.strip()
     kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
     if kind in MISSING:
-        return UserError(f"{python}: the framework cannot be imported there: {message}; install it")
+        return UserError(
+            f"{python}: the framework cannot be imported there: {message}; install it, or{SHOWN}"
+        )
     if "Traceback" not in text:
         return UserError(
-            f"{python}: this is no Python from 3.8 on: {text.splitlines()[-1] if text else 'no answer'}"
+            f"{python}: this is no Python from 3.8 on: {text.splitlines()[-1] if text else 'no answer'};"
+            f" name another, or{SHOWN}"
         )
     return SandboxError(f"the worker under {python} does not start: {text[-4000:]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -55,8 +56,9 @@ class Sandbox:
     """A context manager that runs jobs; used by one thread at a time, any number of them side by side.
 
     `backend` is a name, or the path of a backend's file; `python` another interpreter to run it under. The
-    worker that runs the jobs is renewed after `renew_after` of them. `contained=False` leaves namespaces
-    and privileges as they are.
+    worker that runs the jobs is renewed after `renew_after` of them. `shown` are files and folders that it
+    may read beside the interpreter's and the system's; with `gpu` the GPUs are there. `contained=False`
+    leaves namespaces and privileges as they are.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class Sandbox:
         python: str | None = None,
         limits: Limits = LIMITS,
         renew_after: int = RENEW_AFTER,
+        shown: Sequence[str] = (),
+        gpu: bool = False,
         contained: bool = True,
     ) -> None:
         self.backend_file = os.path.abspath(
@@ -75,6 +79,8 @@ class Sandbox:
         self.limits = limits
         self.renew_after = renew_after
         self.contained = contained
+        self.gpu = gpu
+        self._shown = tuple(shown)
         self._scratch = Scratch()
         self._zygote: Zygote | None = None
         self._worker: Worker | None = None
@@ -153,13 +159,14 @@ class Sandbox:
         raise SandboxError("the sandbox's own process dies again and again")
 
     def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
+        laid_out = self._lay_out(job)
         target = self._borrow(fresh=fresh)
         target.tests += 1
         runs: list[Run] = []
         garbled = ""
         waited = False
         try:
-            self._send(target, job, start)
+            self._send(target, job, start, laid_out)
             for index in range(start, len(job.configs)):
                 runs.append(self._receive(target, job.configs[index], index, runs))
         except TimeoutError:
@@ -175,12 +182,23 @@ class Sandbox:
             self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
         return runs
 
-    def _send(self, target: Worker, job: Job, start: int) -> None:
+    def _lay_out(self, job: Job) -> dict[str, str]:
+        """Where a worker finds the external data; files that cannot be linked are shown to a new one."""
+        if not job.external:
+            return {}
+        places = self._scratch.lay_out(job.program, job.external)
+        needed = tuple(str(file.path.resolve()) for file in job.external) if "folder" in places else ()
+        if set(needed) <= set(self._shown):
+            return places
+        self._shown += needed
+        self._forget_zygote()
+        return self._scratch.lay_out(job.program, job.external)
+
+    def _send(self, target: Worker, job: Job, start: int, laid_out: Mapping[str, str]) -> None:
         buffers: list[Any] = []
-        header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log}
-        header["test"] = target.tests
-        if job.external:
-            header.update(self._scratch.lay_out(job.program, job.external))
+        target.ticket = secrets.token_hex(8)
+        header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
+        header |= {"test": target.tests, "ticket": target.ticket}
         if "path" not in header:
             buffers.append(job.program)
             header["size"] = len(job.program)
@@ -196,7 +214,8 @@ class Sandbox:
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
         target.wait_for_reply(self.limits.wall_seconds)
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
-        if (header.get("test"), header.get("config")) != (target.tests, index):
+        wanted = {"test": target.tests, "config": index, "ticket": target.ticket}
+        if any(header.get(name) != value for name, value in wanted.items()):
             raise worker.Garbled("it answers another request")
         try:
             target.cpu_seconds = float(header["total"])
@@ -210,7 +229,6 @@ class Sandbox:
         end = self._ready_zygote().reap(target, steps)
         remains = read_remains(target)
         self._drop(target)
-        self._scratch.clear_work()
         if remains.test != target.tests:
             raise DiedBefore
         return run_of_death(config, end, remains, waited=waited, garbled=garbled)
@@ -239,7 +257,13 @@ class Sandbox:
     def _ready_zygote(self) -> Zygote:
         if self._zygote is None:
             self._zygote = Zygote(
-                self.backend_file, self.python, self.limits, self._scratch, contained=self.contained
+                self.backend_file,
+                self.python,
+                self.limits,
+                self._scratch,
+                shown=self._shown,
+                gpu=self.gpu,
+                contained=self.contained,
             )
         return self._zygote
 
@@ -256,10 +280,23 @@ class Sandbox:
 
 def describe_isolation(facts: Mapping[str, Any]) -> dict[str, str]:
     """By name what keeps a worker in, `in force` or why not, from a sandbox's `facts`; for `crux doctor`."""
-    found = {f"{name} namespace": reason for name, reason in facts["containment"].items()}
-    found["privileges given up"] = found.pop("privileges namespace", "not asked for")
+    found = {LAYER_WORDS[name]: reason for name, reason in facts["containment"].items()}
     found["native crash handler"] = facts["crash_handler"]
     return {name: reason or "in force" for name, reason in found.items()}
+
+
+LAYER_WORDS = {
+    "user": "user namespace",
+    "pid": "process namespace",
+    "ipc": "IPC namespace",
+    "network": "network namespace",
+    "mount": "mount namespace",
+    "uts": "host name namespace",
+    "root": "root of its own",
+    "privileges": "privileges given up",
+    "system calls": "filter of system calls",
+    "processes": "limit on processes",
+}
 
 
 def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:

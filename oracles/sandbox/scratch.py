@@ -14,7 +14,6 @@ from corpus.external import ExternalFile
 
 PREFIX = "tensorcrux-"
 LOCK = "lock"
-KEPT = "kept"
 HALF_MADE = 600.0
 """Seconds after which a directory that has no lock was left by one who died while making it."""
 
@@ -22,8 +21,8 @@ HALF_MADE = 600.0
 class Scratch:
     """A directory that is removed by `close`, by the workers' guard, or by the next crux after a crash.
 
-    `lock` is held, through a descriptor that the workers inherit, while any process still uses it. Workers
-    may write to `work` only.
+    `lock` is held, through a descriptor that the launcher inherits, while any process still uses it. Workers
+    may write to `work` only, in whose place they see a folder in memory.
     """
 
     def __init__(self) -> None:
@@ -41,16 +40,6 @@ class Scratch:
             os.close(self.lock)
             self.lock = -1
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def clear_work(self) -> None:
-        """Remove what a worker wrote and did not live to remove; what the zygote left for all is `KEPT`."""
-        for entry in self.work.iterdir():
-            if entry.name == KEPT:
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
 
     def lay_out(self, program: bytes, external: tuple[ExternalFile, ...]) -> dict[str, str]:
         """Where a worker finds the external data: the `path` of the whole model, or its `folder`.

@@ -4,9 +4,12 @@ Started as `python -I worker.py --backend FILE …` under any interpreter from P
 *zygote*: single-threaded, the framework imported and warmed up. For every worker asked for it forks, and the
 child serves requests on a socket of its own. Messages are a JSON header and raw array bytes, never pickle.
 
-Descriptors 2, `EVIDENCE` and `TRACE` of a worker are files in memory that its parent keeps open: they survive
-the worker's death. The first page of `EVIDENCE` holds the progress marker (test, config, phase, CPU time
-used before), the rest what the crash handler writes.
+Descriptor 2 and two more of a worker, its evidence and its trace, are files in memory that crux keeps open:
+they survive the worker's death. The first page of the evidence holds the progress marker (test, config,
+phase, CPU time used before), the rest what the crash handler writes.
+
+It is started contained, by the launcher in `container`. What it adds itself keeps workers and zygote from
+each other: no worker may signal another process or see another one's memory.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import argparse
 import array
 import contextlib
 import ctypes
+import errno
 import faulthandler
+import fcntl
 import gc
 import importlib.util
 import json
@@ -32,7 +37,7 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Callable, Sequence  # noqa: UP035 (Python 3.8)
+from typing import Any, Collection, Sequence  # noqa: UP035 (Python 3.8)
 
 if __name__ == "__main__":
     for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS", "ORT_DISABLE_TELEMETRY"):
@@ -46,8 +51,6 @@ MAGIC = b"CRX1"
 MARKER = struct.Struct("<IIIxxxxd")
 MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
-EVIDENCE = 200
-TRACE = 201
 OWN_FAILURE, STARVED = 70, 71
 """The exit codes of a worker that failed outside of the framework, and of one that had no memory there."""
 OWN_WORDS = "crux failed in the worker, not the framework:\n"
@@ -192,85 +195,97 @@ def receive_descriptors(channel: socket.socket, count: int) -> tuple[bytes, list
     return text, list(rights)
 
 
-# Containment
+# What workers may do to each other
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
-MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD, SYS_MOUNT_SETATTR = 1, 0x8000, -100, 442
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
-CAP_DAC_READ_SEARCH = 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+OWN_ONLY = {
+    "x86_64": (62, 234, 129, 297, 302, 203, 144, 142, 314, 141),
+    "aarch64": (129, 131, 138, 240, 261, 122, 119, 118, 274, 140),
+}
+"""kill, tgkill, two ways to queue a signal, prlimit64, sched_set…, setpriority: allowed on the caller
+itself.
+"""
+NOBODYS = {"x86_64": (200, 424), "aarch64": (130, 424)}
+"""tkill and pidfd_send_signal, which name no process that a filter could compare."""
+FILE_BYTES = 1 << 30
+"""The most that a worker may write to one file, its output and its evidence among them."""
 
 libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
-def contain(work: str) -> dict[str, str]:
-    """Enter namespaces of our own and give privileges up; by name "" where in force, else why not.
+class Rules(ctypes.Structure):
+    """`struct sock_fprog`."""
 
-    The file system becomes read-only but for `work`; there is no network. Each step that the system
-    forbids is left out: limits and isolation by process still hold.
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+
+
+def keep_to_itself() -> None:
+    """Let this process signal and limit nobody but itself, whatever it becomes; where the kernel has
+    filters.
     """
-    facts = unshare_all()
-    if not facts["mount"]:
-        facts["mount"] = _complaint(protect_files, work)
-    facts["privileges"] = _complaint(drop_privileges)
-    return facts
+    machine = os.uname().machine
+    if machine not in OWN_ONLY:
+        return
+    denied = (0x06, 0, 0, 0x00050000 | errno.EPERM)
+    lines = [(0x20, 0, 0, 0)]
+    for number in NOBODYS[machine]:
+        lines += [(0x15, 0, 1, number), denied]
+    kill, own = OWN_ONLY[machine][0], os.getpid()
+    for number in OWN_ONLY[machine]:
+        # 0 is the caller itself, but for `kill`, where it is the caller's group
+        also = own if number == kill else 0
+        lines += [(0x15, 0, 5, number), (0x20, 0, 0, 16), (0x15, 2, 0, own), (0x15, 1, 0, also), denied]
+        lines += [(0x20, 0, 0, 0)]
+    lines.append((0x06, 0, 0, 0x7FFF0000))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+    rules = Rules(len(lines), ctypes.addressof(code))
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(rules), 0, 0)
 
 
-def unshare_all() -> dict[str, str]:
-    """User, network and mount namespaces; a privileged process needs no user namespace for the others."""
-    user, group = os.getuid(), os.getgid()
-    if not _complaint(_call, "unshare", CLONE_NEWNET | CLONE_NEWNS):
-        return {"user": "not needed: privileged", "network": "", "mount": ""}
-    complaint = _complaint(_call, "unshare", CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)
-    facts = dict.fromkeys(("user", "network", "mount"), complaint)
-    if not complaint:
-        facts["user"] = _complaint(map_user, user, group)
-    return facts
+def end_orphans(living: Collection[int]) -> None:
+    """Kill what workers started and left behind: it has become a child of the first process of the
+    namespace.
+    """
+    for pid in processes():
+        if pid not in (1, os.getpid(), *living) and stat_of(pid)[1:2] == ["1"]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
 
-def map_user(user: int, group: int) -> None:
-    """Be the same user within the new user namespace as outside."""
-    maps = (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"))
-    for name, text in maps:
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+def processes() -> list[int]:
+    """Every process that can be seen."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def protect_files(work: str) -> None:
-    """Everything read-only but `work`, in this mount namespace only."""
-    _call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
-    _call("mount", work.encode(), work.encode(), None, MS_BIND, None)
-    _set_mount(b"/", AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0)
-    _set_mount(work.encode(), 0, 0, MOUNT_ATTR_RDONLY)
-
-
-def _set_mount(path: bytes, flags: int, add: int, clear: int) -> None:
-    attributes = struct.pack("=4Q", add, clear, 0, 0)
-    _call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(len(attributes)))
-
-
-def drop_privileges() -> None:
-    """Keep only the right to read files, which a root without capabilities would lose."""
-    _call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    header = struct.pack("=Ii", 0x20080522, 0)
-    current = ctypes.create_string_buffer(24)
-    _call("capget", header, current)
-    kept = struct.unpack("=6I", current.raw)[1] & 1 << CAP_DAC_READ_SEARCH
-    _call("capset", header, struct.pack("=6I", kept, kept, 0, 0, 0, 0))
-
-
-def _call(name: str, *arguments: Any) -> None:
-    if getattr(libc, name)(*arguments) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-def _complaint(action: Callable[..., None], *arguments: Any) -> str:
+def stat_of(pid: int) -> list[str]:
+    """The fields of a process after its name, state and parent first; none where it is gone."""
     try:
-        action(*arguments)
-    except OSError as error:
-        return str(error.strerror)
-    return ""
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return []
+
+
+def cpu_ticks(pid: int) -> int:
+    """CPU time of a process, its children and theirs; 0 where it is gone."""
+    fields = stat_of(pid)
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = file.read().split()
+    except OSError:
+        children = []
+    return sum(map(int, fields[11:15])) + sum(cpu_ticks(int(child)) for child in children)
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process has for itself or shares with its children."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            rows = [line.split() for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
+    except OSError:
+        return 0
+    return 1024 * sum(int(row[1]) for row in rows)
 
 
 # A worker
@@ -279,8 +294,8 @@ def _complaint(action: Callable[..., None], *arguments: Any) -> str:
 class Marker:
     """Where this process has come to, in memory that its parent sees too."""
 
-    def __init__(self) -> None:
-        self.page = mmap.mmap(EVIDENCE, MARKER_SIZE)
+    def __init__(self, evidence: int) -> None:
+        self.page = mmap.mmap(evidence, MARKER_SIZE)
         self.test = 0
         self.config = 0
         self.phase = 0
@@ -302,16 +317,16 @@ class Marker:
         return max(time.process_time() - self.started[0], time.thread_time() - self.started[1])
 
 
-def serve(channel: socket.socket, backend: Any, work: str, cpu_seconds: float) -> None:
+def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> None:
     """Answer requests until the other side goes away."""
-    marker = Marker()
+    marker = Marker(options.evidence)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             request, body = receive(channel)
             if request["op"] == "run":
                 marker.test = request["test"]
                 marker.begin(request["configs"][0][0])
-                run_configs(channel, backend, request, body, marker, work, cpu_seconds)
+                run_configs(channel, backend, request, body, marker, options.work, options.cpu)
             else:
                 send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
 
@@ -342,6 +357,7 @@ def run_configs(
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
         header.update(
             test=request["test"],
+            ticket=request["ticket"],
             config=index,
             phase=PHASES[marker.phase],
             cpu=marker.cpu_seconds(),
@@ -430,13 +446,16 @@ def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Na
         return
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
     channel = socket.socket(fileno=descriptors[0])
-    for place, source in ((1, 1), (2, 1), (EVIDENCE, 2), (TRACE, 3)):
+    for place, source in ((1, 1), (2, 1), (options.evidence, 2), (options.trace, 3)):
         os.dup2(descriptors[source], place)
-    for descriptor in (*descriptors[1:], options.held):
+    for descriptor in descriptors[1:]:
         os.close(descriptor)
     resource.setrlimit(resource.RLIMIT_DATA, (options.data, options.data))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (options.memory, options.memory))
-    serve(channel, backend, options.work, options.cpu)
+    most = min(options.memory, FILE_BYTES)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    if options.contain:
+        keep_to_itself()
+    serve(channel, backend, options)
 
 
 def data_size() -> int:
@@ -450,6 +469,7 @@ def rule(control: socket.socket, backend: Any, options: argparse.Namespace) -> N
     living: set[int] = set()
     try:
         while True:
+            watch_memory(control, living, options)
             text, descriptors = receive_descriptors(control, 4)
             if text == b"F":
                 pid = fork_worker(control, backend, descriptors, options)
@@ -459,14 +479,55 @@ def rule(control: socket.socket, backend: Any, options: argparse.Namespace) -> N
                 request, _ = receive(control)
                 answer = reap(request["pid"], request["steps"])
                 living.discard(request["pid"])
+                clean_up(living, options)
                 send(control, answer)
             elif text == b"C":
                 send(control, {"cpu": cpu_used()})
+            elif text == b"T":
+                request, _ = receive(control)
+                send(control, {"ticks": cpu_ticks(request["pid"])})
             else:
                 return
     finally:
         for pid in living:
             reap(pid, ())
+
+
+def watch_memory(control: socket.socket, living: Collection[int], options: argparse.Namespace) -> None:
+    """Wait for a request; meanwhile end workers that take far more memory in all than each alone may.
+
+    No limit of the kernel's counts what several processes take, nor memory that they share.
+    """
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while not poll.poll(MEMORY_SECONDS * 1000 if living and options.contain else None):
+        most = options.data * (len(living) + 1)
+        others = [pid for pid in processes() if pid not in (1, os.getpid())] if options.alone else living
+        if sum(map(memory_of, others)) > most:
+            for pid in others:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+MEMORY_SECONDS = 0.5
+KEPT = "kept"
+"""What the zygote itself leaves in the folder, for all workers."""
+
+
+def clean_up(living: Collection[int], options: argparse.Namespace) -> None:
+    """End what a dead worker has left running; once none is left, remove what they wrote."""
+    if options.alone:
+        end_orphans(living)
+    if not living and options.contain:
+        for name in os.listdir(options.work):
+            path = os.path.join(options.work, name)
+            if name == KEPT:
+                continue
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.remove(path)
 
 
 def fork_worker(
@@ -482,7 +543,7 @@ def fork_worker(
         except MemoryError:
             status = STARVED
         except BaseException:
-            os.write(TRACE, (OWN_WORDS + traceback.format_exc()).encode("utf-8", "replace"))
+            os.write(options.trace, (OWN_WORDS + traceback.format_exc()).encode("utf-8", "replace"))
         finally:
             os._exit(status)
     for descriptor in descriptors:
@@ -531,14 +592,17 @@ def share(folder: str) -> None:
 def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """Import the framework and warm it up; the process must still have one thread."""
     facts: dict[str, Any] = {"python": sys.version.split()[0], "numpy": np.__version__}
-    facts["containment"] = contain(options.work) if options.contain else {}
     backend = load_backend(options.backend)
     facts["version"] = backend.load()
-    facts["crash_handler"] = watch_signals(options.handler)
+    facts["crash_handler"] = watch_signals(options)
     must_be_forkable()
     options.data = options.memory + data_size()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")
+    if options.contain:
+        libc.prctl(
+            PR_SET_DUMPABLE, 0, 0, 0, 0
+        )  # nobody of the same user reads or writes its memory from here on
     gc.collect()
     gc.freeze()
     return backend, facts
@@ -555,55 +619,30 @@ def must_be_forkable() -> None:
                 raise RuntimeError("the framework has opened the GPU")
 
 
-def watch_signals(handler: str) -> str:
+def watch_signals(options: argparse.Namespace) -> str:
     """Python's own fault handler, and before it the C one where there is one; "" or why there is none.
 
     Their descriptors are put in place now; each worker puts files of its own there.
     """
-    for place in (EVIDENCE, TRACE):
-        os.dup2(2, place)
-    faulthandler.enable(file=TRACE, all_threads=False)
-    faulthandler.register(signal.SIGPROF, file=TRACE, all_threads=False, chain=True)
-    if not handler:
+    options.evidence, options.trace = (fcntl.fcntl(2, fcntl.F_DUPFD, LOWEST) for _ in range(2))
+    faulthandler.enable(file=options.trace, all_threads=False)
+    faulthandler.register(signal.SIGPROF, file=options.trace, all_threads=False, chain=True)
+    if not options.handler:
         return "not built"
     try:
-        ctypes.CDLL(handler).crux_watch(EVIDENCE)
+        ctypes.CDLL(options.handler).crux_watch(options.evidence)
     except OSError as error:
         return str(error)
     return ""
 
 
-def stand_guard(options: argparse.Namespace) -> None:
-    """Fork the zygote, stay behind, and remove the scratch directory when the zygote or crux has gone.
-
-    The guard is outside of the zygote's namespaces. A pipe that only the zygote keeps open tells its end.
-    """
-    alive, options.held = os.pipe()
-    guard = os.getpid()
-    zygote = os.fork()
-    if not zygote:
-        os.close(alive)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != guard:
-            os._exit(0)
-        return
-    os.close(options.held)
-    poll = select.poll()
-    poll.register(alive, select.POLLHUP)
-    poll.register(options.control, 0)
-    if all(descriptor != alive for descriptor, _ in poll.poll()):
-        poll.unregister(options.control)
-        poll.poll(2000)
-        os.kill(zygote, signal.SIGKILL)
-    os.close(options.control)
-    os.waitpid(zygote, 0)
-    shutil.rmtree(options.scratch, ignore_errors=True)
-    os._exit(0)
+LOWEST = 20
+"""The least number of a descriptor that nothing else takes by chance, however few there may be."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("backend", "scratch", "work", "handler"):
+    for name in ("backend", "work", "handler"):
         parser.add_argument("--" + name, required=True)
     for name in ("control", "memory", "contain"):
         parser.add_argument("--" + name, type=int, required=True)
@@ -612,8 +651,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    stand_guard(options)
     options.zygote = os.getpid()
+    options.alone = os.environ.pop("CRUX_ALONE", "") == "1"  # in a namespace that holds nobody else
     try:
         control = socket.socket(fileno=options.control)
         backend, facts = prepare(options)

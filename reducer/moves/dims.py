@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
+from oracles.numerics.operators import operator_of
 from reducer.move import EITHER, Hints, Move, Search
 from reducer.subject.graph import GraphSubject
 from reducer.subject.graph_edits import resize
@@ -24,18 +25,6 @@ from reducer.subject.onnx import Subject
 from reducer.subject.order import MANY, size
 from reducer.subject.retype import change_tensors
 from reducer.subject.tensors import farthest, initializer
-
-SHAPE_OPERANDS = {
-    "Reshape": (1,),
-    "Expand": (1,),
-    "ConstantOfShape": (0,),
-    "Resize": (3,),
-    "Slice": (2,),
-    "Split": (1,),
-    "CenterCropPad": (1,),
-    "Unsqueeze": (),
-}
-"""By operator, the operands whose elements are dims."""
 
 SHAPE_ATTRIBUTES = {"kernel_shape", "group", "output_shape", "shape", "split", "hidden_size"} | {
     f"{kind}num_heads" for kind in ("", "q_", "kv_")
@@ -216,8 +205,9 @@ def _shape_tensors(subject: Subject) -> Mapping[str, None]:
     """Small int64 vectors that are initializers and read by nodes as shapes, axes, pads, starts or ends."""
     found: dict[str, None] = {}
     for node in subject.nodes:
-        if node.op_type in SHAPE_OPERANDS or node.op_type in AXES_OPERANDS:
-            for name in node.input[1:] if node.op_type != "ConstantOfShape" else node.input[:1]:
+        operator = operator_of(node)
+        if operator.dims_at or operator.reads_axes:
+            for name in node.input[:1] if 0 in operator.dims_at else node.input[1:]:
                 tensor = subject.initializers.get(name)
                 if (
                     tensor is not None
@@ -226,12 +216,6 @@ def _shape_tensors(subject: Subject) -> Mapping[str, None]:
                 ):
                     found[name] = None
     return found
-
-
-AXES_OPERANDS = frozenset({"Squeeze", "Pad", "Tile", "Upsample"}) | {
-    f"Reduce{name}"
-    for name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
-}
 
 
 def apply(subject: Subject, choice: Resize) -> Subject | None:
@@ -290,7 +274,7 @@ def _resized_constants(subject: Subject, choice: Resize) -> dict[str, Tensor]:
     """The elements of shape constants that equal a dim that changes."""
     found: dict[str, Tensor] = {}
     for node in subject.nodes:
-        for position in SHAPE_OPERANDS.get(node.op_type, ()):
+        for position in operator_of(node).dims_at:
             name = node.input[position] if position < len(node.input) else ""
             tensor = subject.initializers.get(name)
             array = subject.array(name) if tensor is not None else None

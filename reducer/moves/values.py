@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from corpus.values import Tensor
-from oracles.numerics.left_open import SCALED, is_scale
+from oracles.numerics.left_open import is_scale
+from oracles.numerics.operators import operator_of
 from reducer.move import EITHER, Hints, Move, Search
 from reducer.moves.dims import is_shape
 from reducer.subject.onnx import Subject
@@ -57,7 +58,7 @@ def _free(subject: Subject) -> tuple[str, ...]:
 
 def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subject | None:
     changed = {}
-    scales = {node.input[1] for node in subject.nodes if node.op_type in SCALED and len(node.input) > 1}
+    scales = {node.input[1] for node in subject.nodes if operator_of(node).has_scale and len(node.input) > 1}
     for name in names:
         array = subject.array(name)
         if array is None or not array.size:

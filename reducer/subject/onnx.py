@@ -14,6 +14,7 @@ from corpus.onnx.infer import is_external, tensor_type
 from corpus.onnx.types import packed_bytes
 from corpus.onnx.weights import external_entry
 from corpus.values import Tensor, Value
+from oracles.numerics.operators import operator_of
 from reducer.subject.base import Facts
 from reducer.subject.tensors import initializer, read_tensor, shape_key, type_of
 
@@ -88,9 +89,9 @@ class Subject:
         """The names whose value depends on a graph input, and is not fixed by constants and dims alone."""
         names = {name for name in self.graph_inputs if name not in self.initializers}
         for node, reads in zip(self.nodes, self.reads, strict=True):
-            if node.op_type in ASK_DIMS and all(self._has_fixed_dims(name) for name in reads):
+            if operator_of(node).asks_dims and all(self._has_fixed_dims(name) for name in reads):
                 continue
-            if any(name in names for name in reads) or node.op_type in RANDOM_OPS:
+            if any(name in names for name in reads) or operator_of(node).is_random:
                 names.update(name for name in node.output if name)
         return frozenset(names)
 
@@ -152,13 +153,6 @@ class Subject:
 
 MOST_EMBEDDED = 256 << 20
 """Weights up to this many bytes are taken into a reduced model."""
-
-ASK_DIMS = frozenset({"Shape", "Size"})
-"""Operators whose result tells dims and no value."""
-
-RANDOM_OPS = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
 
 
 def _ordered_reads(node: onnx.NodeProto) -> tuple[str, ...]:

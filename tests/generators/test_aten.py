@@ -19,7 +19,6 @@ from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
 from oracles.in_worker.onnx.domain import DOMAIN
-from oracles.numerics import aten_operators as arithmetic
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import is_within, value_agrees
@@ -93,19 +92,6 @@ def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> N
             assert {each.domain: each.version for each in model.opset_import}[DOMAIN] == 1
     assert holding > 2.5 * BLOCK
     assert checked == 8
-
-
-def test_the_judge_s_tables_name_operators_that_there_are() -> None:
-    named = (
-        arithmetic.EXACT
-        | arithmetic.LINEAR
-        | arithmetic.NONLINEAR
-        | arithmetic.LOGARITHMIC
-        | arithmetic.SHIFTED
-    )
-    assert named <= set(SHORT)
-    assert not arithmetic.LINEAR & arithmetic.NONLINEAR
-    assert not arithmetic.EXACT & (arithmetic.LINEAR | arithmetic.NONLINEAR | arithmetic.SHIFTED)
 
 
 def test_companions_are_operators_of_onnx() -> None:

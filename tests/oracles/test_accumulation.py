@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from oracles.numerics.sums import UNKNOWN_TERMS, growth, terms_of
+from oracles.numerics.operators.term_counts import UNKNOWN_TERMS
+from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import tensor_types
 
 

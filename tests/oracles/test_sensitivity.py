@@ -327,3 +327,26 @@ def test_what_draws_no_random_numbers_gets_its_noise_in_constants() -> None:
         (left,) = noise.beyond_noise(run.outputs, actual, LOOSE)
     assert left.mask is not None
     assert left.mask.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "unknown"),
+    [
+        ("y = Relu(x)", ""),
+        ("y = own.Twice(x)", ""),
+        ("y = own.Strange(x)", "Swirl"),
+        ("y = other.Swirl(x)", "Swirl"),
+        ("z = other.Swirl(x) y = Relu(x)", ""),
+    ],
+)
+def test_an_operator_without_a_row_is_told_through_calls_and_only_before_the_value(
+    nodes: str, unknown: str
+) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "own" : 1, "other" : 1]>'
+        f" g (float[2] x) => (float[2] y) {{ {nodes} }}"
+        ' <domain: "own", opset_import: ["" : 17]> Twice (a) => (b) { b = Add(a, a) }'
+        ' <domain: "own", opset_import: ["" : 17, "other" : 1]> Strange (a) => (b) { b = other.Swirl(a) }'
+    )
+    noise = Noise(model, Job(b"", {}, ()), lambda job: ())
+    assert noise.unknown_before("y") == unknown

@@ -311,7 +311,7 @@ def test_a_script_is_proven_without_the_right_to_write_elsewhere(tmp_path):
     proof = prove(script, {}, "", seconds=5.0, memory=1 << 30)
     facts = Sandbox("ort")
     with facts:
-        confined = not facts.facts["containment"]["mount"]
+        confined = not facts.facts["containment"]["root"]
     assert proof.holds == confined
     assert target.exists() != confined
 

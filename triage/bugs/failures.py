@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from corpus.case import Case
@@ -13,6 +13,8 @@ from triage.clustering.assignment import assign, by_symptom, note_sighting
 from triage.store.clusters import move
 from triage.store.database import Store
 from triage.store.failures import (
+    EXPLAINED,
+    NEW,
     REDUCED,
     Failure,
     add_failure,
@@ -21,6 +23,7 @@ from triage.store.failures import (
     find_failure,
     get_failure,
     keep_reduction,
+    name_failure,
     point_at_reduced,
     set_status,
 )
@@ -80,3 +83,19 @@ def set_aside(store: Store, failure: Failure, status: str, document: Mapping[str
     with store.transaction():
         set_status(store, failure.id, status)
         keep_reduction(store, failure.id, None, status, document)
+
+
+def mark_explained(store: Store, failure: Failure, bug: Failure, why: str) -> None:
+    """Put a failure that is not reduced beside the reduced one that explains it."""
+    with store.transaction():
+        name_failure(store, failure.id, bug.signature)
+        set_status(store, failure.id, EXPLAINED)
+        move(store, failure.id, bug.cluster, why)
+        note_sighting(store, bug.cluster, failure.release)
+
+
+def return_to_new(store: Store, failures: Iterable[int]) -> None:
+    """Let explained failures wait for reduction again."""
+    with store.transaction():
+        for number in failures:
+            set_status(store, number, NEW)

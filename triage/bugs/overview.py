@@ -12,6 +12,7 @@ from triage.bugs.known import KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked
 from triage.clustering.related import related_clusters
+from triage.store.causes import Face, faces_of
 from triage.store.clusters import BY_SYMPTOM, Alias, Cluster, clusters
 from triage.store.counted import Counts, Listed, counts_of_clusters, first_failures, signatures_by_cluster
 from triage.store.database import Store
@@ -45,6 +46,7 @@ def overview(
             documents[cluster.id] = document | {
                 "failures": listed,
                 "related": related.get(cluster.id, {}),
+                "faces": [_face(row) for row in faces_of(store, cluster.id)],
             }
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
     return [documents[each] for each in ranked(candidates)]
@@ -81,6 +83,11 @@ def _failure_document(listed: Listed) -> Document:
         "case": listed.case,
         "seen": listed.seen,
     }
+
+
+def _face(face: Face) -> Document:
+    """How a bug shows beside its root: `title`, `failures`, `first`."""
+    return {"title": face.title, "failures": face.failures, "first": face.first}
 
 
 def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -> Candidate:

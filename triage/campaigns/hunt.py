@@ -20,11 +20,13 @@ from triage.bugs.library import Library
 from triage.campaigns.fuzzing import Fuzzer
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress, tally_text
+from triage.reductions.explained import Explainer, hold_to_sample
 from triage.reductions.failures import reduce_failure
 from triage.reductions.request import Budget
 from triage.reductions.selection import Selection
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
+from triage.store.causes import root_of
 from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import (
@@ -85,6 +87,7 @@ class Hunt:
     def __post_init__(self) -> None:
         self.start = time.monotonic()
         self.selection = Selection(self.store, str(self.fuzzer.target))
+        self.explainer = Explainer(self.store, str(self.fuzzer.target), self.judge)
 
     @property
     def left(self) -> float:
@@ -145,8 +148,19 @@ class Hunt:
     def _reduce_waiting(self, seconds: float) -> None:
         """What tells most first, for so long at most."""
         least = max(2 * REPORT_SECONDS, self.left - seconds)
+        self._explain(least)
         while self.left > least and (failure := self.selection.next()):
             self._reduce(failure)
+            hold_to_sample(self.store, failure.id)
+            self._explain(least)
+
+    def _explain(self, least: float) -> None:
+        """Put aside what a known bug explains, while there is time."""
+        for failure, found in self.explainer.run():
+            if found.bug is not None:
+                self.shown.note(f"{failure.name} explained by {found.bug.name}: it {found.why}")
+            if self.left <= least:
+                return
 
     def _reduce(self, failure: Failure) -> None:
         minutes = min(self.left - REPORT_SECONDS, max(self.seconds * LONGEST_REDUCTION_SHARE, 10.0)) / 60
@@ -154,7 +168,7 @@ class Hunt:
         shown = _Named(self.shown, failure.name)
         try:
             after, document = reduce_failure(
-                self.store, failure, self.options, Budget(minutes=minutes), shown
+                self.store, failure, self.options, Budget(minutes=minutes), shown, self.judge
             )
         except UserError as error:  # such as one that needs trust; the others are still to be reduced
             set_aside(self.store, failure, UNREDUCIBLE, {"why": str(error)})
@@ -165,10 +179,18 @@ class Hunt:
             return
         self.shown.note(
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
-            f" in {document['checks']} checks: {after.cluster_name}"
+            f" in {document['checks']} checks: {self._what_it_is(after)}"
         )
         if after.cluster not in self.reported:
             self._report(after.cluster)
+
+    def _what_it_is(self, reduced: Failure) -> str:
+        """`new`, another face of a bug, or one more of a bug: what a person wants to know of a find first."""
+        root = root_of(self.store, reduced.id)
+        if root is not None:
+            return f"another face of {reduced.cluster_name}: it {root['why']}"
+        alike = list_failures(self.store, cluster=reduced.cluster, status=REDUCED)
+        return f"{reduced.cluster_name}, {'new' if len(alike) == 1 else f'seen {len(alike)} times'}"
 
     def _report_all(self) -> None:
         """Reports for clusters that have none in this folder yet, or that a better failure shows by now."""

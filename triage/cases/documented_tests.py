@@ -70,7 +70,8 @@ class Reader:
         if not self.trust:
             raise UserError(f"{path}: its models are made by running it; give --trust if you trust it")
         content = base64.b64encode(read_limited(path, MOST_BYTES, "no test")).decode("ascii")
-        with Sandbox(self.target.backend, limits=self.limits) as sandbox:
+        shown = [str(path.resolve().parent)]
+        with Sandbox(self.target.backend, limits=self.limits, shown=shown) as sandbox:
             try:
                 answer = sandbox.ask("documented", str(path.resolve()), content)
             except SandboxError:

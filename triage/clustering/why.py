@@ -9,10 +9,11 @@ from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from triage.clustering.related import related_clusters
 from triage.clustering.similarity import MERGE, RELATED, Comparison, compare
+from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import BY_SYMPTOM, get_cluster, get_signature, home_of, signatures_of
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure
-from triage.store.names import cluster_name, find_failure, live_cluster
+from triage.store.names import cluster_name, failure_name, find_failure, live_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ def why(store: Store, first: str, second: str) -> dict[str, Any]:
     together = one.cluster == two.cluster
     sentences = [*_verdict(one, two, compared, average, together), *_parts(compared)]
     sentences += _decided(store, one, two, a, b)
+    sentences += [sentence for side in (one, two) for sentence in _cause(store, side.name)]
     if not together:
         reason = related_clusters(store).get(one.cluster, {}).get(cluster_name(two.cluster))
         sentences += [f"Offered as related: {reason}."] if reason else []
@@ -89,6 +91,23 @@ def _verdict(one: Side, two: Side, compared: Comparison, average: float, togethe
         f"{several}.",
         f"Up to {MERGE} on average is one cluster, up to {RELATED} is related.",
     ]
+
+
+def _cause(store: Store, name: str) -> list[str]:
+    """What a failure follows from or is explained by, with the checks that decided; nothing of a cluster."""
+    number = find_failure(store, name)
+    if number is None:
+        return []
+    told = []
+    root, explained = root_of(store, number), explanation_of(store, number)
+    if root:
+        told.append(
+            f"{name} is a face of {failure_name(root['root'])} ({root['checks']} checks): {root['why']}."
+        )
+    if explained:
+        bug, checks = failure_name(explained["bug"]), explained["checks"]
+        told.append(f"{name} is explained by {bug} ({checks} checks): it {explained['why']}.")
+    return told
 
 
 def _parts(compared: Comparison) -> list[str]:

@@ -127,21 +127,37 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
 
 def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
     from corpus.errors import UserError
+    from corpus.target import Target
+    from triage.cases.judges import Judges
     from triage.console.progress import progress
+    from triage.reductions.explained import Explainer, hold_to_sample
     from triage.reductions.failures import reduce_failure
     from triage.reductions.selection import waiting
     from triage.store.database import open_existing
+    from triage.store.failures import NEW, get_failure
 
     deadline = time.monotonic() + 60 * (budget.minutes or float("inf"))
-    with open_existing(options.database) as store, progress() as shown:
+    with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
+        explainers: dict[tuple[str, str], Explainer] = {}
         for failure in waiting(store):
             if time.monotonic() >= deadline:
                 return
+            judge = judges.of(Target.parse(failure.target), store.load_case(failure.case_id).format)
+            explainer = explainers.setdefault(
+                (failure.target, judge.format), Explainer(store, failure.target, judge)
+            )
+            for explained, found in explainer.run():
+                shown.note(
+                    f"{explained.name} explained by {found.bug.name if found.bug else ''}: it {found.why}"
+                )
+            if get_failure(store, failure.id).status != NEW:
+                continue
             try:
-                after, document = reduce_failure(store, failure, options, budget, shown)
+                after, document = reduce_failure(store, failure, options, budget, shown, judge)
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")
                 continue
+            hold_to_sample(store, failure.id)
             if document is None:
                 shown.note(f"{failure.name}  does not show any more")
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,28 +14,34 @@ from typing import Any
 from corpus.case import Case
 from corpus.load import must_be_known
 from corpus.target import Target
-from oracles.naming.components import signature
-from oracles.naming.signature import Signature
+from oracles.judge import Judge
 from oracles.verdict import Verdict
 from reducer.engine.journal import OtherReduction
-from reducer.options import DoesNotFail
+from reducer.options import DoesNotFail, Options
 from reducer.result import NAME as REDUCTION
-from triage.bugs.failures import record_failure, record_reduction, set_aside
+from triage.bugs.failures import record_failure, set_aside
 from triage.console import progress
 from triage.console.options import CaseOptions
 from triage.reductions.folders import reduce_into, reducer_options, result_of
 from triage.reductions.request import Budget
+from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, Failure
 
 
 def reduce_failure(
-    store: Store, failure: Failure, options: CaseOptions, budget: Budget, shown: progress.Progress
+    store: Store,
+    failure: Failure,
+    options: CaseOptions,
+    budget: Budget,
+    shown: progress.Progress,
+    judge: Judge | None = None,
 ) -> tuple[Failure, dict[str, Any] | None]:
     """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: gone.
 
-    Other symptoms that are met on the way are kept as failures of their own, each once.
+    Other symptoms that are met on the way are kept as failures of their own, each once. `judge` is one of the
+    failure's target, lent.
     """
     work = work_folder(store, failure)
     case = store.load_case(failure.case_id)
@@ -52,17 +59,23 @@ def reduce_failure(
         _clear(work)
         return failure, None
     reduced, verdict = result_of(done, work, settings)
-    found = name_reduced(reduced, verdict, tuple(document["passes"]))
-    after = record_reduction(store, failure, reduced, verdict, found, document)
+    with _lent(judge, settings, case) as asked:
+        after, finding = record_result(store, failure, reduced, verdict, document, settings, asked)
+    document = {**document, "root": finding.evidence()}
     with store.transaction():
         keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
     _clear(work)
     return after, document
 
 
-def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
-    """The signature of what a reduction left."""
-    return signature(verdict, case.measure, case, passes)
+@contextlib.contextmanager
+def _lent(judge: Judge | None, settings: Options, case: Case) -> Iterator[Judge]:
+    """The judge that was lent, or one of these settings for the time of the block."""
+    if judge is not None:
+        yield judge
+        return
+    with settings.judge(case.format) as own:
+        yield own
 
 
 def work_folder(store: Store, failure: Failure) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from oracles.verdict import Outcome
+from triage.store.causes import samples
 from triage.store.database import Store
 from triage.store.failures import NEW, REDUCED, Failure, list_failures
 
@@ -44,7 +45,11 @@ class Selection:
         reduced = [each for each in failures if each.status == REDUCED]
         waiting = [each for each in failures if each.status == NEW]
         by_symptom = Counter(_kind(each) for each in reduced)
-        ranked = {each: self._rank(each, reduced, by_symptom[_kind(each)]) for each in waiting}
+        sampled = samples(self._store)
+        ranked = {
+            each: self._rank(each, [] if each.id in sampled else reduced, by_symptom[_kind(each)])
+            for each in waiting
+        }
         worth = {failure: rank for failure, rank in ranked.items() if rank is not None}
         return min(worth, key=lambda failure: worth[failure]) if worth else None
 

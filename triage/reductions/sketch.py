@@ -18,9 +18,9 @@ from reducer.options import DoesNotFail
 from triage.bugs.failures import record_failure
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
-from triage.reductions.failures import name_reduced
 from triage.reductions.folders import reducer_options
 from triage.reductions.request import Budget
+from triage.reductions.roots import name_reduced
 from triage.store.database import Store
 from triage.store.failures import find_failure
 

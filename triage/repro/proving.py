@@ -16,9 +16,11 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from oracles.sandbox import worker
+from oracles.sandbox.container import kernel
+from oracles.sandbox.container.start import command_in
 
 TIMES = 3
 SHOWS = 1
@@ -50,7 +52,8 @@ class Proof:
 def prove(script: str, beside: Mapping[str, bytes | Path], python: str, seconds: float, memory: int) -> Proof:
     """Run the script `TIMES` times, each in a new process beside the files that it reads."""
     with tempfile.TemporaryDirectory(prefix="crux-repro-") as name:
-        folder = Path(name)
+        folder = Path(name) / "work"
+        folder.mkdir()
         (folder / "repro.py").write_text(script)
         for inside, content in beside.items():
             _place(folder / inside, content)
@@ -81,20 +84,16 @@ def _saved_model(folder: Path, python: str, seconds: float, memory: int) -> byte
 def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> tuple[int, str]:
     """The script's exit code and text; -1 when it did not end in time."""
 
-    def confine() -> None:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-        worker.contain(str(folder))
-        worker.libc.prctl(worker.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
+    python = python or sys.executable
+    linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
+    environment = {**QUIET, "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        [python or sys.executable, "repro.py", *arguments],
+        command_in(folder.parent, [python, "repro.py", *arguments], linked, environment),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **QUIET, "TMPDIR": str(folder)},
         start_new_session=True,
-        preexec_fn=confine,
+        preexec_fn=partial(_confine, memory),
     )
     try:
         text, _ = process.communicate(timeout=3 * seconds + GRACE_SECONDS)
@@ -103,6 +102,13 @@ def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory
     finally:
         _kill_all(process)
     return process.returncode, text.decode(errors="replace")
+
+
+def _confine(memory: int) -> None:
+    """The limits of the script, and its launcher's end with crux's."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    kernel.die_with_parent()
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

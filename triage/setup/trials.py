@@ -14,7 +14,7 @@ from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import RunsGraphs, backends
 from oracles.judge import Judge
-from oracles.sandbox.sandbox import Sandbox, SandboxError
+from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from triage.projects import project_of
 from triage.setup.finding import Finding
 
@@ -80,11 +80,8 @@ def try_sandbox() -> Iterator[Finding]:
         yield Finding("sandbox", False, " ".join(str(error).split())[:160], core=True)
         return
     yield Finding("sandbox", True, "runs cases in workers of their own", core=True)
-    for name, problem in facts.get("containment", {}).items():
-        works = not problem or problem.startswith("not needed")
-        yield Finding(f"sandbox: {name}", works, problem or "in force", core=False)
-    problem = facts.get("crash_handler", "")
-    yield Finding("sandbox: crash handler", not problem, problem or "gives native frames", core=False)
+    for name, text in describe_isolation(facts).items():
+        yield Finding(f"sandbox: {name}", text == "in force", text, core=False)
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
     text = compiler or "none: crashes are told by their signal alone"
     yield Finding("C compiler", compiler is not None, text, core=False)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 NEW = "new"
 REDUCED = "reduced"
 UNREDUCIBLE = "unreducible"
-"""A failure's status: waits for reduction, reduced, or did not show again."""
+EXPLAINED = "explained"
+"""A failure's status: waits for reduction, reduced, did not show again, or a known bug explains it."""
 
 COLUMNS = (
     "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
@@ -209,6 +210,11 @@ def point_at_reduced(
         " WHERE id = ?",
         (case_id, signature.digest, title, dump(verdict_document(verdict)), REDUCED, number),
     )
+
+
+def name_failure(store: Store, failure: int, signature: str) -> None:
+    """Let a failure have the signature of this digest."""
+    store.write("UPDATE failures SET signature = ? WHERE id = ?", (signature, failure))
 
 
 def set_status(store: Store, number: int, status: str) -> None:

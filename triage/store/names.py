@@ -75,11 +75,13 @@ def find_case(store: Store, text: str) -> str:
 
 
 def representative(store: Store, cluster: int) -> int:
-    """The failure that shows a cluster best: reduced before not, then the smallest, then the oldest."""
+    """The failure that shows a cluster best: reduced before not, roots before faces, then the smallest."""
     row = store.row(
         """SELECT failures.id FROM failures
            JOIN cases ON cases.case_id = coalesce(reduced_case, failures.case_id)
-           WHERE cluster = ? ORDER BY reduced_case IS NULL, cases.bytes, failures.id LIMIT 1""",
+           LEFT JOIN faces ON failure = failures.id
+           WHERE cluster = ?
+           ORDER BY reduced_case IS NULL, root IS NOT NULL, cases.bytes, failures.id LIMIT 1""",
         (cluster,),
     )
     if row is None:

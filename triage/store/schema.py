@@ -337,7 +337,35 @@ def read_well(db: Database) -> None:
         db.execute(statement)
 
 
-MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting, read_well)
+CAUSES = (
+    """CREATE TABLE faces (
+        failure INTEGER PRIMARY KEY REFERENCES failures (id),
+        root INTEGER REFERENCES failures (id),
+        version INTEGER NOT NULL,
+        checks INTEGER NOT NULL,
+        why TEXT NOT NULL,
+        decided TEXT NOT NULL
+    )""",
+    "CREATE INDEX faces_by_root ON faces (root)",
+    """CREATE TABLE explanations (
+        failure INTEGER PRIMARY KEY REFERENCES failures (id),
+        bug INTEGER NOT NULL REFERENCES failures (id),
+        version INTEGER NOT NULL,
+        checks INTEGER NOT NULL,
+        why TEXT NOT NULL,
+        decided TEXT NOT NULL
+    )""",
+    "CREATE INDEX explanations_by_bug ON explanations (bug)",
+)
+"""Reduced failures that follow from another one, and failures that a reduced one explains."""
+
+
+def follow_causes(db: Database) -> None:
+    for statement in CAUSES:
+        db.execute(statement)
+
+
+MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting, read_well, follow_causes)
 
 
 def is_current(connection: sqlite3.Connection) -> bool:

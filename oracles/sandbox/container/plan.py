@@ -1,0 +1,49 @@
+"""What a launcher is told: the program to start, what it may see, and within which limits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+LAYERS = ("user", "pid", "ipc", "network", "mount", "uts", "root", "privileges", "system calls", "processes")
+"""What keeps a program in, in the order in which it is told."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One start of a contained program.
+
+    `shown` are files and folders that it may read, at their own paths; `links` symbolic links made beside
+    them; `devices` further device files. `work` is the folder that it may write to: one in memory, of
+    `work_bytes` at most, or where that is 0 the folder itself. `scratch` is the folder around it, which is
+    removed at the end where `is_removed`. `control` is the descriptor that the program inherits, if any, and
+    whose other end tells that crux has gone; on `report` the launcher says, as JSON by layer, "" or why a
+    layer is not in force. `bubblewrap` is that program's path, or empty. Not `contained`, it starts as it is.
+    """
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    scratch: str
+    work: str
+    control: int
+    report: int
+    shown: tuple[str, ...] = ()
+    links: dict[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    work_bytes: int = 1 << 30
+    processes: int = 256
+    files: int = 1024
+    bubblewrap: str = ""
+    contained: bool = True
+    is_removed: bool = True
+
+    def to_json(self) -> str:
+        """The plan as a launcher reads it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_json(cls, text: str) -> Plan:
+        """The plan of its JSON."""
+        found = json.loads(text)
+        lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
+        return cls(**{**found, **lists})

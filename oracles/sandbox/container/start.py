@@ -1,0 +1,148 @@
+"""Starting an interpreter contained from outside, and what of the containment is in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from corpus.errors import UserError
+from oracles.sandbox.container.environment import worker_environment
+from oracles.sandbox.container.plan import LAYERS, Plan
+from oracles.sandbox.container.visible import device_files, links, shown_paths
+from oracles.sandbox.scratch import Scratch
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+MOST_WORK = 1 << 30
+"""Bytes that a worker may write to its folder, which lies in memory."""
+
+
+class Contained:
+    """A program that runs contained, under a launcher that stays outside and cleans up after it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], report: int) -> None:
+        self.process = process
+        self._report = report
+
+    def layers(self) -> Mapping[str, str]:
+        """By layer "" where it is in force, else why not; known once the program has answered."""
+        try:
+            told = json.loads(os.pread(self._report, 1 << 16, 0))
+        except ValueError:
+            return dict.fromkeys(LAYERS, "not told")
+        return {name: str(told.get(name, "not told")) for name in LAYERS}
+
+    def end(self, seconds: float) -> None:
+        """Wait for the launcher, which ends the program and removes the folder; kill it when it takes
+        longer.
+        """
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self._report >= 0:
+            os.close(self._report)
+            self._report = -1
+
+
+def start(
+    command: Sequence[str],
+    scratch: Scratch,
+    control: int,
+    log: IO[bytes],
+    *,
+    shown: Sequence[str] = (),
+    memory_bytes: int,
+    gpu: bool = False,
+    contained: bool = True,
+) -> Contained:
+    """Start a program that inherits `control`; raises `UserError` where it is not there.
+
+    It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
+    the scratch folder's `work`.
+    """
+    program = program_of(command[0])
+    report = os.memfd_create("layers")
+    plan = Plan(
+        command=(program, *command[1:]),
+        environment=worker_environment(str(scratch.work)),
+        scratch=str(scratch.folder),
+        work=str(scratch.work),
+        control=control,
+        report=report,
+        shown=shown_paths(program, shown, gpu=gpu),
+        links=links(),
+        devices=device_files(gpu=gpu),
+        work_bytes=min(memory_bytes, MOST_WORK),
+        bubblewrap=bubblewrap(),
+        contained=contained,
+    )
+    try:
+        process = subprocess.Popen(
+            [*launching(plan), str(scratch.lock)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[control, report, scratch.lock],
+            start_new_session=True,
+            cwd="/",
+        )
+    except BaseException:
+        os.close(report)
+        raise
+    return Contained(process, report)
+
+
+def command_in(
+    folder: Path, command: Sequence[str], shown: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The command that runs another one contained, with a folder of crux's own to work in, which stays.
+
+    It may read what is `shown` as well. The exit code and what it writes are the program's.
+    """
+    program = program_of(command[0])
+    work = folder / "work"
+    plan = Plan(
+        command=(program, *command[1:]),
+        environment={**worker_environment(str(work)), **environment},
+        scratch=str(folder),
+        work=str(work),
+        control=-1,
+        report=-1,
+        shown=shown_paths(program, shown),
+        links=links(),
+        work_bytes=0,
+        bubblewrap=bubblewrap(),
+        is_removed=False,
+    )
+    return launching(plan)
+
+
+def launching(plan: Plan) -> list[str]:
+    """The launcher's command for a plan, which is written beside the folder to work in."""
+    place = Path(plan.scratch) / "plan.json"
+    place.write_text(plan.to_json(), encoding="utf-8")
+    return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
+
+
+def program_of(word: str) -> str:
+    """The full path of a program; raises `UserError` where there is none."""
+    found = shutil.which(word)
+    if found is None:
+        raise UserError(f"{word}: this Python cannot be started: no such program, or none to be run")
+    return os.path.abspath(found)
+
+
+def bubblewrap() -> str:
+    """Where bubblewrap is, for whoever is not root: the kernel may let it do what it refuses to others.
+
+    It cannot make root's processes those of another user, so for root the kernel would not count them.
+    """
+    found = shutil.which("bwrap") if os.getuid() else None
+    return os.path.realpath(found) if found else ""

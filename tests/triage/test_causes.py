@@ -1,0 +1,143 @@
+"""Faces of one bug stand under their root, and what a known bug explains is not reduced."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.judge import Judge
+from tests.triage.failing import ORT, clip_exception, division_crash, model
+from tests.triage.test_cli import crux
+from triage.causes.consequences import MOST_CHECKS, find_root
+from triage.causes.explaining import Bug, explain, site_of_crash
+
+FLOAT = TensorProto.FLOAT
+SCALARS = {"x": (FLOAT, []), "y": (FLOAT, [])}
+LOST_DIM = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "y"], ["m"])]
+"""DivMulFusion makes y / x of 1 / x * y, and so loses the dim of the constant."""
+
+FACES = {
+    "Tile": (("Tile", ["m", "three"], ["z"]), [3]),
+    "Concat": (("Concat", ["m", "m"], ["z"], {"axis": 0}), [2]),
+    "Softmax": (("Softmax", ["m"], ["z"], {"axis": 0}), [1]),
+    "Squeeze": (("Squeeze", ["m", "zero"], ["z"]), []),
+}
+"""Nodes that stumble over a lost dim, each in its own way."""
+
+
+def face(operator: str, *, before: int = 0) -> Case:
+    """A lost dim of DivMulFusion that shows at another operator, after some nodes that do not matter."""
+    node, dims = FACES[operator]
+    extra = [
+        (
+            "Neg",
+            [
+                f"x{at}" if at else "x0",
+            ],
+            [f"x{at + 1}"],
+        )
+        for at in range(before)
+    ]
+    nodes = [("Identity", ["x"], ["x0"]), *extra, ("Div", ["one", f"x{before}"], ["d"]), LOST_DIM[1], node]
+    constants = {
+        "one": np.ones(1, np.float32),
+        "three": np.array([3], np.int64),
+        "zero": np.array([0], np.int64),
+    }
+    used = {name for each in nodes for name in each[1]}
+    made = model(nodes, SCALARS, {"z": (FLOAT, dims)}, {k: v for k, v in constants.items() if k in used})
+    inputs = {"x": np.array(2.0, np.float32), "y": np.array(3.0, np.float32)}
+    return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"face:{operator}:{before}")
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge(Target("ort")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("operator", sorted(FACES))
+def test_a_node_that_stumbles_over_a_lost_dim_is_a_face_of_the_pass_that_lost_it(judge, operator):
+    case = face(operator)
+    found = find_root(case, judge.verdict(case), ("DivMulFusion",), judge)
+    assert found.root is not None
+    assert "Mul" in found.root.case.measure.ops
+    assert operator not in found.root.case.measure.ops
+    assert "wrong shape" in found.root.verdict.title
+    assert found.checks <= MOST_CHECKS
+
+
+@pytest.mark.parametrize("case", [clip_exception(), division_crash(3)], ids=["clip", "division"])
+def test_what_fails_where_it_stands_is_its_own_root(judge, case):
+    found = find_root(case, judge.verdict(case), ("FuseReluClip",), judge)
+    assert found.root is None or found.root.case.measure.ops == ("Div",)
+
+
+def test_a_root_needs_the_same_passes(judge):
+    case = face("Tile")
+    found = find_root(case, judge.verdict(case), ("ConstantFolding",), judge)
+    assert found.root is None
+
+
+def bug(case: Case, outcome: str, passes: tuple[str, ...] = (), key: int = 1) -> Bug:
+    return Bug(key, f"C{key:04d}", case, outcome, passes)
+
+
+def test_a_bug_of_a_pass_explains_what_goes_away_with_the_pass(judge):
+    known = [bug(clip_exception(), "exception", ("FuseReluClip",)), bug(lost_dim(), "mismatch", FUSION, 2)]
+    case = face("Concat", before=3)
+    found = explain(case, judge.verdict(case), known, judge)
+    assert found.bug is known[1]
+    assert found.checks <= 3
+    assert "DivMulFusion" in found.why
+
+
+def test_a_bug_of_a_pass_does_not_explain_what_stays(judge):
+    case = division_crash(2)
+    found = explain(case, judge.verdict(case), [bug(lost_dim(), "mismatch", FUSION)], judge)
+    assert found.bug is None
+
+
+FUSION = ("DivMulFusion",)
+
+
+def lost_dim() -> Case:
+    made = model(LOST_DIM, SCALARS, {"m": (FLOAT, [1])}, {"one": np.ones(1, np.float32)})
+    inputs = {"x": np.array(2.0, np.float32), "y": np.array(3.0, np.float32)}
+    return Case("onnx", made.SerializeToString(), inputs, ORT)
+
+
+def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kind_of_values(judge):
+    known = bug(division_crash(), "crash")
+    larger = division_crash(extra_nodes=4)
+    assert explain(larger, judge.verdict(larger), [known], judge).bug is known
+    site = site_of_crash(larger, judge)
+    assert site is not None
+    assert (site.operator, site.dtypes) == ("Div", ("int64", "int64"))
+    assert "0 holds the least integer" in site.special
+
+
+def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
+    folders = []
+    for operator in sorted(FACES):
+        face(operator, before=1).save(tmp_path / operator)
+        folders.append(operator)
+    checked = crux(tmp_path, "check", *folders, "--db", "crux.db", "--json")
+    assert checked.returncode == 1, checked.stderr
+    reduced = crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
+    assert reduced.returncode == 0, reduced.stderr
+    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
+    assert "wrong shape" in cluster["title"]
+    states = {each["status"] for each in cluster["failures"]}
+    assert states <= {"reduced", "explained"}
+    assert cluster["count"] >= len(FACES)
+    assert all("Mul" not in each["title"].split(":")[0] for each in cluster["faces"]) or cluster["faces"]
+    first, second = cluster["failures"][0]["id"], cluster["failures"][1]["id"]
+    told = json.loads(crux(tmp_path, "triage", "why", first, second, "--db", "crux.db", "--json").stdout)
+    assert told["together"]
+    assert any("is a face of" in words or "is explained by" in words for words in told["words"])

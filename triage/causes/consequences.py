@@ -1,0 +1,166 @@
+"""Is a reduced failure the consequence of another one: does it fail before its last node is reached?
+
+A pass that loses a dim shows as whatever node stumbles over the lost dim: Tile, Concat, TopK. The experiment
+cuts the reduced graph before the nodes at which the failure stands. If what is left fails by itself, and
+stops failing with the same passes disabled, it is the root: the same bug, of which the whole is only a face.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corpus.case import Case
+from oracles.backends import Optimising
+from oracles.judge import Judge
+from oracles.verdict import Outcome, Verdict
+from reducer.engine.predicates import JudgePool
+from reducer.evidence import read_hints
+from reducer.pass_sets import failing_config
+from reducer.search import Items
+from reducer.subject.nodesets import keep_nodes
+from reducer.subject.onnx import Subject
+from reducer.subjects import is_valid, learn_facts, open_subject
+
+VERSION = 1
+"""Of the algorithm: what an older one decided is decided again."""
+
+MOST_CHECKS = 3
+"""Verdicts that one failure may cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What a failure follows from: the part of its graph that fails by itself, and how that shows.
+
+    `passes` are the minimal ones of the whole, without which the part does not fail; empty where the failure
+    needs no optimisation.
+    """
+
+    case: Case
+    verdict: Verdict
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the experiment said: the root, if there is one, why in words, and the checks that it took."""
+
+    root: Root | None
+    why: str
+    checks: int
+
+    def evidence(self) -> dict[str, Any]:
+        """The finding as it is kept beside the failure."""
+        known: dict[str, Any] = {"version": VERSION, "checks": self.checks, "why": self.why}
+        if self.root is not None:
+            known |= {"root": self.root.case.case_id, "root_title": self.root.verdict.title}
+        return known
+
+
+def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> Finding:
+    """The root of a reduced failure, by at most `MOST_CHECKS` verdicts.
+
+    A failure of one node is its own root. So is one whose part before the failing node is right.
+    """
+    subject, _ = learn_facts(open_subject(case, JudgePool(lambda: judge, judge)), judge, case)
+    experiment = _Experiment(case, passes, judge, failing_config(verdict, judge) is not None)
+    for keep in _parts(subject, verdict):
+        part = keep_nodes(subject, keep)
+        if part is None or not is_valid(part):
+            continue
+        root = experiment.fails(part.case(case))
+        if root is not None:
+            return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
+        if experiment.checks >= MOST_CHECKS:
+            break
+    return Finding(None, "nothing before the failing node is wrong", experiment.checks)
+
+
+def _parts(subject: Subject, verdict: Verdict) -> Iterator[Items]:
+    """What is left without the nodes at which the failure stands: those that it names, then the last ones."""
+    users = _users(subject)
+    seen: set[frozenset[int]] = set()
+    for at in (_named(subject, verdict), _last(subject, users)):
+        rest = frozenset(range(len(subject.nodes))) - _downstream(at, users)
+        if at and rest and rest not in seen:
+            seen.add(rest)
+            yield rest
+
+
+def _named(subject: Subject, verdict: Verdict) -> frozenset[int]:
+    """The nodes that the failure names; of several of one kind the last."""
+    if verdict.outcome is Outcome.MISMATCH:
+        return frozenset()
+    hints = read_hints(verdict)
+    named = [index for index, node in enumerate(subject.nodes) if node.name and node.name in hints.nodes]
+    if not named:
+        named = [index for index, node in enumerate(subject.nodes) if node.op_type in hints.operators]
+    return frozenset(named[-1:])
+
+
+def _last(subject: Subject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """The nodes of which no other node reads anything."""
+    return frozenset(index for index in range(len(subject.nodes)) if not users[index])
+
+
+def _users(subject: Subject) -> dict[int, frozenset[int]]:
+    """By node, the nodes that read one of its outputs."""
+    found: dict[int, set[int]] = {index: set() for index in range(len(subject.nodes))}
+    for index, reads in enumerate(subject.reads):
+        for name in reads:
+            if name in subject.producer:
+                found[subject.producer[name]].add(index)
+    return {index: frozenset(each) for index, each in found.items()}
+
+
+def _downstream(start: frozenset[int], users: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """The nodes and all that is computed from them."""
+    found: set[int] = set()
+    waiting = list(start)
+    while waiting:
+        index = waiting.pop()
+        if index not in found:
+            found.add(index)
+            waiting.extend(users[index])
+    return frozenset(found)
+
+
+@dataclass
+class _Experiment:
+    """Verdicts on parts of one case, counted."""
+
+    case: Case
+    passes: tuple[str, ...]
+    judge: Judge
+    optimised: bool
+    checks: int = 0
+
+    def fails(self, part: Case) -> Root | None:
+        """The part as a root where it fails, and only with the passes that the whole needs."""
+        verdict = self._verdict(part)
+        if not verdict.is_bug:
+            return None
+        if self.passes and not self._is_cured(part, verdict):
+            return None
+        return Root(part, verdict, self.passes)
+
+    def _is_cured(self, part: Case, verdict: Verdict) -> bool:
+        """Whether the failure goes away with the passes disabled."""
+        config = failing_config(verdict, self.judge)
+        if config is None or not isinstance(self.judge.backend, Optimising):
+            return False
+        self.checks += 1
+        without = self.judge.backend.without(config, self.passes)
+        return not self.judge.verdict(part, only=without).is_bug
+
+    def _verdict(self, part: Case) -> Verdict:
+        self.checks += 1
+        return self.judge.verdict(part)
+
+
+def _words(root: Root, cut: int) -> str:
+    nodes = "its last node" if cut == 1 else f"its last {cut} nodes"
+    by = f", and not without {' + '.join(root.passes)}" if root.passes else ""
+    return f"fails without {nodes} as well ({root.verdict.title}){by}"

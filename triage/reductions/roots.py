@@ -1,0 +1,91 @@
+"""A reduction's result in the database: under its own signature, or as a face of what it follows from.
+
+The root of a face is a failure of its own. It has but a few nodes and is reduced at once, unless its
+signature is known already.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from corpus.case import Case
+from oracles.judge import Judge
+from oracles.naming.components import signature
+from oracles.naming.signature import Signature
+from oracles.verdict import Verdict
+from reducer.api import reduce_case
+from reducer.options import DoesNotFail, Options
+from triage.bugs.failures import record_failure, record_reduction
+from triage.causes.consequences import Finding, Root, find_root
+from triage.store.causes import note_face, reduced_with_signature
+from triage.store.clusters import get_signature
+from triage.store.database import Store
+from triage.store.failures import Failure, get_failure
+
+
+def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
+    """The signature of what a reduction left."""
+    return signature(verdict, case.measure, case, passes)
+
+
+MOST_CHECKS_FOR_ROOT = 60
+"""A root has fewer nodes than the least case of its face: what takes longer is not searched to its end."""
+
+
+def record_result(
+    store: Store,
+    failure: Failure,
+    reduced: Case,
+    verdict: Verdict,
+    document: Mapping[str, Any],
+    settings: Options,
+    judge: Judge,
+) -> tuple[Failure, Finding]:
+    """Point a failure at its reduced case, in the cluster of its root where it has one."""
+    passes = tuple(document["passes"])
+    finding = find_root(reduced, verdict, passes, judge)
+    root = _keep_root(store, failure, finding.root, settings, judge) if finding.root else None
+    named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes)
+    after = record_reduction(store, failure, reduced, verdict, named, document)
+    note_face(store, failure.id, root.id if root else None, finding.evidence())
+    return after, finding
+
+
+def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:
+    """The failure that stands for a root: the known one of its signature, or the root reduced."""
+    quick = name_reduced(root.case, root.verdict, root.passes)
+    known = reduced_with_signature(store, quick.digest)
+    if known:
+        return get_failure(store, known)
+    with tempfile.TemporaryDirectory(prefix="crux-root-") as name:
+        limited = replace(settings, max_checks=MOST_CHECKS_FOR_ROOT)
+        try:
+            done = reduce_case(root.case, Path(name) / "root", limited, judge=judge)
+        except DoesNotFail:
+            return None
+        if done.verdict is None or done.signature is None:
+            return None
+        return _recorded(store, face, root, done.case, done.verdict, done.signature, done.to_json())
+
+
+def _recorded(
+    store: Store,
+    face: Failure,
+    root: Root,
+    reduced: Case,
+    verdict: Verdict,
+    named: Signature,
+    document: Mapping[str, Any],
+) -> Failure:
+    """The root as a failure that opens the cluster in which its face stood until now."""
+    known = reduced_with_signature(store, named.digest)
+    if known:
+        return get_failure(store, known)
+    case = replace(root.case, origin=f"the root of {face.name}")
+    provisional = get_signature(store, face.signature)
+    failure = record_failure(store, case, root.verdict, release=face.release, sketched=provisional)
+    return record_reduction(store, failure, reduced, verdict, named, document)

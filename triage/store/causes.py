@@ -1,0 +1,131 @@
+"""What follows from what, in the database: faces of a root, and failures that a known bug explains.
+
+A *face* is a reduced failure whose root is another one: it carries the root's signature and stands in its
+cluster. An *explained* failure was not reduced: the checks that decided are kept beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from triage.store.database import Row, Store, now
+from triage.store.names import failure_name
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A reduced failure as what may explain another: its case, its minimal passes, how it shows."""
+
+    failure: int
+    cluster: int
+    case_id: str
+    outcome: str
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One way in which a bug shows beside its root; `failures` counts, `first` names the first of them."""
+
+    title: str
+    failures: int
+    first: str
+
+
+def note_face(store: Store, failure: int, root: int | None, evidence: dict[str, Any]) -> None:
+    """Keep what the experiment said of a reduced failure; `root` is None where it is its own root."""
+    with store.transaction():
+        store.write(
+            "INSERT OR REPLACE INTO faces (failure, root, version, checks, why, decided)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (failure, root, evidence["version"], evidence["checks"], evidence["why"], now()),
+        )
+
+
+def note_explained(store: Store, failure: int, bug: int, evidence: dict[str, Any]) -> None:
+    """Keep that a bug, a reduced failure, explains a failure that is not reduced."""
+    with store.transaction():
+        store.write(
+            "INSERT OR REPLACE INTO explanations (failure, bug, version, checks, why, decided)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (failure, bug, evidence["version"], evidence["checks"], evidence["why"], now()),
+        )
+
+
+def root_of(store: Store, failure: int) -> Row | None:
+    """The root of a failure with the reason; None where it has none."""
+    sql = "SELECT root, why, checks, version FROM faces WHERE failure = ? AND root IS NOT NULL"
+    return store.row(sql, (failure,))
+
+
+def explanation_of(store: Store, failure: int) -> Row | None:
+    """The reduced failure that explains one, with the reason; None where nothing does."""
+    return store.row("SELECT bug, why, checks, version FROM explanations WHERE failure = ?", (failure,))
+
+
+def faces_of(store: Store, cluster: int) -> list[Face]:
+    """How a bug shows beside its root, the most frequent face first."""
+    rows = store.rows(
+        """SELECT title, sum(seen) AS failures, min(id) AS first FROM failures
+           JOIN faces ON failure = id AND root IS NOT NULL
+           WHERE cluster = ? GROUP BY title ORDER BY 2 DESC, 3""",
+        (cluster,),
+    )
+    return [Face(str(row["title"]), int(row["failures"]), failure_name(row["first"])) for row in rows]
+
+
+def reduced_with_signature(store: Store, digest: str) -> int | None:
+    """The first reduced failure that has a signature of its own, not as a face."""
+    row = store.row(
+        """SELECT id FROM failures WHERE signature = ? AND status = 'reduced'
+           AND id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL) ORDER BY id LIMIT 1""",
+        (digest,),
+    )
+    return int(row["id"]) if row else None
+
+
+def reduced_bugs(store: Store, target: str) -> list[Reduced]:
+    """The roots of a target, each signature once, in the order in which they came."""
+    rows = store.rows(
+        """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
+                  coalesce(json_extract(document, '$.passes'), '[]') AS passes
+           FROM failures JOIN reductions ON reductions.failure = failures.id
+               AND reductions.reduced_case = failures.reduced_case
+           WHERE target = ? AND failures.status = 'reduced'
+               AND failures.id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL)
+           GROUP BY signature ORDER BY 1""",
+        (target,),
+    )
+    return [
+        Reduced(
+            int(row["failure"]),
+            int(row["cluster"]),
+            row["case_id"],
+            row["outcome"],
+            tuple(json.loads(row["passes"])),
+        )
+        for row in rows
+    ]
+
+
+def count_explained(store: Store, bug: int) -> int:
+    """How many failures a reduced one was said to explain, those that were reduced all the same included."""
+    row = store.row("SELECT count(*) AS count FROM explanations WHERE bug = ?", (bug,))
+    return int(row["count"]) if row else 0
+
+
+def samples(store: Store) -> frozenset[int]:
+    """The failures that wait for reduction although a bug explains them."""
+    rows = store.rows("SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'")
+    return frozenset(int(row["id"]) for row in rows)
+
+
+def explained_by(store: Store, bug: int, status: str) -> list[int]:
+    """The failures of a status that a reduced one explains."""
+    rows = store.rows(
+        "SELECT id FROM failures JOIN explanations ON failure = id WHERE bug = ? AND status = ? ORDER BY id",
+        (bug, status),
+    )
+    return [int(row["id"]) for row in rows]
