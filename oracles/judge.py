@@ -34,6 +34,7 @@ from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
 from oracles.probes.graph_context import GraphContext
+from oracles.probes.tir_context import TirContext
 from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
@@ -115,7 +116,7 @@ class Judge:
                 f"target {self.target}: runs no {self.format} programs; choose another, such as {usual}"
             )
         if isinstance(backend, ComparesItself):
-            return backend.configs_of_graphs(self.target)
+            return backend.configs_of_graphs(self.target, self.format)
         return backend.configs(self.target)
 
     def __enter__(self) -> Judge:
@@ -347,7 +348,17 @@ class Judge:
             run_as=self.run_as,
         )
 
+    def _open_loops(self, case: Case) -> TirContext:
+        return TirContext(
+            Job(case.program, case.inputs, self.configs[:1], format=case.format, passes=case.passes),
+            classify=self._classify,
+            tolerance=self.tolerance,
+            rerun=self.rerun,
+        )
+
     def _open(self, case: Case) -> Context:
+        if case.format == "tir":
+            return self._open_loops(case)
         if case.format != "onnx":
             return self._open_graph(case)
         original = parse(case.program)

@@ -18,30 +18,33 @@ def with_sequence(case: Case) -> Case:
     """
     if case.target is None:
         return case
-    target, names = split(case.target)
+    target, names = _taken_apart(case.target)
     case = replace(case.with_passes(names), target=target) if names else case
-    _must_be_placed(case.passes, target)
+    if complaint := misplaced(case.passes, target, case.format, case.program):
+        raise UserError(f"target {target}: @passes={','.join(case.passes)}: {complaint}")
     return case
 
 
 def split(target: Target) -> tuple[Target, tuple[str, ...]]:
     """The target without the sequence that it asks for, and that sequence; `UserError` as above."""
+    target, names = _taken_apart(target)
+    if complaint := misplaced(names, target):
+        raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")
+    return target, names
+
+
+def _taken_apart(target: Target) -> tuple[Target, tuple[str, ...]]:
     asked = target.get(PASSES)
     if not asked:
         return target, ()
     if not isinstance(find_backend(target.backend), Sequenced):
         raise UserError(f"target {target}: runs no passes by name")
-    names = tuple(name for name in asked.split(",") if name)
-    _must_be_placed(names, target)
-    return target.without_setting(PASSES), names
+    return target.without_setting(PASSES), tuple(name for name in asked.split(",") if name)
 
 
-def _must_be_placed(names: Sequence[str], target: Target) -> None:
-    if complaint := misplaced(names, target):
-        raise UserError(f"target {target}: @passes={','.join(names)}: {complaint}")
-
-
-def misplaced(passes: Sequence[str], target: Target) -> str:
+def misplaced(passes: Sequence[str], target: Target, format: str = "onnx", program: bytes = b"") -> str:
     """Why the target cannot run these passes in this order; empty where it can, or runs none by name."""
     backend = find_backend(target.backend)
-    return backend.misplaced(passes) if passes and isinstance(backend, Sequenced) else ""
+    if not passes or not isinstance(backend, Sequenced):
+        return ""
+    return backend.misplaced(passes, backend.facts_of(format, program))

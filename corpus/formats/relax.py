@@ -51,5 +51,5 @@ read_program = GraphFormat(NAME).read_program
 def is_foreign(path: Path) -> bool:
     """Whether a file is TVMScript, or a module in TVM's JSON."""
     if path.suffix == ".json":
-        return not path.name.endswith((".torch.json", *SUFFIXES)) and path.name != "case.json"
+        return not path.name.endswith((".torch.json", ".tir.json", *SUFFIXES)) and path.name != "case.json"
     return path.suffix == ".py" and mentions(path, r"^\s*(from|import)\s+tvm\b")

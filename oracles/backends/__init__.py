@@ -91,10 +91,13 @@ class Sequenced(Protocol):
     SEQUENCEABLE: tuple[str, ...]
     SELDOM: frozenset[str]
 
-    def misplaced(self, names: Sequence[str]) -> str:
-        """Why these passes cannot stand in this order; empty where they can."""
+    def facts_of(self, format: str, program: bytes) -> frozenset[str]:
+        """What holds of a program of a format before any pass has run; the table of passes has the words."""
 
-    def repaired(self, names: Iterable[str]) -> tuple[str, ...]:
+    def misplaced(self, names: Sequence[str], facts: frozenset[str] = ...) -> str:
+        """Why these passes cannot stand in this order where the facts hold; empty where they can."""
+
+    def repaired(self, names: Iterable[str], facts: frozenset[str] = ...) -> tuple[str, ...]:
         """The passes with what each of them needs put in before it: a valid sequence."""
 
 
@@ -156,8 +159,8 @@ class OpensFiles(Protocol):
 class ComparesItself(Protocol):
     """A backend that has ways of its own to run graphs, the un-optimised one first."""
 
-    def configs_of_graphs(self, target: Target) -> tuple[Config, ...]:
-        """The baseline, then what is compared with it."""
+    def configs_of_graphs(self, target: Target, format: str) -> tuple[Config, ...]:
+        """For programs of a format: the baseline, then what is compared with it."""
 
 
 @runtime_checkable

@@ -31,6 +31,7 @@ def load() -> str:
     import tvm
 
     import oracles.in_worker.tvm.build
+    import oracles.in_worker.tvm.tir_run
     import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
@@ -75,6 +76,10 @@ def _run(
         from oracles.in_worker.tvm.source import source
 
         return source(program, inputs)
+    if settings.get("format") == "tir":
+        from oracles.in_worker.tvm.tir_run import run_program
+
+        return run_program(program, inputs, settings, outputs, _target(settings), enter)
     module, main, taken, names = _loaded(program, settings)
     enter("optimise")
     target = _target(settings)
@@ -215,7 +220,7 @@ def about(error: BaseException) -> str:
 
 # In crux
 
-FORMATS = ("relax",)
+FORMATS = ("relax", "tir")
 OPENS = ("relax",)
 DOUBLE = ()
 PIPELINES = ("default", "zero", "target")
@@ -249,14 +254,22 @@ OTHER_WAYS = (("zero", "0", "compiled"), ("target", "3", "bytecode"), ("default"
 GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
 
 
-def configs_of_graphs(target: Target) -> tuple[Config, ...]:
-    """Of a Relax module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
+LOOP_WAYS = (("default", "3", "bytecode"), ("least", "0", "bytecode"), ("default", "0", "bytecode"))
+"""The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
 
-    The settings are those of `configs`.
+
+def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
+    """Of a TVM module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
+
+    The settings are those of `configs`. The passes that a module of PrimFuncs is not lowered without are the
+    baseline of such programs.
     """
     own = configs(target)
-    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
-    (baseline,) = _written_out(target, [("default", "0", "bytecode")])
+    usual, first = (GRAPH_WAYS, "default") if format != "tir" else (LOOP_WAYS, "least")
+    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(usual))
+    (baseline,) = _written_out(target, [(first, "0", "bytecode")])
+    if format == "tir":
+        return (baseline, *ways)
     return (baseline, *(way for way in ways if way != baseline))
 
 
@@ -291,7 +304,7 @@ UNSUPPORTED = re.compile(
     r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
     r"|[Uu]nsupported (numpy |ONNX |input |output |data)?(dtype|data ?type|type)|dtype \S+ is not supported"
     r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
-    r"|: only support \w*(float|int)\d+|datatype should be one of \['"
+    r"|: only support \w*(float|int)\d+|datatype should be one of \['|unknown intrinsic ir\.Op"
 )
 """Refusals that name an operator or a dtype that TVM's tables do not have."""
 
@@ -323,15 +336,33 @@ def tags(run: Run) -> tuple[str, ...]:
 
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
 SELDOM = tvm_passes.SELDOM
-misplaced = tvm_passes.misplaced
+repaired = tvm_passes.repaired
+
+
+def facts_of(format: str, program: bytes) -> frozenset[str]:
+    """Of a module of PrimFuncs its form: blocks, plain loops, or these over buffers of one dim."""
+    if format != "tir":
+        return tvm_passes.START
+    from corpus.tir.program import has_blocks, is_flat, parse
+
+    module = parse(program)
+    if has_blocks(module):
+        return tvm_passes.BLOCKS
+    return tvm_passes.PLAIN_LOOPS | ({"flat"} if is_flat(module) else set())
+
+
+def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:
+    """Why these passes cannot stand in this order; where no Relax function is, only passes of loops can."""
+    others = [name for name in names if not name.startswith(("tirx.", "s_tir."))]
+    if others and "operators" not in facts:
+        return f"{others[0]} works on Relax functions, and there is none"
+    return tvm_passes.misplaced(names, facts)
 
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
     """The expressions that make these passes."""
     return tuple(tvm_passes.PASSES[name].code for name in names)
 
-
-repaired = tvm_passes.repaired
 
 BEGINS, CHANGED = "crux: pass begins ", "crux: pass changed "
 UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget")

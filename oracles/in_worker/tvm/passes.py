@@ -21,6 +21,12 @@ from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 START = frozenset(("operators",))
 """The facts of a module as it is imported."""
 
+BLOCKS = frozenset(("primfuncs", "plain"))
+"""The facts of a module of PrimFuncs alone."""
+
+PLAIN_LOOPS = BLOCKS | {"initialised", "opaque", "loops"}
+"""The facts of one without blocks; where all buffers have one dim, it is `flat` as well."""
+
 
 _PLACES = {
     "": "tvm.relax.transform",
@@ -212,9 +218,8 @@ def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozense
     return facts
 
 
-def misplaced(names: Iterable[str]) -> str:
-    """Why these passes cannot stand in this order; empty where they can."""
-    facts = START
+def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
+    """Why these passes cannot stand in this order where the facts hold at first; empty where they can."""
     for name in names:
         if name not in PASSES:
             return f"there is no pass {name}"
@@ -227,24 +232,24 @@ def misplaced(names: Iterable[str]) -> str:
     return ""
 
 
-def repaired(names: Iterable[str]) -> tuple[str, ...]:
+def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, ...]:
     """The sequence with what each pass needs before it put in, the first that gives it; it is valid then."""
     found: list[str] = []
     for name in names:
-        _place(name, found)
+        _place(name, found, facts)
     return tuple(found)
 
 
-def _place(name: str, found: list[str]) -> bool:
+def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
     """Put a pass at the end, after what it needs; False where that cannot be had any more."""
     wanted = PASSES[name]
-    for fact in sorted(wanted.bars & facts_after(found)):
+    for fact in sorted(wanted.bars & facts_after(found, start)):
         taker = next((each.name for each in PASSES.values() if fact in each.takes), "")
-        if not taker or not _place(taker, found):
+        if not taker or not _place(taker, found, start):
             return False
-    for fact in sorted(wanted.needs - facts_after(found)):
+    for fact in sorted(wanted.needs - facts_after(found, start)):
         maker = next((each.name for each in PASSES.values() if fact in each.gives), "")
-        if not maker or not _place(maker, found):
+        if not maker or not _place(maker, found, start):
             return False
     found.append(name)
     return True

@@ -1,0 +1,69 @@
+"""Names in a function, given anew wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from corpus.tir.tree import (
+    Buffer,
+    BufferRef,
+    Expr,
+    Function,
+    Load,
+    Region,
+    Store,
+    Thread,
+    Var,
+)
+from corpus.tir.walk import rebuilt
+
+
+def renamed(function: Function, names: Mapping[str, str]) -> Function:
+    """The function with these names replaced; those that the table lacks stay."""
+
+    def change(node: Any) -> Any:
+        return _named(rebuilt(node, change), names)
+
+    return rebuilt(function, change)
+
+
+def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
+    """An expression, a statement or a body with these names replaced."""
+
+    def change(found: Any) -> Any:
+        return _named(rebuilt(found, change), names)
+
+    return tuple(change(item) for item in node) if isinstance(node, tuple) else change(node)
+
+
+def _named(node: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(node, Var | Buffer | Thread):
+        new = names.get(node.name, node.name)
+        return node if new == node.name else replace(node, name=new)
+    if isinstance(node, Load | Store | BufferRef | Region):
+        new = names.get(node.buffer, node.buffer)
+        return node if new == node.buffer else replace(node, buffer=new)
+    return node
+
+
+def free_name(taken: set[str], wish: str) -> str:
+    """The wish, or with a number after it the first that is not taken yet; it is taken then."""
+    found, count = wish, 0
+    while found in taken:
+        count += 1
+        found = f"{wish}_{count}"
+    taken.add(found)
+    return found
+
+
+def substituted(node: Any, values: Mapping[str, Expr]) -> Any:
+    """An expression, a statement or a body with variables replaced by expressions of their type."""
+
+    def change(found: Any) -> Any:
+        if isinstance(found, Var) and found.name in values:
+            return values[found.name]
+        return rebuilt(found, change)
+
+    return tuple(change(item) for item in node) if isinstance(node, tuple) else change(node)

@@ -1,0 +1,190 @@
+"""What the format `tir` says of a module: its inputs and their values, its size, its form under plain
+names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from corpus.errors import UserError
+from corpus.measure import Measure
+from corpus.tir.document import from_bytes, to_bytes
+from corpus.tir.names import renamed
+from corpus.tir.scopes import defined_names, problems, untrusted_callees
+from corpus.tir.tree import Binary, Block, Buffer, Call, Cast, Const, Expr, For, Load, Module, Unary, Var
+from corpus.tir.types import numpy_dtype, parts
+from corpus.tir.walk import buffers, expressions, statements
+from corpus.values import InputType, Tensor, Value
+
+SIZES = (2, 3, 4, 5)
+"""What the dims that only the caller's arrays fix are tried with."""
+
+
+def parse(program: bytes, where: str = "program") -> Module:
+    """The module of a document; UserError for one that spells none, or an ill-formed one."""
+    try:
+        module = from_bytes(program)
+        wrong = problems(module)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise UserError(f"{where}: no tir program ({' '.join(text.split())[:160]})") from None
+    if wrong:
+        raise UserError(f"{where}: an ill-formed tir program ({wrong[0][:160]}); mend it")
+    return module
+
+
+def input_types(module: Module, where: str = "program") -> dict[str, InputType]:
+    """What the first function takes, in order; a dim that is computed from others is of any size."""
+    types = {}
+    for item in module.main.params:
+        dtype = numpy_dtype(item.dtype)
+        if dtype is None or parts(item.dtype).lanes > 1:
+            raise UserError(f"{where}: parameter {item.name!r} is of type {item.dtype}, which no array has")
+        shape = tuple(_dim(expr) for expr in item.shape) if isinstance(item, Buffer) else ()
+        types[item.name] = InputType(dtype, shape)
+    return types
+
+
+def _dim(expr: Expr) -> int | str | None:
+    if isinstance(expr, Const):
+        return int(expr.value)
+    return expr.name if isinstance(expr, Var) else None
+
+
+def check(module: Module, where: str, memory_bytes: int) -> None:
+    """UserError where a parameter's static dims alone exceed the memory."""
+    for name, declared in input_types(module, where).items():
+        dims = [dim for dim in declared.shape or () if isinstance(dim, int)]
+        size = math.prod(dims) * declared.dtype.itemsize
+        if size > memory_bytes or any(dim < 0 for dim in dims):
+            raise UserError(
+                f"{where}: parameter {name!r} takes {size} bytes, over the memory limit of {memory_bytes};"
+                " make it smaller or raise --memory"
+            )
+
+
+def calls_outside(program: bytes) -> str:
+    """What a document calls that is not on the list of harmless functions, in words; empty for nothing."""
+    found = untrusted_callees(parse(program))
+    return f"it calls {', '.join(map(repr, found[:3]))}" if found else ""
+
+
+def make_inputs(module: Module, seed: int) -> dict[str, Value]:
+    """Small values for every parameter; a dim of one name has one size everywhere. UserError for odd dims."""
+    sizes = dict(_sizes(module, seed))
+    made: dict[str, Value] = {}
+    for place, item in enumerate(module.main.params):
+        rng = np.random.default_rng([seed % (1 << 63), place])
+        if isinstance(item, Buffer):
+            shape = tuple(_evaluated(expr, sizes) for expr in item.shape)
+            made[item.name] = _drawn(item.dtype, shape, rng)
+        else:
+            is_size = item.name in sizes
+            made[item.name] = (
+                np.array(sizes[item.name], item.dtype) if is_size else _drawn(item.dtype, (), rng)
+            )
+    return made
+
+
+def _sizes(module: Module, seed: int) -> Iterator[tuple[str, int]]:
+    """A size for each variable that stands in a parameter's shape."""
+    shapes = [expr for buffer in module.main.buffers for expr in buffer.shape]
+    names = dict.fromkeys(expr.name for expr in expressions(tuple(shapes)) if isinstance(expr, Var))
+    yield from ((name, SIZES[(seed + place) % len(SIZES)]) for place, name in enumerate(names))
+
+
+def _evaluated(expr: Expr, sizes: Mapping[str, int]) -> int:
+    match expr:
+        case Const(value=value):
+            return int(value)
+        case Var(name=name) if name in sizes:
+            return sizes[name]
+        case Cast(value=value):
+            return _evaluated(value, sizes)
+        case Binary(op=op, a=a, b=b) if op in _ARITHMETIC:
+            return int(_ARITHMETIC[op](_evaluated(a, sizes), _evaluated(b, sizes)))
+    raise UserError("a parameter's dim cannot be computed; give --inputs")
+
+
+_ARITHMETIC: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "floormod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+def _drawn(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tensor:
+    kind = numpy_dtype(dtype) or np.dtype(np.float32)
+    if kind.kind == "b":
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if kind.kind in "iu":
+        return np.asarray(rng.integers(0 if kind.kind == "u" else -4, 9, shape)).astype(kind)
+    return np.asarray(rng.integers(-16, 17, shape) / 8.0).astype(kind)
+
+
+def words(module: Module) -> tuple[str, ...]:
+    """What each statement is and what stands in it, in order: a statement's kind, then operators and
+    callees.
+    """
+    found = []
+    for function in module.functions.values():
+        for stmt in statements(function.body):
+            kind = type(stmt).__name__.lower()
+            found.append(f"{stmt.kind} for" if isinstance(stmt, For) else kind)
+        for expr in expressions(function.body):
+            if isinstance(expr, Binary | Unary):
+                found.append(expr.op)
+            elif isinstance(expr, Call):
+                found.append(expr.callee)
+            elif not isinstance(expr, Var | Const | Load):
+                found.append(type(expr).__name__.lower())
+    return tuple(found)
+
+
+def measure(module: Module) -> Measure:
+    """Its statements are its nodes; those of functions beside the first count as function nodes."""
+    counts = [len([*statements(function.body)]) for function in module.functions.values()]
+    return Measure(
+        nodes=counts[0],
+        function_nodes=sum(counts[1:]),
+        bytes=len(to_bytes(module)),
+        initializer_bytes=0,
+        inputs=len(module.main.params),
+        outputs=len(module.main.buffers),
+        ops=words(module),
+    )
+
+
+def has_blocks(module: Module) -> bool:
+    """Whether any function holds a block."""
+    return any(isinstance(stmt, Block) for one in module.functions.values() for stmt in statements(one.body))
+
+
+def is_flat(module: Module) -> bool:
+    """Whether every buffer has one dim."""
+    return all(len(buffer.shape) == 1 for one in module.functions.values() for buffer in buffers(one))
+
+
+def plain_names(module: Module) -> dict[str, dict[str, str]]:
+    """For each function by old name a plain one, in the order of definition."""
+    names: dict[str, dict[str, str]] = {}
+    for key, function in module.functions.items():
+        mine: dict[str, str] = {}
+        for name in dict.fromkeys(defined_names(function)):
+            mine[name] = f"n{len(mine)}"
+        names[key] = mine
+    return names
+
+
+def canonical(module: Module) -> bytes:
+    """The document under plain names."""
+    names = plain_names(module)
+    return to_bytes(Module({key: renamed(one, names[key]) for key, one in module.functions.items()}))

@@ -1,0 +1,300 @@
+"""A module as TVMScript, as a TVM developer would write it: for people, for diffs, and for the scripts of
+reports.
+
+Where an operator of Python would let TVM's builder fold constants away, the node is spelt out (`T.Add(1,
+2)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from corpus.tir.decode import Decoder
+from corpus.tir.encode import plain_offset
+from corpus.tir.script_expressions import text_of, texts
+from corpus.tir.tree import (
+    Alloc,
+    Assert,
+    Attr,
+    Axis,
+    Binary,
+    Bind,
+    Block,
+    Body,
+    Break,
+    Buffer,
+    Const,
+    Continue,
+    Declare,
+    Evaluate,
+    Expr,
+    For,
+    Function,
+    If,
+    Module,
+    Range,
+    Region,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    Thread,
+    Var,
+    While,
+)
+from corpus.tir.walk import expressions, walk
+
+LOOPS: Final = {
+    "serial": "T.serial",
+    "parallel": "T.parallel",
+    "vectorized": "T.vectorized",
+    "unrolled": "T.unroll",
+    "thread": "T.thread_binding",
+}
+HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n\n\n"
+
+
+def print_text(module: Module) -> str:
+    """The module as TVMScript, with its imports."""
+    return HEAD + "\n".join(module_lines(module)) + "\n"
+
+
+def module_lines(module: Module, name: str = "Module") -> list[str]:
+    """The lines of the class under `@I.ir_module`."""
+    lines = ["@I.ir_module", f"class {name}:"]
+    for position, (key, function) in enumerate(module.functions.items()):
+        lines += [""] * (position > 0)
+        lines += [f"    {line}" if line else "" for line in _Printer(module).function(key, function)]
+    return lines
+
+
+class _Printer:
+    """Prints one function."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.is_blocks = True
+
+    def function(self, name: str, function: Function) -> list[str]:
+        attrs = dict(function.attrs)
+        self.is_blocks = attrs.pop("s_tir", False) is True
+        options = ["private=True"] * ("global_symbol" not in attrs) + ["s_tir=True"] * self.is_blocks
+        if attrs.get("global_symbol") == name:
+            attrs.pop("global_symbol")
+        plain = all(_is_plain(item) for item in function.params)
+        params = ", ".join(self.param(item, plain) for item in function.params)
+        returns = {"void": "", "missing": ""}.get(function.returns, f" -> T.{function.returns}")
+        lines = [f"@T.prim_func({', '.join(options)})" if options else "@T.prim_func"]
+        lines.append(f"def {name}({params}){returns}:")
+        body = [f"T.func_attr({self.mapping(attrs)})"] if attrs else []
+        body += self.symbols(function) + ([] if plain else self.matched(function))
+        body += self.body(function.body, bool(body))
+        return [*lines, *_indented(body)]
+
+    def param(self, item: Buffer | Var, plain: bool) -> str:
+        if isinstance(item, Var):
+            return f"{item.name}: {self.type(item.dtype)}"
+        if not plain:
+            return f"{item.name}_handle: T.handle"
+        more = "" if item.scope == "global" else f", scope={item.scope!r}"
+        return f"{item.name}: T.Buffer({self.dims(item.shape)}, {item.dtype!r}{more})"
+
+    def symbols(self, function: Function) -> list[str]:
+        """Variables that no statement defines: dims of buffers, names within an expression."""
+        given = {item.name for item in function.params if isinstance(item, Var)}
+        for found in walk(function.body):
+            if isinstance(found, (For | Bind, Axis)):
+                given.add(found.var.name)
+            elif isinstance(found, Thread):
+                given.add(found.name)
+        used = {one.name: one.dtype for one in expressions(function) if isinstance(one, Var)}
+        return [f"{name} = T.{dtype}()" for name, dtype in used.items() if name not in given]
+
+    def matched(self, function: Function) -> list[str]:
+        """Each buffer matched to its handle."""
+        return [
+            f"{one.name} = T.match_buffer({one.name}_handle, {self.buffer(one)})" for one in function.buffers
+        ]
+
+    # Buffers and what stands around
+
+    def buffer(self, one: Buffer) -> str:
+        parts = [self.dims(one.shape), repr(one.dtype)]
+        if one.strides:
+            parts.append(f"strides={self.dims(one.strides)}")
+        if one.offset != plain_offset(one.shape):
+            parts.append(f"elem_offset={text_of(one.offset)}")
+        if one.scope != "global":
+            parts.append(f"scope={one.scope!r}")
+        if one.align != 64:
+            parts.append(f"align={one.align}")
+        if one.offset_factor != 1:
+            parts.append(f"offset_factor={one.offset_factor}")
+        if one.tiled and self.is_blocks:
+            parts.append(f"layout=T.TileLayout(T.S[{self.dims(one.shape)}])")
+        elif not one.tiled and not self.is_blocks:
+            parts.append("layout=None")
+        return ", ".join(parts)
+
+    def dims(self, items: tuple[Expr, ...]) -> str:
+        inner = ", ".join(text_of(item) for item in items)
+        return f"({inner},)" if len(items) == 1 else f"({inner})"
+
+    def type(self, dtype: str) -> str:
+        if dtype.startswith("ptr:"):
+            _, element, scope = dtype.split(":", 2)
+            return f"T.handle({element!r}, {scope!r})"
+        return f"T.{dtype}"
+
+    def region(self, region: Region) -> str:
+        return f"{region.buffer}[{', '.join(map(self.range, region.ranges)) or '()'}]"
+
+    def range(self, item: Range) -> str:
+        if isinstance(item.extent, Const) and item.extent.value == 1:
+            return text_of(item.min)
+        return f"{text_of(item.min)}:{self.stop(item.min, item.extent)}"
+
+    def stop(self, first: Expr, extent: Expr) -> str:
+        if isinstance(first, Const) and first.value == 0:
+            return text_of(extent)
+        if isinstance(first, Const) and isinstance(extent, Const):
+            return text_of(Const(int(first.value) + int(extent.value), first.dtype))
+        return text_of(Binary("add", first, extent))
+
+    def mapping(self, items: Mapping[str, Any]) -> str:
+        return "{" + ", ".join(f"{key!r}: {self.data(item)}" for key, item in items.items()) + "}"
+
+    def data(self, item: Any) -> str:
+        if isinstance(item, list):
+            return f"[{', '.join(map(self.data, item))}]"
+        if not isinstance(item, dict):
+            return repr(item)
+        if "target" in item:
+            return f"T.target({item['target']!r})"
+        if "map" in item:
+            return self.mapping(item["map"])
+        if "buffer" in item:
+            return str(item["buffer"])
+        try:
+            return text_of(Decoder().expression(item["expr"]))
+        except (ValueError, LookupError, TypeError):
+            return repr(item)
+
+    # Statements
+
+    def body(self, body: Body, something: bool = False) -> list[str]:
+        lines = [line for stmt in body for line in self.stmt(stmt)]
+        return lines or ([] if something else ["T.evaluate(0)"])
+
+    def stmt(self, stmt: Stmt) -> list[str]:
+        return _STATEMENTS[type(stmt)](self, stmt)
+
+    def within(self, head: str, body: Body) -> list[str]:
+        return [head, *_indented(self.body(body))]
+
+    def loop(self, stmt: For) -> list[str]:
+        from_zero = isinstance(stmt.min, Const) and stmt.min.value == 0 and stmt.step is None
+        parts = [] if from_zero else [text_of(stmt.min)]
+        parts.append(self.stop(stmt.min, stmt.extent))
+        if stmt.thread is not None:
+            parts.append(f"thread={stmt.thread.tag!r}")
+        if stmt.step is not None:
+            parts.append(f"step={text_of(stmt.step)}")
+        if stmt.annotations:
+            parts.append(f"annotations={self.mapping(stmt.annotations)}")
+        name = "range" if stmt.kind == "serial" and not stmt.annotations and stmt.step is None else ""
+        return self.within(
+            f"for {stmt.var.name} in {name or LOOPS[stmt.kind]}({', '.join(parts)}):", stmt.body
+        )
+
+    def branch(self, stmt: If) -> list[str]:
+        lines = self.within(f"if {text_of(stmt.condition)}:", stmt.then)
+        return lines if stmt.other is None else [*lines, *self.within("else:", stmt.other)]
+
+    def bind(self, stmt: Bind) -> list[str]:
+        if stmt.var.dtype.startswith(("ptr:", "handle")):
+            return [f"{stmt.var.name} = T.bind({text_of(stmt.value)})"]
+        return [f"{stmt.var.name}: T.let[T.{stmt.var.dtype}] = {text_of(stmt.value)}"]
+
+    def alloc(self, stmt: Alloc) -> list[str]:
+        more = f", annotations={self.mapping(stmt.annotations)}" if stmt.annotations else ""
+        return [f"{stmt.buffer.name} = T.alloc_buffer({self.buffer(stmt.buffer)}{more})"]
+
+    def attribute(self, stmt: Attr) -> list[str]:
+        value = text_of(stmt.value)
+        if isinstance(stmt.node, Thread) and stmt.key == "thread_extent":
+            head = f"with T.launch_thread({stmt.node.tag!r}, {value}) as {stmt.node.name}:"
+        else:
+            node = text_of(stmt.node) if isinstance(stmt.node, Expr) else self.node(stmt.node)
+            head = f"with T.attr({node}, {stmt.key!r}, {value}):"
+        return self.within(head, stmt.body)
+
+    def node(self, node: Any) -> str:
+        if not isinstance(node, Thread):
+            return self.data(node)
+        domain = self.range(node.domain).replace(":", ", ") if node.domain is not None else "None"
+        return f"T.iter_var({node.name or 'None'}, {domain}, 'ThreadIndex', {node.tag!r})"
+
+    def block(self, stmt: Block) -> list[str]:
+        inner = [self.axis(axis) for axis in stmt.axes]
+        if not (isinstance(stmt.predicate, Const) and stmt.predicate.value is True):
+            inner.append(f"T.where({text_of(stmt.predicate)})")
+        is_root = stmt.name == "root" and not stmt.axes
+        if stmt.reads or stmt.writes or not is_root:
+            inner.append(f"T.reads({', '.join(map(self.region, stmt.reads))})")
+            inner.append(f"T.writes({', '.join(map(self.region, stmt.writes))})")
+        if stmt.annotations:
+            inner.append(f"T.sblock_attr({self.mapping(stmt.annotations)})")
+        inner += [f"{one.name} = T.sblock_alloc_buffer({self.buffer(one)})" for one in stmt.allocs]
+        inner += [
+            f"{one.buffer.name} = T.match_buffer({self.region(one.source)}, {self.buffer(one.buffer)})"
+            for one in stmt.matches
+        ]
+        if stmt.init is not None:
+            inner += self.within("with T.init():", stmt.init)
+        inner += self.body(stmt.body)
+        return [f"with T.sblock({stmt.name!r}):", *_indented(inner)]
+
+    def axis(self, axis: Axis) -> str:
+        kind = {"ordered": "scan"}.get(axis.kind, axis.kind)
+        bounds = text_of(axis.domain.extent)
+        if not (isinstance(axis.domain.min, Const) and axis.domain.min.value == 0):
+            bounds = f"({text_of(axis.domain.min)}, {self.stop(axis.domain.min, axis.domain.extent)})"
+        return f"{axis.var.name} = T.axis.{kind}({bounds}, {text_of(axis.value)})"
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _is_plain(item: Buffer | Var) -> bool:
+    """Whether a parameter can be written in the signature."""
+    if isinstance(item, Var):
+        return True
+    told = (item.strides, item.scope, item.align, item.offset_factor, item.tiled)
+    zero = item.offset == plain_offset(item.shape)
+    return told == ((), "global", 64, 1, False) and zero and all(isinstance(dim, Const) for dim in item.shape)
+
+
+_STATEMENTS: Final[dict[type, Callable[[_Printer, Any], list[str]]]] = {
+    Store: lambda printer, stmt: [f"{stmt.buffer}[{texts(stmt.indices) or '()'}] = {text_of(stmt.value)}"],
+    Bind: _Printer.bind,
+    Alloc: _Printer.alloc,
+    Declare: lambda printer, stmt: [
+        f"{stmt.buffer.name} = T.decl_buffer({printer.buffer(stmt.buffer)}, data={text_of(stmt.data)})"
+    ],
+    For: _Printer.loop,
+    While: lambda printer, stmt: printer.within(f"while {text_of(stmt.condition)}:", stmt.body),
+    If: _Printer.branch,
+    Assert: lambda printer, stmt: [
+        f"assert {text_of(stmt.condition)}, ({stmt.kind!r}, {list(stmt.message)!r})"
+    ],
+    Evaluate: lambda printer, stmt: [f"T.evaluate({text_of(stmt.value)})"],
+    Return: lambda printer, stmt: [f"return {text_of(stmt.value)}"],
+    Break: lambda printer, stmt: ["T.Break()"],
+    Continue: lambda printer, stmt: ["T.Continue()"],
+    Attr: _Printer.attribute,
+    Seq: lambda printer, stmt: printer.body(stmt.body),
+    Block: _Printer.block,
+}

@@ -1,0 +1,120 @@
+"""A `tir` program in TVM: passes, one of the pipelines, code, and one call of the first function.
+
+The pipeline `least` only lowers: what the code generator cannot do without, and nothing that simplifies,
+hoists, unrolls, vectorises or shares. With LLVM at level 0 it is the un-optimised baseline.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable  # noqa: UP035 (Python 3.8)
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.tirx.build import split_host_device_mods, tir_to_runtime
+
+from oracles.in_worker.onnx.program import to_array
+from oracles.in_worker.tvm.tir_build import build_module
+from oracles.in_worker.tvm.watch import apply_passes
+
+RETURNED = "(returned)"
+"""The name of what a function returns, among its outputs."""
+
+
+def run_program(
+    program: bytes,
+    inputs: dict[str, Any],
+    settings: dict[str, Any],
+    outputs: Any,
+    target: Any,
+    enter: Callable[[str], None],
+) -> dict[str, Any]:
+    """What the buffers hold after one call, and what it returned; nothing where it is not to be executed."""
+    document = json.loads(program)
+    entry = next(iter(document["functions"]))
+    module = entered(build_module(document), entry)
+    enter("optimise")
+    with target:
+        module = apply_passes(module, settings)
+        if settings.get("run") == "passes":
+            return {}
+        module = lowered(module, target, str(settings.get("pipeline", "default")))
+    enter("codegen")
+    host, devices = split_host_device_mods(module)
+    _, finish_host, finish_device = tirx.get_tir_pipeline("default")
+    devices = {kind: finish_device()(each) for kind, each in devices.items()}
+    compiled = tir_to_runtime(finish_host()(host), devices, target.host or target)
+    device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
+    if settings.get("run") == "off" or not device.exist:
+        return {}
+    enter("execute")
+    return called(compiled, document["functions"][entry], entry, inputs, outputs, device)
+
+
+def entered(module: Any, entry: str) -> Any:
+    """The module with its first function visible from outside."""
+    function = module[entry]
+    if not (function.attrs and "global_symbol" in function.attrs):
+        module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
+        module[module.get_global_var(entry)] = function.with_attr("global_symbol", entry)
+    return module
+
+
+def lowered(module: Any, target: Any, pipeline: str) -> Any:
+    """The module as the code generator takes it."""
+    bound = tirx.transform.BindTarget(target if target.host else target.with_host(target))(module)
+    if pipeline == "least":
+        return tvm.ir.transform.Sequential(least())(bound)
+    return tirx.get_tir_pipeline("default")[0](bound)
+
+
+def least() -> list[Any]:
+    """The passes that lower and do nothing else."""
+    blocks, loops = s_tir.transform, tirx.transform
+    return [
+        blocks.CanonicalizeLoop(),
+        blocks.LowerCrossThreadReduction(),
+        blocks.LowerInitBlock(),
+        blocks.PlanAndUpdateBufferAllocationLocation(),
+        blocks.ConvertBlocksToOpaque(),
+        blocks.LiftThreadBinding(),
+        blocks.UnifyThreadBinding(),
+        blocks.LowerMatchBuffer(),
+        blocks.LowerOpaqueBlock(),
+        loops.FlattenBuffer(),
+        loops.BF16ComputeLegalize(),
+        loops.VectorizeLoop(False),
+        loops.FP8ComputeLegalize(),
+        loops.VerifyMemory(),
+        loops.AnnotateEntryFunc(),
+        blocks.ThreadSync("shared"),
+        blocks.LowerThreadAllreduce(),
+        loops.SplitHostDevice(),
+        loops.MakePackedAPI(),
+        loops.FP8StorageLegalize(),
+        loops.BF16StorageLegalize(),
+    ]
+
+
+def called(
+    compiled: Any, function: dict[str, Any], entry: str, inputs: dict[str, Any], outputs: Any, device: Any
+) -> dict[str, Any]:
+    passed, kept = [], {}
+    for item in function["params"]:
+        if isinstance(item, list):
+            passed.append(to_array(inputs[item[0]]).reshape(()).item())
+            continue
+        kept[item["name"]] = tvm.runtime.tensor(to_array(inputs[item["name"]]), device)
+        passed.append(kept[item["name"]])
+    returned = compiled[entry](*passed)
+    found = {name: value.numpy() for name, value in kept.items()}
+    if function["returns"] not in ("void", "missing") or returned is not None:
+        found[RETURNED] = number(returned, function["returns"])
+    return found if outputs is None else {name: found[name] for name in outputs}
+
+
+def number(value: Any, dtype: str) -> Any:
+    """A returned number, in the type that the function declares where numpy has it."""
+    import numpy as np
+
+    return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)

@@ -1,0 +1,153 @@
+"""What rules may ask about a case of TVM's loop IR: the interpreter's word is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+import onnx
+
+from corpus.tir.program import parse
+from corpus.tir.scopes import defined_names
+from corpus.values import Value
+from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
+from oracles.probes.context import Context
+from oracles.probes.noise import Noise
+from oracles.probes.truth import Truth
+from oracles.run import Config, Phase, Run, Status
+from oracles.sandbox.sandbox import Job
+from oracles.tir.interpreter import Interpretation, interpret
+
+INTERPRETER = "the interpreter"
+
+
+class TirContext(Context):
+    """One such case on its way through the rules; its ONNX model is an empty one.
+
+    The referee is the interpreter: it refuses what is not defined, and what it does not know counts as run.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        classify: Callable[[Run], str],
+        tolerance: Tolerance,
+        rerun: Callable[[Job], tuple[Run, ...]],
+    ) -> None:
+        super().__init__(
+            onnx.ModelProto(),
+            job,
+            classify=classify,
+            tolerance=tolerance,
+            accept_invalid=True,
+            rerun=rerun,
+            ask_referee=self._ask,
+        )
+
+    @cached_property
+    def interpretation(self) -> Interpretation:
+        """What the interpreter makes of the case."""
+        return interpretation_of(self.job.program, self.job.inputs)
+
+    @cached_property
+    def complaint(self) -> str | None:
+        """None: the tree was checked as it was read."""
+        return None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        module = parse(self._program_bytes)
+        found = {name for function in module.functions.values() for name in defined_names(function)}
+        return frozenset(found | {*module.functions} - {"main"})
+
+    @property
+    def _program_bytes(self) -> bytes:
+        return program_bytes(self.job.program)
+
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape that the interpreter gives an output."""
+        found = self.interpretation.outputs.get(name)
+        return found.shape if found is not None else None
+
+    @cached_property
+    def is_random(self) -> bool:
+        """Whether some of its results are nobody's: fresh memory may hold another thing in every run."""
+        return not self.interpretation.is_defined
+
+    @cached_property
+    def noise(self) -> TirNoise:
+        """What rounding may do to the results."""
+        return TirNoise(self.interpretation, self.job, self.rerun)
+
+    def truths_for(self, output: str) -> Iterator[Truth]:
+        """The interpreter's outputs, where it knows the program."""
+        if self.interpretation.outputs:
+            wide = {
+                name: value.astype(np.float64) if value.dtype.kind not in "biuf" else value
+                for name, value in self.interpretation.outputs.items()
+            }
+            yield Truth(INTERPRETER, wide)
+
+    def _ask(self, job: Job) -> Run:
+        found = self.interpretation
+        config = Config(INTERPRETER)
+        if found.reason and found.is_modelled:
+            return Run(config, Status.EXCEPTION, Phase.EXECUTE, error="Undefined", message=found.reason)
+        return Run(config, Status.OK, Phase.EXECUTE, outputs=dict(found.outputs))
+
+
+class TirNoise(Noise):
+    """What rounding may do to the results of one program, by the interpreter's runs with noise."""
+
+    def __init__(
+        self, interpretation: Interpretation, job: Job, rerun: Callable[[Job], tuple[Run, ...]]
+    ) -> None:
+        super().__init__(onnx.ModelProto(), job, rerun)
+        self.interpretation = interpretation
+
+    def beyond_noise(
+        self,
+        expected: Mapping[str, Value],
+        actual: Mapping[str, Value],
+        tolerance: Tolerance,
+        *,
+        steps: bool = True,
+    ) -> Iterator[Difference]:
+        """The outputs that differ where the program is defined, by more than rounding may do."""
+        if self.interpretation.reason and self.interpretation.is_modelled:
+            self.notes.append(f"undefined: {self.interpretation.reason}")
+            return
+        for name, value in expected.items():
+            difference = defined_difference(self.interpretation, name, value, actual.get(name), tolerance)
+            if difference is not None:
+                yield difference
+
+
+def defined_difference(
+    found: Interpretation, name: str, expected: Value, actual: Value, tolerance: Tolerance
+) -> Difference | None:
+    """How two values of an output differ where it is defined; None where only rounding or chance parts
+    them.
+    """
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return None
+    difference = compare_tensors(name, expected, actual, tolerance)
+    if difference is None or difference.mask is None or name not in found.defined:
+        return difference
+    with np.errstate(all="ignore"):
+        apart = np.abs(expected.astype(np.float64) - actual.astype(np.float64))
+    mask = difference.mask & found.defined[name] & ~(apart <= found.slack[name])
+    return describe(name, expected, actual, mask) if mask.any() else None
+
+
+def interpretation_of(program: object, inputs: Mapping[str, Value]) -> Interpretation:
+    """What the interpreter makes of a case's program and inputs."""
+    return interpret(parse(program_bytes(program)), inputs)
+
+
+def program_bytes(program: object) -> bytes:
+    """A job's program as bytes: this format has no files beside it."""
+    assert isinstance(program, bytes)
+    return program

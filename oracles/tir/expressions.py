@@ -1,0 +1,336 @@
+"""Expressions as Python functions of the state: compiled once, run for every element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from corpus.tir.tree import (
+    Binary,
+    Broadcast,
+    BufferRef,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Let,
+    Load,
+    Ramp,
+    Select,
+    Shuffle,
+    Unary,
+    Var,
+    type_of,
+)
+from corpus.tir.types import element, is_bool, is_float, lanes
+from oracles.tir.intrinsics import EXACT, ROUGH, TYPED, noisy
+from oracles.tir.scalars import (
+    UNDEFINED,
+    NotModelled,
+    Scalar,
+    Undefined,
+    binary,
+    casting,
+    checking,
+    rounding,
+)
+from oracles.tir.state import State
+
+Compiled: TypeAlias = Callable[[State], Any]
+"""What gives an expression's value: a scalar, or a tuple of these for a vector."""
+
+LOW = frozenset({"bfloat16"})
+"""Types that TVM computes in a wider one, for longer or shorter: each operation of theirs is rough."""
+
+
+def compiled(expr: Expr) -> Compiled:
+    """The function that computes an expression; NotModelled names what is not known."""
+    make = _KINDS.get(type(expr))
+    if make is None:
+        raise NotModelled(f"the expression {type(expr).__name__}")
+    return make(expr)
+
+
+def many(exprs: tuple[Expr, ...]) -> list[Compiled]:
+    """Several expressions."""
+    return [compiled(expr) for expr in exprs]
+
+
+def lifted(function: Callable[..., Scalar], width: int) -> Callable[..., Any]:
+    """A function on lanes as one on values: what is undefined of an operand is undefined of the result."""
+
+    def on_scalars(*operands: Scalar) -> Scalar:
+        for operand in operands:
+            if operand is UNDEFINED:
+                return UNDEFINED
+        return function(*operands)
+
+    if width == 1:
+        return on_scalars
+    return lambda *operands: tuple(on_scalars(*lane) for lane in zip(*operands, strict=True))
+
+
+def _var(expr: Var) -> Compiled:
+    name = expr.name
+    return lambda state: state.vars[name]
+
+
+def _const(expr: Const) -> Compiled:
+    value = rounding(expr.dtype)(float(expr.value)) if is_float(expr.dtype) else expr.value
+    return lambda state: value
+
+
+def _binary(expr: Binary) -> Compiled:
+    dtype = type_of(expr.a)
+    operation, width = binary(expr.op, dtype), lanes(dtype)
+    left, right = compiled(expr.a), compiled(expr.b)
+    is_rough = is_float(dtype) and (element(dtype) in LOW or expr.op in ("mod", "floordiv", "floormod"))
+    if width == 1 and not is_rough:
+
+        def scalar(state: State) -> Scalar:
+            a, b = left(state), right(state)
+            return UNDEFINED if a is UNDEFINED or b is UNDEFINED else operation(a, b)
+
+        return scalar
+    whole = lifted(operation, width)
+    if is_rough:
+        return _roughly(lambda state: whole(left(state), right(state)), expr.dtype)
+    return lambda state: whole(left(state), right(state))
+
+
+def _roughly(compute: Compiled, dtype: str) -> Compiled:
+    """With noise where the state asks for it."""
+    if not is_float(dtype):
+        return compute
+    rounded, name = rounding(dtype), element(dtype)
+
+    def moved(value: Scalar, state: State) -> Scalar:
+        state.is_rough = True
+        if value is UNDEFINED or state.noise is None:
+            return value
+        return rounded(noisy(value, name, state.noise))
+
+    if lanes(dtype) == 1:
+        return lambda state: moved(compute(state), state)
+    return lambda state: tuple(moved(value, state) for value in compute(state))
+
+
+def _unary(expr: Unary) -> Compiled:
+    dtype = expr.dtype
+    checked = checking(dtype) if not is_bool(dtype) else None
+    operation = (lambda value: not value) if checked is None else (lambda value: checked(~value))
+    value, whole = compiled(expr.a), lifted(operation, lanes(dtype))
+    return lambda state: whole(value(state))
+
+
+def _cast(expr: Cast) -> Compiled:
+    value = compiled(expr.value)
+    before = type_of(expr.value)
+    if before == expr.dtype:
+        return value
+    whole = lifted(casting(before, expr.dtype), lanes(expr.dtype))
+    return lambda state: whole(value(state))
+
+
+def _select(expr: Select) -> Compiled:
+    condition, then, other = many((expr.condition, expr.then, expr.other))
+    width, each = lanes(expr.dtype), lanes(type_of(expr.condition)) > 1
+
+    def chosen(state: State) -> Any:
+        which, one, two = condition(state), then(state), other(state)
+        if each:
+            return tuple(_chosen(*lane) for lane in zip(which, one, two, strict=True))
+        if which is UNDEFINED:
+            return UNDEFINED if width == 1 else (UNDEFINED,) * width
+        return one if which else two
+
+    return chosen
+
+
+def _chosen(condition: Scalar, then: Scalar, other: Scalar) -> Scalar:
+    return UNDEFINED if condition is UNDEFINED else then if condition else other
+
+
+def _ramp(expr: Ramp) -> Compiled:
+    base, stride = compiled(expr.base), compiled(expr.stride)
+    checked, count = checking(expr.dtype), expr.lanes
+
+    def ramp(state: State) -> tuple[Scalar, ...]:
+        first, step = base(state), stride(state)
+        if first is UNDEFINED or step is UNDEFINED:
+            return (UNDEFINED,) * count
+        return tuple(checked(first + lane * step) for lane in range(count))
+
+    return ramp
+
+
+def _broadcast(expr: Broadcast) -> Compiled:
+    value, count = compiled(expr.value), expr.lanes
+    if lanes(type_of(expr.value)) > 1:
+        raise NotModelled("a broadcast of vectors")
+    return lambda state: (value(state),) * count
+
+
+def _shuffle(expr: Shuffle) -> Compiled:
+    vectors = [(compiled(item), lanes(type_of(item)) > 1) for item in expr.vectors]
+    picked = [item.value for item in expr.indices if isinstance(item, Const)]
+    if len(picked) != len(expr.indices):
+        raise NotModelled("a shuffle by what is no constant")
+
+    def shuffled(state: State) -> Any:
+        flat: list[Scalar] = []
+        for value, is_vector in vectors:
+            flat.extend(value(state)) if is_vector else flat.append(value(state))
+        found = tuple(flat[int(index)] for index in picked)
+        return found if len(found) > 1 else found[0]
+
+    return shuffled
+
+
+def _let(expr: Let) -> Compiled:
+    name, value, body = expr.var.name, compiled(expr.value), compiled(expr.body)
+
+    def let(state: State) -> Any:
+        state.vars[name] = value(state)
+        return body(state)
+
+    return let
+
+
+def _load(expr: Load) -> Compiled:
+    name, indices = expr.buffer, many(expr.indices)
+    if indices and lanes(type_of(expr.indices[-1])) > 1:
+        return _load_vector(name, indices)
+
+    def load(state: State) -> Scalar:
+        return state.read(name, [index(state) for index in indices])
+
+    return load
+
+
+def _load_vector(name: str, indices: list[Compiled]) -> Compiled:
+    *first, last = indices
+
+    def load(state: State) -> tuple[Scalar, ...]:
+        head = [index(state) for index in first]
+        return tuple(state.read(name, [*head, index]) for index in last(state))
+
+    return load
+
+
+def _call(expr: Call) -> Compiled:
+    special = _CALLS.get(expr.callee)
+    if special is not None:
+        return special(expr)
+    args = many(expr.args) if not any(isinstance(arg, BufferRef) for arg in expr.args) else []
+    width = lanes(expr.dtype)
+    if expr.callee in ROUGH:
+        return _roughly(_applied(_rounded(ROUGH[expr.callee], expr.dtype), args, width), expr.dtype)
+    if expr.callee in EXACT:
+        return _applied(_rounded(EXACT[expr.callee], expr.dtype), args, width)
+    if expr.callee in TYPED:
+        function, dtype = TYPED[expr.callee], type_of(expr.args[0])
+        return _applied(lambda *operands: function(dtype, *operands), args, width, expr.dtype)
+    raise NotModelled(f"the intrinsic {expr.callee}")
+
+
+def _rounded(function: Callable[..., float], dtype: str) -> Callable[..., Scalar]:
+    rounded = rounding(dtype)
+    return lambda *operands: rounded(function(*operands))
+
+
+def _applied(function: Callable[..., Scalar], args: list[Compiled], width: int, dtype: str = "") -> Compiled:
+    rounded = rounding(dtype) if dtype and is_float(dtype) else None
+    whole = lifted(function if rounded is None else lambda *lane: rounded(function(*lane)), width)
+    return lambda state: whole(*(arg(state) for arg in args))
+
+
+def _if_then_else(expr: Call) -> Compiled:
+    """Only the branch that is taken is computed."""
+    condition, then, other = many(expr.args)
+    if lanes(type_of(expr.args[0])) > 1:
+        raise NotModelled("if_then_else by a vector")
+
+    def branch(state: State) -> Any:
+        which = condition(state)
+        if which is UNDEFINED:
+            raise Undefined("the condition of if_then_else is undefined")
+        return then(state) if which else other(state)
+
+    return branch
+
+
+def _vector_half(expr: Call) -> Compiled:
+    (value,) = many(expr.args)
+    half = lanes(type_of(expr.args[0])) // 2
+    part = slice(half) if expr.callee == "vectorlow" else slice(half, None)
+
+    def taken(state: State) -> Any:
+        found = value(state)[part]
+        return found if half > 1 else found[0]
+
+    return taken
+
+
+def _vector_joined(expr: Call) -> Compiled:
+    left, right = many(expr.args)
+    return lambda state: (*left(state), *right(state))
+
+
+def _reinterpret(expr: Call) -> Compiled:
+    from oracles.tir.bits import reinterpreting
+
+    before = type_of(expr.args[0])
+    if lanes(before) != lanes(expr.dtype):
+        raise NotModelled("a reinterpretation of other lanes")
+    (value,) = many(expr.args)
+    whole = lifted(reinterpreting(before, expr.dtype), lanes(before))
+    return lambda state: whole(value(state))
+
+
+def _nothing(expr: Call) -> Compiled:
+    width = lanes(expr.dtype)
+    return lambda state: UNDEFINED if width == 1 else (UNDEFINED,) * width
+
+
+def _assumed(expr: Call) -> Compiled:
+    (condition,) = many(expr.args)
+
+    def assumed(state: State) -> Scalar:
+        if condition(state) is not True:
+            raise Undefined("an assumption does not hold")
+        return True
+
+    return assumed
+
+
+_CALLS: Final[dict[str, Callable[[Call], Compiled]]] = {
+    "if_then_else": _if_then_else,
+    "vectorlow": _vector_half,
+    "vectorhigh": _vector_half,
+    "vectorcombine": _vector_joined,
+    "reinterpret": _reinterpret,
+    "undef": _nothing,
+    "assume": _assumed,
+}
+_KINDS: Final[dict[type, Callable[[Any], Compiled]]] = {
+    Var: _var,
+    Const: _const,
+    Binary: _binary,
+    Unary: _unary,
+    Cast: _cast,
+    Select: _select,
+    Ramp: _ramp,
+    Broadcast: _broadcast,
+    Shuffle: _shuffle,
+    Let: _let,
+    Load: _load,
+    Call: _call,
+}
+
+
+@cache
+def known_intrinsics() -> frozenset[str]:
+    """The intrinsics that programs may call and still be interpreted."""
+    return frozenset({*ROUGH, *EXACT, *TYPED, *_CALLS})

@@ -1,0 +1,156 @@
+"""Running a module: what its buffers hold afterwards, what of that is defined, how far rounding may move
+it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus.tir.tree import Buffer, Module, Var
+from corpus.tir.types import is_float, numpy_dtype
+from corpus.values import Tensor, Value
+from oracles.tir.memory import Memory, View
+from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
+from oracles.tir.state import State
+from oracles.tir.statements import Action, compact, compiled_body, view_of
+
+RETURNED = "(returned)"
+"""The name of what a function returns, among its outputs; as in the worker."""
+
+MOST_STEPS = 300_000
+TRIALS = 3
+"""How many runs with noise tell how far rounding may move a result."""
+
+MARGIN = 8.0
+"""How many times as far as noise was seen to move a result it may still be moved."""
+
+
+@dataclass(frozen=True)
+class Interpretation:
+    """A run's outputs by name; `reason` says why nothing of it is defined, and is empty elsewhere.
+
+    `defined` tells of each element whether anything defines it, `slack` by how much rounding may move it.
+    """
+
+    outputs: Mapping[str, Tensor] = field(default_factory=dict)
+    defined: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    slack: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    reason: str = ""
+    is_modelled: bool = True
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether every element of every output is defined."""
+        return not self.reason and all(bool(mask.all()) for mask in self.defined.values())
+
+
+def interpret(module: Module, inputs: Mapping[str, Value]) -> Interpretation:
+    """What one call of the module's first function does with these values.
+
+    A program that is not defined, or not modelled, gives no outputs but the reason.
+    """
+    try:
+        action = compiled_body(module.main.body)
+        exact, is_rough = _run(module, inputs, action, None)
+        trials = range(TRIALS if is_rough else 0)
+        moved = [_run(module, inputs, action, random.Random(trial))[0] for trial in trials]
+    except Undefined as error:
+        return Interpretation(reason=str(error))
+    except NotModelled as error:
+        return Interpretation(reason=str(error), is_modelled=False)
+    except RecursionError:
+        return Interpretation(reason="a program of such depth", is_modelled=False)
+    values = {name: _array(cells, dtype, shape) for name, (cells, dtype, shape) in exact.items()}
+    outputs = {name: array for name, (array, _) in values.items()}
+    defined = {name: mask for name, (_, mask) in values.items()}
+    slack = {name: _slack(name, outputs[name], moved) for name in outputs}
+    return Interpretation(outputs, {name: _told(defined[name], slack[name]) for name in outputs}, slack)
+
+
+Cells = dict[str, tuple[list[Any], str, tuple[int, ...]]]
+
+
+def _run(
+    module: Module, inputs: Mapping[str, Value], action: Action, noise: random.Random | None
+) -> tuple[Cells, bool]:
+    state = State(MOST_STEPS, noise)
+    function = module.main
+    for param in function.params:
+        if isinstance(param, Var):
+            state.vars[param.name] = _number(inputs[param.name])
+    given = {buffer.name: _tensor(inputs[buffer.name]) for buffer in function.buffers}
+    for buffer in function.buffers:
+        _bind_dims(buffer, given[buffer.name].shape, state)
+    for buffer in function.buffers:
+        state.views[buffer.name] = _param(buffer, given[buffer.name], state)
+    views = {buffer.name: state.views[buffer.name] for buffer in function.buffers}
+    action(state)
+    found = {name: (view.memory.cells, view.memory.dtype, view.shape) for name, view in views.items()}
+    if state.returned is not None:
+        found[RETURNED] = ([state.returned], function.returns, ())
+    return found, state.is_rough
+
+
+def _bind_dims(buffer: Buffer, shape: tuple[int, ...], state: State) -> None:
+    for expr, dim in zip(buffer.shape, shape, strict=True):
+        if isinstance(expr, Var):
+            state.vars.setdefault(expr.name, dim)
+    for expr, stride in zip(buffer.strides, compact(shape), strict=False):
+        if isinstance(expr, Var):
+            state.vars.setdefault(expr.name, stride)
+    if isinstance(buffer.offset, Var):
+        state.vars.setdefault(buffer.offset.name, 0)
+
+
+def _param(buffer: Buffer, value: Tensor, state: State) -> View:
+    memory = Memory(buffer.dtype, value.ravel().tolist())
+    view = view_of(buffer, state, memory)
+    if view.shape != value.shape or view.strides != compact(view.shape):
+        raise NotModelled("a parameter that does not lie in memory row by row, or of another shape")
+    return view
+
+
+def _tensor(value: Value) -> Tensor:
+    if not isinstance(value, np.ndarray):
+        raise NotModelled("an input that is no tensor")
+    return value if value.dtype.kind in "biuf" else value.astype(np.float64)
+
+
+def _number(value: Value) -> Any:
+    return _tensor(value).reshape(()).item()
+
+
+def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor, NDArray[np.bool_]]:
+    kind = numpy_dtype(dtype)
+    if kind is None:
+        raise NotModelled(f"the type {dtype}")
+    mask = np.array([cell is not UNDEFINED for cell in cells], bool).reshape(shape)
+    plain = [0 if cell is UNDEFINED else cell for cell in cells]
+    with np.errstate(all="ignore"):
+        array = np.array(plain, np.float64 if is_float(dtype) else kind).astype(kind)
+    return array.reshape(shape), mask
+
+
+def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
+    """How far the noise moved each element at most, with a margin; infinite where it was defined or not."""
+    slack = np.zeros(exact.shape)
+    for run in moved:
+        array, mask = _array(*run[name])
+        with np.errstate(all="ignore"):
+            apart = np.abs(array.astype(np.float64) - exact.astype(np.float64))
+        same = (array == exact) | ((array != array) & (exact != exact))
+        apart = np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+        slack = np.maximum(slack, np.where(mask, apart, np.inf))
+    if not is_float(exact.dtype.name):
+        return np.where(slack > 0, np.inf, 0.0)
+    return slack * MARGIN
+
+
+def _told(defined: NDArray[np.bool_], slack: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return defined & np.isfinite(slack)

@@ -1,0 +1,400 @@
+"""Statements as Python functions of the state. Each answers how it ended: on, or by a jump."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias
+
+from corpus.tir.tree import (
+    Alloc,
+    Assert,
+    Attr,
+    Bind,
+    Block,
+    Body,
+    Break,
+    Buffer,
+    BufferRef,
+    Call,
+    Const,
+    Continue,
+    Declare,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    Region,
+    Return,
+    Seq,
+    Stmt,
+    Store,
+    Thread,
+    While,
+    type_of,
+)
+from corpus.tir.types import lanes
+from oracles.tir.expressions import Compiled, compiled, many
+from oracles.tir.memory import Declared, Independent, Memory, View
+from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
+from oracles.tir.state import State
+
+MOST_CELLS = 1 << 22
+
+
+class End(Enum):
+    """How a statement ended."""
+
+    ON = auto()
+    BREAK = auto()
+    CONTINUE = auto()
+    RETURN = auto()
+
+
+Action: TypeAlias = Callable[[State], End]
+JUMPS: Final = {"break_loop": End.BREAK, "continue_loop": End.CONTINUE, "thread_return": End.RETURN}
+
+
+def compiled_body(body: Body) -> Action:
+    """The function that does a body's statements in order."""
+    actions = [compiled_statement(stmt) for stmt in body]
+    if len(actions) == 1:
+        return actions[0]
+
+    def act(state: State) -> End:
+        for action in actions:
+            end = action(state)
+            if end is not End.ON:
+                return end
+        return End.ON
+
+    return act
+
+
+def compiled_statement(stmt: Stmt) -> Action:
+    """The function that does a statement; NotModelled names what is not known."""
+    make = _KINDS.get(type(stmt))
+    if make is None:
+        raise NotModelled(f"the statement {type(stmt).__name__}")
+    action = make(stmt)
+
+    def act(state: State) -> End:
+        state.step()
+        return action(state)
+
+    return act
+
+
+def view_of(buffer: Buffer, state: State, memory: Memory | None = None, offset: int = 0) -> View:
+    """A buffer over its memory, fresh where none is given; Undefined where its dims are."""
+    shape = tuple(_dim(expr, state, buffer) for expr in buffer.shape)
+    strides = tuple(_dim(expr, state, buffer) for expr in buffer.strides) or compact(shape)
+    if memory is None:
+        size = math.prod(shape) if not buffer.strides else _extent(shape, strides)
+        if size > MOST_CELLS:
+            raise NotModelled("a buffer of so many elements")
+        memory = Memory(buffer.dtype, [UNDEFINED] * size)
+    if lanes(buffer.dtype) > 1 or memory.dtype != buffer.dtype:
+        raise NotModelled("a buffer that shows other types than its memory has")
+    return View(buffer.name, memory, shape, strides, offset)
+
+
+def _dim(expr: Expr, state: State, buffer: Buffer) -> int:
+    value = compiled(expr)(state)
+    if value is UNDEFINED or value < 0:
+        raise Undefined(f"a dim of {buffer.name} is {value}")
+    return int(value)
+
+
+def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    return 1 + sum((dim - 1) * stride for dim, stride in zip(shape, strides, strict=True))
+
+
+def compact(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides."""
+    return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+
+
+def _store(stmt: Store) -> Action:
+    name, indices, value = stmt.buffer, many(stmt.indices), compiled(stmt.value)
+    if stmt.indices and lanes(type_of(stmt.indices[-1])) > 1:
+        return _store_vector(name, indices, value)
+
+    def store(state: State) -> End:
+        found = value(state)
+        state.write(name, [index(state) for index in indices], found)
+        return End.ON
+
+    return store
+
+
+def _store_vector(name: str, indices: list[Compiled], value: Compiled) -> Action:
+    *first, last = indices
+
+    def store(state: State) -> End:
+        found, head, places = value(state), [index(state) for index in first], last(state)
+        if len(set(places)) < len(places):
+            raise Undefined("lanes of a store meet")
+        for index, lane in zip(places, found, strict=True):
+            state.write(name, [*head, index], lane)
+        return End.ON
+
+    return store
+
+
+def _bind(stmt: Bind) -> Action:
+    name, value = stmt.var.name, compiled(stmt.value)
+
+    def bind(state: State) -> End:
+        state.vars[name] = value(state)
+        return End.ON
+
+    return bind
+
+
+def _alloc(stmt: Alloc) -> Action:
+    return lambda state: _allocated(stmt.buffer, state)
+
+
+def _allocated(buffer: Buffer, state: State) -> End:
+    view = view_of(buffer, state)
+    state.views[buffer.name] = view
+    for loop in state.loops:
+        loop.keep(view.memory)
+    for block in state.blocks:
+        block.own.add(id(view.memory))
+    return End.ON
+
+
+def _declare(stmt: Declare) -> Action:
+    data = stmt.data
+    if not isinstance(data, Call) or data.callee not in ("buffer_data", "address_of"):
+        raise NotModelled("a buffer at an address of another kind")
+    (source,) = data.args
+
+    def declare(state: State) -> End:
+        if isinstance(source, BufferRef):
+            memory, start = state.views[source.buffer].memory, 0
+        elif isinstance(source, Load):
+            view = state.views[source.buffer]
+            memory = view.memory
+            start = view.place([compiled(index)(state) for index in source.indices])
+        else:
+            raise NotModelled("a buffer at an address of another kind")
+        start += compiled(stmt.buffer.offset)(state)
+        state.views[stmt.buffer.name] = view_of(stmt.buffer, state, memory, start)
+        return End.ON
+
+    return declare
+
+
+def _for(stmt: For) -> Action:
+    bounds = many((stmt.min, stmt.extent, stmt.step or Const(1, stmt.var.dtype)))
+    body = compiled_body(stmt.body)
+    kind = stmt.kind if stmt.kind in ("parallel", "vectorized", "thread") else ""
+
+    def loop(state: State) -> End:
+        first, extent, step = (bound(state) for bound in bounds)
+        if UNDEFINED in (first, extent, step) or step <= 0:
+            raise Undefined(f"the bounds of loop {stmt.var.name} are undefined")
+        return _rounds(stmt.var.name, range(first, first + extent, step), body, kind, state)
+
+    return loop
+
+
+def _rounds(name: str, values: range, body: Action, kind: str, state: State) -> End:
+    independent = Independent(kind) if kind else None
+    if independent is not None:
+        state.loops.append(independent)
+    end = End.ON
+    for number, value in enumerate(values):
+        state.vars[name] = value
+        if independent is not None:
+            independent.iteration = number
+        end = body(state)
+        if end in (End.BREAK, End.RETURN):
+            break
+    if independent is not None:
+        state.loops.pop()
+        if end in (End.BREAK, End.RETURN):
+            raise Undefined(f"a {kind} loop is left")
+    return End.RETURN if end is End.RETURN else End.ON
+
+
+def _truth(condition: Compiled, state: State, what: str) -> bool:
+    value = condition(state)
+    if value is UNDEFINED:
+        raise Undefined(f"the condition of {what} is undefined")
+    return bool(value)
+
+
+def _while(stmt: While) -> Action:
+    condition, body = compiled(stmt.condition), compiled_body(stmt.body)
+
+    def loop(state: State) -> End:
+        while _truth(condition, state, "while"):
+            state.step()
+            end = body(state)
+            if end is End.RETURN:
+                return end
+            if end is End.BREAK:
+                break
+        return End.ON
+
+    return loop
+
+
+def _if(stmt: If) -> Action:
+    condition, then = compiled(stmt.condition), compiled_body(stmt.then)
+    other = compiled_body(stmt.other or ())
+    return lambda state: then(state) if _truth(condition, state, "if") else other(state)
+
+
+def _assert(stmt: Assert) -> Action:
+    condition = compiled(stmt.condition)
+
+    def claim(state: State) -> End:
+        if not _truth(condition, state, "assert"):
+            raise Undefined("an assertion fails")
+        return End.ON
+
+    return claim
+
+
+def _evaluate(stmt: Evaluate) -> Action:
+    value = stmt.value
+    if isinstance(value, Call) and value.callee in JUMPS:
+        end = JUMPS[value.callee]
+        return lambda state: end
+    if isinstance(value, Call) and value.callee in ("address_of", "buffer_data"):
+        return lambda state: End.ON
+    compute = compiled(value)
+
+    def evaluate(state: State) -> End:
+        compute(state)
+        return End.ON
+
+    return evaluate
+
+
+def _return(stmt: Return) -> Action:
+    value = compiled(stmt.value)
+
+    def leave(state: State) -> End:
+        state.returned = value(state)
+        return End.RETURN
+
+    return leave
+
+
+def _attr(stmt: Attr) -> Action:
+    body = compiled_body(stmt.body)
+    if not isinstance(stmt.node, Thread):
+        return body
+    thread = stmt.node
+    if stmt.key not in ("thread_extent", "virtual_thread"):
+        raise NotModelled(f"the attribute {stmt.key} of a thread")
+    extent = compiled(stmt.value)
+
+    def launched(state: State) -> End:
+        if thread.name in state.vars:
+            return body(state)
+        count = extent(state)
+        if count is UNDEFINED:
+            raise Undefined("the extent of a thread is undefined")
+        end = _rounds(thread.name, range(count), body, "thread", state)
+        state.vars.pop(thread.name, None)
+        return end
+
+    return launched
+
+
+def _block(stmt: Block) -> Action:
+    body, init = compiled_body(stmt.body), compiled_body(stmt.init) if stmt.init is not None else None
+    predicate = compiled(stmt.predicate)
+    axes = [(axis.var.name, axis.kind, compiled(axis.value), compiled(axis.domain.min)) for axis in stmt.axes]
+
+    def block(state: State) -> End:
+        values = [value(state) for _, _, value, _ in axes]
+        is_first = True
+        for (name, kind, _, least), value in zip(axes, values, strict=True):
+            if value is UNDEFINED:
+                raise Undefined(f"axis {name} is undefined")
+            state.vars[name] = value
+            is_first = is_first and (kind != "reduce" or value == least(state))
+        if not _truth(predicate, state, f"block {stmt.name}"):
+            return End.ON
+        return _inside(stmt, init if is_first else None, body, state)
+
+    return block
+
+
+def _inside(stmt: Block, init: Action | None, body: Action, state: State) -> End:
+    for buffer in stmt.allocs:
+        _allocated(buffer, state)
+    for match in stmt.matches:
+        _matched(match.buffer, match.source, state)
+    says = bool(stmt.reads or stmt.writes)
+    if says:
+        state.blocks.append(_declared(stmt, state))
+    if init is not None:
+        init(state)
+    end = body(state)
+    if says:
+        state.blocks.pop()
+    return end
+
+
+def _declared(stmt: Block, state: State) -> Declared:
+    reads, writes = ([_box(region, state) for region in regions] for regions in (stmt.reads, stmt.writes))
+    said = Declared(stmt.name, reads, writes)
+    said.own.update(id(state.views[buffer.name].memory) for buffer in stmt.allocs)
+    return said
+
+
+def _box(region: Region, state: State) -> tuple[View, tuple[tuple[int, int], ...]]:
+    ranges = []
+    for item in region.ranges:
+        low, extent = compiled(item.min)(state), compiled(item.extent)(state)
+        if low is UNDEFINED or extent is UNDEFINED:
+            raise Undefined(f"a region of {region.buffer} is undefined")
+        ranges.append((low, low + extent))
+    return state.views[region.buffer], tuple(ranges)
+
+
+def _matched(buffer: Buffer, source: Region, state: State) -> None:
+    """A view of a region; the variables among its strides and its offset become what they are there."""
+    view, ranges = _box(source, state)
+    start = view.place([low for low, _ in ranges])
+    rank = len(buffer.shape)
+    strides: dict[int, Any] = dict(enumerate(view.strides[len(view.strides) - rank :]))
+    for place, expr in enumerate(buffer.strides):
+        if (name := getattr(expr, "name", None)) is not None and name not in state.vars:
+            state.vars[name] = strides[place]
+    if (name := getattr(buffer.offset, "name", None)) is not None:
+        state.vars[name] = start
+    made = view_of(buffer, state, view.memory, start)
+    if not buffer.strides:
+        made.strides = tuple(view.strides[len(view.strides) - rank :])
+    state.views[buffer.name] = made
+
+
+_KINDS: Final[dict[type, Callable[[Any], Action]]] = {
+    Store: _store,
+    Bind: _bind,
+    Alloc: _alloc,
+    Declare: _declare,
+    For: _for,
+    While: _while,
+    If: _if,
+    Assert: _assert,
+    Evaluate: _evaluate,
+    Return: _return,
+    Break: lambda stmt: lambda state: End.BREAK,
+    Continue: lambda stmt: lambda state: End.CONTINUE,
+    Attr: _attr,
+    Seq: lambda stmt: compiled_body(stmt.body),
+    Block: _block,
+}

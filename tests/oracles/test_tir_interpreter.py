@@ -1,0 +1,246 @@
+"""The interpreter of TVM's loop IR: what each operator gives, what nothing defines, and that TVM agrees."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from corpus.tir.document import from_json, to_bytes
+from corpus.tir.program import make_inputs
+from corpus.tir.tree import (
+    Alloc,
+    Binary,
+    Block,
+    Broadcast,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Evaluate,
+    Expr,
+    For,
+    Function,
+    If,
+    Load,
+    Module,
+    Ramp,
+    Range,
+    Region,
+    Select,
+    Shuffle,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    literal,
+    type_of,
+)
+from oracles.judge import Judge
+from oracles.tir.interpreter import Interpretation, interpret
+from oracles.verdict import Outcome
+
+INF, NAN = math.inf, math.nan
+
+
+def of_expr(expr: Expr, **params: Any) -> Interpretation:
+    """What an expression over scalar parameters gives, as the first element of a buffer."""
+    out = Buffer("out", (Const(1),), type_of(expr))
+    scalars = tuple(Var(name, value.dtype.name) for name, value in params.items())
+    module = Module({"main": Function((out, *scalars), (Store("out", (Const(0),), expr),))})
+    return interpret(module, {"out": np.zeros(1, out.dtype), **params})
+
+
+def binary(op: str, dtype: str, a: float, b: float) -> Any:
+    """The result of an operator, None for undefined, or the reason for which all is."""
+    kind = np.dtype(dtype).type
+    found = of_expr(Binary(op, Var("a", dtype), Var("b", dtype)), a=np.array(kind(a)), b=np.array(kind(b)))
+    if found.reason:
+        return found.reason
+    return found.outputs["out"][0] if found.defined["out"][0] else None
+
+
+TABLE = [
+    ("add", "int8", 100, 27, 127),
+    ("add", "int8", 100, 28, None),
+    ("add", "uint8", 200, 100, 44),
+    ("sub", "uint32", 0, 1, 2**32 - 1),
+    ("mul", "int64", 2**40, 2**40, None),
+    ("mul", "int32", -3, 5, -15),
+    ("div", "int32", -7, 2, -3),
+    ("mod", "int32", -7, 2, -1),
+    ("floordiv", "int32", -7, 2, -4),
+    ("floormod", "int32", -7, 2, 1),
+    ("floordiv", "int32", 1, 0, "an integer is divided by zero"),
+    ("div", "int32", -(2**31), -1, "the least integer is divided by -1"),
+    ("shl", "int32", 3, 4, 48),
+    ("shl", "int32", 1, 32, None),
+    ("shl", "int32", 1, -1, None),
+    ("shl", "int32", 1, 31, None),
+    ("shl", "uint32", 3, 31, 2**31),
+    ("shr", "int32", -8, 1, -4),
+    ("bitxor", "int8", -1, 5, -6),
+    ("div", "float32", 1, 0, INF),
+    ("div", "float32", -1, 0, -INF),
+    ("div", "float32", 1, -0.0, -INF),
+    ("div", "float32", 0, 0, NAN),
+    ("add", "float32", 2**24, 1, 2**24),
+    ("mul", "float32", 1e30, 1e30, INF),
+    ("add", "float16", 2048, 1, 2048),
+    ("max", "float32", 1, NAN, None),
+    ("lt", "float32", 1, NAN, None),
+    ("ne", "float32", NAN, NAN, True),
+    ("floormod", "float32", -1, 3, 2),
+    ("min", "int32", -1, 3, -1),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "a", "b", "wanted"), TABLE)
+def test_an_operator_gives(op: str, dtype: str, a: float, b: float, wanted: Any) -> None:
+    found = binary(op, dtype, a, b)
+    if isinstance(wanted, float) and math.isnan(wanted):
+        assert math.isnan(found)
+    else:
+        assert found == wanted
+
+
+CASTS = [
+    ("int32", 300, "int8", 44),
+    ("int32", -1, "uint8", 255),
+    ("float32", 3.99, "int32", 3),
+    ("float32", -3.99, "int32", -3),
+    ("float32", 1e10, "int32", None),
+    ("float32", NAN, "int32", None),
+    ("float32", 256.0, "uint8", None),
+    ("float64", 1e300, "float32", INF),
+    ("int64", 2**24 + 1, "float32", 2**24),
+    ("float32", 0.5, "bool", True),
+]
+
+
+@pytest.mark.parametrize(("before", "value", "after", "wanted"), CASTS)
+def test_a_cast_gives(before: str, value: float, after: str, wanted: Any) -> None:
+    found = of_expr(Cast(after, Var("x", before)), x=np.array(value, before))
+    got = found.outputs["out"][0] if found.defined["out"][0] else None
+    assert got == wanted
+
+
+CALLS = [
+    (Call("round", (Const(2.5, "float32"),), "float32"), 3.0),
+    (Call("nearbyint", (Const(2.5, "float32"),), "float32"), 2.0),
+    (Call("clz", (Const(1),), "int32"), 31),
+    (Call("popcount", (Const(-1),), "int32"), 32),
+    (Call("reinterpret", (Const(1.0, "float32"),), "int32"), 0x3F800000),
+    (Unary("bitnot", Const(5)), -6),
+    (Unary("not", Const(True, "bool")), False),
+    (Select(Const(True, "bool"), Const(1), Const(2)), 1),
+    (Shuffle((literal(3, "int32x2"), Const(7)), (Const(2),)), 7),
+]
+
+
+@pytest.mark.parametrize(("expr", "wanted"), CALLS)
+def test_an_expression_gives(expr: Expr, wanted: Any) -> None:
+    assert of_expr(expr).outputs["out"][0] == wanted
+
+
+def test_rough_results_have_slack_and_exact_ones_none() -> None:
+    x = np.array(1.5, "float32")
+    rough = of_expr(Call("exp", (Var("x", "float32"),), "float32"), x=x)
+    exact = of_expr(Binary("mul", Var("x", "float32"), Var("x", "float32")), x=x)
+    assert 0 < rough.slack["out"][0] < 1e-3
+    assert exact.slack["out"][0] == 0
+
+
+A = Buffer("A", (Const(8),), "int32")
+I, N = Var("i"), Var("n")  # noqa: E741
+
+
+def run(*body: Stmt) -> Interpretation:
+    """What a body does to the buffer `A` of zeros, with `n` = 3."""
+    module = Module({"main": Function((A, N), body)})
+    return interpret(module, {"A": np.zeros(8, np.int32), "n": np.array(3, np.int32)})
+
+
+def loop(kind: str, *body: Stmt) -> For:
+    return For(I, Const(0), Const(8), kind, body)
+
+
+def at(index: Expr) -> Load:
+    return Load("A", (index,), "int32")
+
+
+PLUS = Binary("add", at(I), Const(1))
+NEXT = Binary("add", I, Const(1))
+INSIDE = Binary("lt", NEXT, Const(8))
+
+UNDEFINED = {
+    "A is accessed at 8": loop("serial", Store("A", (NEXT,), I)),
+    "a vectorized loop depend": loop("vectorized", If(INSIDE, (Store("A", (NEXT,), at(I)),))),
+    "a parallel loop depend": loop("parallel", Store("A", (Const(0),), I)),
+    "lanes of a store meet": Store("A", (Broadcast(N, 4),), literal(1, "int32x4")),
+    "block b writes A where": Block(
+        "b", (), (), (Region("A", (Range(N, Const(1)),)),), (Store("A", (I,), I),)
+    ),
+    "an assumption does not hold": Evaluate(Call("assume", (Binary("lt", N, Const(1)),), "bool")),
+}
+
+
+@pytest.mark.parametrize("reason", UNDEFINED)
+def test_nothing_of_such_a_program_is_defined(reason: str) -> None:
+    stmt = UNDEFINED[reason]
+    found = run(loop("serial", stmt) if isinstance(stmt, Block) else stmt)
+    assert reason in found.reason
+    assert found.is_modelled
+
+
+def test_fresh_memory_is_undefined_and_what_hangs_on_it() -> None:
+    fresh = Alloc(Buffer("C", (Const(8),), "int32"))
+    found = run(fresh, Store("A", (N,), Load("C", (N,), "int32")))
+    assert found.defined["A"].tolist() == [place != 3 for place in range(8)]
+    assert not found.is_defined
+
+
+def test_vectors_are_stored_lane_by_lane() -> None:
+    found = run(Store("A", (Ramp(Const(1), Const(2), 3),), Ramp(N, Const(10), 3)))
+    assert found.outputs["A"].tolist() == [0, 3, 0, 13, 0, 23, 0, 0]
+
+
+def test_iterations_that_do_not_meet_may_run_at_once() -> None:
+    assert run(loop("parallel", Store("A", (I,), PLUS))).outputs["A"].tolist() == [1] * 8
+
+
+def test_what_is_not_known_is_not_modelled() -> None:
+    found = run(Evaluate(Call("tvm_warp_activemask", (), "int32")))
+    assert not found.is_modelled
+    assert "tvm_warp_activemask" in found.reason
+
+
+samples = pytest.importorskip("tests.oracles.tir_samples")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Any:
+    with Judge(Target("tvm"), format="tir") as opened:
+        yield opened
+
+
+NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrinsics", "Named"}
+
+
+@pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
+def test_every_way_of_tvm_gives_what_the_interpreter_gives(name: str, judge: Judge) -> None:
+    from oracles.in_worker.tvm.tir_read import read_module
+
+    module = from_json(json.loads(json.dumps(read_module(samples.SAMPLES[name]))))
+    inputs = {
+        **make_inputs(module, 1),
+        **({"n": np.array(4, "int32")} if "n" in make_inputs(module, 1) else {}),
+    }
+    verdict = judge.verdict(Case("tir", to_bytes(module), inputs, judge.target))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert not interpret(module, inputs).reason
