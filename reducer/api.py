@@ -16,7 +16,7 @@ from reducer.engine.journal import Journal
 from reducer.engine.predicates import JudgePool
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.result import Reduction, finished
-from reducer.session import _Session
+from reducer.session import Session
 
 __all__ = ["DoesNotFail", "Options", "Progress", "Reduction", "finished", "reduce_case"]
 
@@ -32,8 +32,9 @@ def reduce_case(
     """Reduce `case` into the folder `out`, resuming from the journal there.
 
     Raises `DoesNotFail`, and `UserError` for a folder of another case or other options. Whatever ends it
-    early (the budget, Ctrl-C) leaves the best case so far in `out`. `on_other` is given the candidates that
-    showed another failure than the one that is reduced. `judge` is one as the options have it, lent.
+    early (the allowance, Ctrl-C) leaves the best case so far in `out`. `on_other` is given the
+    candidates that showed another failure than the one that is reduced. `judge` is one as the options have
+    it, lent.
     """
     journal = Journal(out / JOURNAL, options.header(case))
     if options.private and case.format != "onnx":
@@ -43,9 +44,8 @@ def reduce_case(
         case = replace(case, origin="", notes=())
     try:
         journal.open()
-        return _Session(replace(case, target=options.target), out, options, pool, on_progress).run(
-            journal, on_other
-        )
+        case = replace(case, target=options.target)
+        return Session(case, out, options, pool, on_progress, on_other).run(journal)
     except DoesNotFail:
         journal.discard()
         raise

@@ -8,10 +8,10 @@ from functools import cache, partial
 from typing import TypeAlias
 
 from reducer.search import Items, SetSearch
-from reducer.subject.divergence import Divergence
 from reducer.subject.graph import GraphSubject
 from reducer.subject.onnx import Subject
 from reducer.subject.order import size
+from reducer.subject.parting import PartedTensors
 
 Proposal: TypeAlias = Callable[[], Subject | None]
 """Builds a candidate when it is needed; None means that there is no such candidate."""
@@ -24,23 +24,23 @@ Search: TypeAlias = Generator[Proposal, bool, Subject]
 class Hints:
     """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
 
-    `divergence` is where the optimised run parts from the other. `witness` is that of the last interesting
+    `parting` is where the optimised run parts from the other. `witness` is that of the last interesting
     candidate: pairs of a dim and a position along it.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
-    divergence: Divergence = field(default_factory=Divergence)
+    parting: PartedTensors = field(default_factory=PartedTensors)
     witness: tuple[tuple[int, int], ...] = ()
 
 
 EITHER = (Subject, GraphSubject)
-"""What a pass works on that only asks what both kinds of subjects know."""
+"""What a move works on that only asks what both kinds of subjects know."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """A named pass. `order` is its place in a round.
+    """A named way to make a subject smaller. `order` is its place in a round.
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,

@@ -16,7 +16,7 @@ from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
 from oracles.probes.alone import node_alone, type_alone
 from oracles.probes.noise import Noise
-from oracles.probes.parting import Divergence, Parting
+from oracles.probes.parting import FirstParting, Parting
 from oracles.probes.truth import Truth, truths
 from oracles.run import Config, Run
 from oracles.sandbox.sandbox import Job
@@ -148,8 +148,8 @@ class Context:
         if key not in self._partings:
             job = replace(self.job, configs=(config,))
             values = self.noise.recording.values
-            divergence = Divergence(self.model, job, self._run_job, values, self.tolerance)
-            self._partings[key] = divergence.first(output, self.noise.ancestors(output))
+            parting = FirstParting(self.model, job, self._run_job, values, self.tolerance)
+            self._partings[key] = parting.first(output, self.noise.ancestors(output))
         return self._partings[key]
 
     def is_refused_alone(self, config: Config) -> bool:

@@ -29,7 +29,7 @@ class Parting:
 
 
 @dataclass(frozen=True)
-class Divergence:
+class FirstParting:
     """Runs one program with other outputs, in the one configuration of `job`, against recorded values."""
 
     model: onnx.ModelProto

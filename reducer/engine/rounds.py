@@ -88,11 +88,11 @@ class Engine:
         try:
             proposal = next(search)
             while True:
-                checks = self.gate.checks
+                checks = self.gate.decider.checks
                 answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
-                if self.gate.checks > checks:
+                if self.gate.decider.checks > checks:
                     self.odds.note(move, at.asked, answer)
-                at = at.then(answer, was_asked=self.gate.checks > checks)
+                at = at.then(answer, was_asked=self.gate.decider.checks > checks)
                 proposal = search.send(answer)
         except StopIteration as end:
             found: Subject = end.value

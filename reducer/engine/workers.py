@@ -14,7 +14,7 @@ from typing import TypeAlias
 from corpus.case import Case
 from reducer.engine.journal import Answer, Journal
 
-Asked: TypeAlias = tuple[str, Case]
+Guess: TypeAlias = tuple[str, Case]
 """A candidate and the key of its answer."""
 
 RECENT = 15
@@ -80,7 +80,7 @@ class Workers:
             self._running[key] = Running(future, time.monotonic())
         return self._running[key].future
 
-    def answer(self, key: str, case: Case, ahead: Iterable[Asked]) -> Answer:
+    def answer(self, key: str, case: Case, ahead: Iterable[Guess]) -> Answer:
         """The answer of one candidate; while it is awaited, idle workers take what comes `ahead`."""
         self._forget_answered()
         future = self.begin(key, case)
@@ -98,13 +98,13 @@ class Workers:
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _guesses(self, ahead: Iterable[Asked]) -> Iterator[Asked]:
+    def _guesses(self, ahead: Iterable[Guess]) -> Iterator[Guess]:
         """What is neither known nor under way."""
         for key, case in islice(ahead, 4 * self._jobs):
             if key not in self._running and key not in self._journal.answers:
                 yield key, case
 
-    def _guess(self, guesses: Iterator[Asked]) -> bool:
+    def _guess(self, guesses: Iterator[Guess]) -> bool:
         """Begin the next guess; False where there is none."""
         start = time.thread_time()
         found = next(guesses, None)

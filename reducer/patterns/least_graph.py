@@ -15,7 +15,8 @@ import onnx
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from oracles.judge import Judge
-from reducer.engine.gate import Budget, BudgetSpent, Gate
+from reducer.engine.decider import Allowance, AllowanceSpent, Decider
+from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine
@@ -46,9 +47,10 @@ def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onn
         return None
     subject, _ = learn_facts(subject, judge, case)
     predicate = partial(_answer, holds)
-    gate = Gate(predicate, case, is_valid, Journal(Path("unused"), {}), Budget(max_checks=MOST_CHECKS))
+    decider = Decider(predicate, Journal(Path("unused"), {}), Allowance(max_checks=MOST_CHECKS))
+    gate = Gate(decider, case, is_valid)
     engine = Engine(gate, MOVES, Hints(), lambda found: learn_facts(found, judge, case)[0])
-    with suppress(BudgetSpent):
+    with suppress(AllowanceSpent):
         for better in engine.run(subject):
             subject = better
     return parse(subject.case(case).program)

@@ -1,4 +1,4 @@
-"""A graph of another format than ONNX as the passes see it: its bindings look like nodes."""
+"""A graph of another format than ONNX as the moves see it: its bindings look like nodes."""
 
 from __future__ import annotations
 

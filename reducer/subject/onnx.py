@@ -1,4 +1,4 @@
-"""What the passes work on: a model with its inputs, and what is known of every tensor in it."""
+"""What the moves work on: a model with its inputs, and what is known of every tensor in it."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import reducer.api
+import reducer.session
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
@@ -169,7 +170,7 @@ def test_kinds_of_bugs(
     with capsys.disabled():
         print(f"\n{HEAD}")
         for name, planted in CASES.items():
-            monkeypatch.setattr(reducer.api, "Command", partial(answering, planted))
+            monkeypatch.setattr(reducer.session, "Command", partial(answering, planted))
             done = reduce_case(planted.case(), tmp_path / name, Options(check="in this process"))
             print(row(name, done, planted.least))
 

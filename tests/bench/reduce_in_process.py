@@ -34,7 +34,7 @@ def main(bench: str, name: str, model: Path, out: Path) -> None:
         """In the place of a command."""
         return lambda case: Answer(oracle(parse(case.program)))
 
-    reducer.api.Command = answering  # type: ignore[assignment, misc]
+    reducer.session.Command = answering  # type: ignore[assignment, misc]
     whole = onnx.load(model)
     case = Case("onnx", model.read_bytes(), make_inputs(whole, 0), Target("ort"))
     done = reducer.api.reduce_case(case, out, reducer.api.Options(check="in this process"), judge=JUDGE)

@@ -18,7 +18,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.numerics.in_double import inputs_in_double, program_in_double
 from oracles.numerics.left_open import left_open
 from oracles.numerics.mismatch_kind import finest_kind
-from oracles.probes.parting import Divergence
+from oracles.probes.parting import FirstParting
 from oracles.probes.record import record
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
@@ -149,7 +149,7 @@ def test_values_part_at_the_first_tensor_that_shows_it(
 
     model = onnx.load_model_from_string(CHAIN.program)
     job = Job(CHAIN.program, CHAIN.inputs, judge.configs[1:2])
-    found = Divergence(model, job, wrong, values, Tolerance()).first("y", {"a", "b", "c", "x", "y"})
+    found = FirstParting(model, job, wrong, values, Tolerance()).first("y", {"a", "b", "c", "x", "y"})
     assert found is not None
     assert (found.name, found.node.output[0]) == (shows[0], shows[0])
 

@@ -18,6 +18,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.probes.record import record
+from reducer.engine.decider import Decider
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.rounds import Engine
@@ -138,11 +139,12 @@ def engine_for(
 ) -> Iterator[Engine]:
     """The engine as a reduction sets it up, with a journal in memory."""
     journal = Journal(Path("unused"), {})
-    gate = Gate(predicate, case, is_accepted, journal, jobs=jobs)
+    decider = Decider(predicate, journal, jobs=jobs)
+    gate = Gate(decider, case, is_accepted)
     try:
         yield Engine(gate, all_moves(), Hints(), learn_with(judge, case))
     finally:
-        gate.close()
+        decider.close()
 
 
 def run_to_end(engine: Engine, subject: Subject) -> Subject:

@@ -17,7 +17,7 @@ from typing import Any
 
 from corpus.case import Case
 from reducer.api import reduce_case
-from reducer.engine.gate import Gate
+from reducer.engine.decider import Decider
 from reducer.options import Options, Progress
 
 
@@ -47,13 +47,13 @@ def main(case: str, out: str, options: str, when: str, number: str) -> None:
             reached()
 
     if when == "call":
-        prepare = Gate.__post_init__
+        prepare = Decider.__post_init__
 
-        def with_reached(gate: Gate) -> None:
-            gate.predicate = before(gate.predicate)
-            prepare(gate)
+        def with_reached(decider: Decider) -> None:
+            decider.predicate = before(decider.predicate)
+            prepare(decider)
 
-        Gate.__post_init__ = with_reached  # type: ignore[method-assign]
+        Decider.__post_init__ = with_reached  # type: ignore[method-assign]
     if when == "file":
         os.replace, os.rename = before(os.replace), before(os.rename)
     reduction = reduce_case(Case.load(Path(case)), Path(out), Options(**json.loads(options)), on_progress)

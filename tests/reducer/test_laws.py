@@ -18,7 +18,7 @@ from corpus.onnx.graph import walk_nodes
 from generators import make_case
 from oracles.judge import Judge
 from oracles.probes.record import Recording
-from reducer.engine.gate import Budget, BudgetSpent
+from reducer.engine.decider import Allowance, AllowanceSpent
 from reducer.engine.journal import Answer
 from reducer.engine.rounds import Engine
 from reducer.moves import all_moves
@@ -156,11 +156,11 @@ def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
         outcomes.append(
             (
                 result.case(case).case_id,
-                gate.checks,
+                gate.decider.checks,
                 gate.last_accepted,
                 gate.cached,
                 list(gate.committed.items()),
-                gate.used,
+                gate.decider.used,
                 engine.steps,
             )
         )
@@ -182,7 +182,7 @@ def test_no_candidate_is_asked_twice_and_none_that_the_checker_rejects(
 
     with engine_for(judge, case, predicate) as engine:
         run_to_end(engine, subject_of(judge, case))
-    assert len({each.case_id for each in asked}) == len(asked) == engine.gate.checks
+    assert len({each.case_id for each in asked}) == len(asked) == engine.gate.decider.checks
     assert [checker_complaint(parse(each.program)) for each in asked] == [None] * len(asked)
 
 
@@ -193,7 +193,7 @@ def test_steps_grow_ever_smaller_and_name_the_check_that_was_accepted(judge: Jud
     places = [(step.nodes, step.elements) for step in engine.steps]
     assert places[-1][0] == len(list(walk_nodes(result.model.graph)))
     assert [step.check for step in engine.steps] == sorted(step.check for step in engine.steps)
-    assert engine.gate.last_accepted == engine.steps[-1].check <= engine.gate.checks
+    assert engine.gate.last_accepted == engine.steps[-1].check <= engine.gate.decider.checks
 
 
 PLANTED = {
@@ -246,8 +246,8 @@ def test_a_budget_that_ends_early_leaves_the_result_not_minimal(judge: Judge) ->
     case = case_of(model_of(PLANTED["a node above"]))
     counting = Counting(has("Erf"))
     with engine_for(judge, case, counting) as engine:
-        engine.gate.budget = Budget(max_checks=2)
-        with pytest.raises(BudgetSpent):
+        engine.gate.decider.allowance = Allowance(max_checks=2)
+        with pytest.raises(AllowanceSpent):
             run_to_end(engine, subject_of(judge, case))
         assert not engine.is_minimal
         assert len(counting.asked) == 2

@@ -307,7 +307,7 @@ def test_an_interrupt_in_the_search_for_passes_leaves_the_best_case_and_resumes(
         raise _Stopped
 
     with monkeypatch.context() as patched:
-        patched.setattr("reducer.api.find_pass_set", stop)
+        patched.setattr("reducer.course.find_pass_set", stop)
         with pytest.raises(_Stopped):
             reduce_case(case, tmp_path / "out", Options())
     assert Case.load(tmp_path / "out").program

@@ -17,8 +17,8 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.subject.divergence import Divergence
 from reducer.subject.order import size
+from reducer.subject.parting import PartedTensors
 from tests.reducer.driving import (
     OPSETS,
     ORT,
@@ -235,32 +235,32 @@ PARTED = "keep the nodes where values part"
             CHAIN,
             has("Erf"),
             "g (float[2] a) => (float[2] b) { b = Erf (a) }",
-            hints=Hints(divergence=Divergence(("b",))),
+            hints=Hints(parting=PartedTensors(("b",))),
         ),
         "and what stands around it": Row(
             PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
-            hints=Hints(divergence=Divergence(("d",))),
+            hints=Hints(parting=PartedTensors(("d",))),
         ),
         "and what makes the difference grow": Row(
             PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) c = Relu (b) d = Exp (c) }",
-            hints=Hints(divergence=Divergence(("b",), ("c", "d"))),
+            hints=Hints(parting=PartedTensors(("b",), ("c", "d"))),
         ),
-        "wrong evidence": Row(PARTED, CHAIN, has("Neg"), None, hints=Hints(divergence=Divergence(("a",)))),
+        "wrong evidence": Row(PARTED, CHAIN, has("Neg"), None, hints=Hints(parting=PartedTensors(("a",)))),
         "no evidence": Row(PARTED, CHAIN, has("Neg"), None),
     }
 )
-def test_divergent_nodes(judge: Judge, row: Row) -> None:
+def test_parting_nodes(judge: Judge, row: Row) -> None:
     check(judge, row)
 
 
 def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge: Judge) -> None:
-    hints = Hints(divergence=Divergence(("b",), ("c",)))
+    hints = Hints(parting=PartedTensors(("b",), ("c",)))
     driven = _drive(judge, Row(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
     assert operators(driven.subject.model) == ["Erf"]
     np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])

@@ -198,7 +198,7 @@ def reduce(monkeypatch: pytest.MonkeyPatch) -> Reduce:
     """Reduces privately by a predicate, as if that were the command of a user's."""
 
     def run(case: Case, out: Path, is_interesting: IsInteresting, jobs: int = 1) -> Reduction:
-        monkeypatch.setattr("reducer.api.Command", lambda *settings: Counting(is_interesting))
+        monkeypatch.setattr("reducer.session.Command", lambda *settings: Counting(is_interesting))
         return reduce_case(case, out, Options(ORT, check="hush-check {}", private=True, jobs=jobs))
 
     return run

@@ -11,7 +11,7 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
-from reducer.subject.divergence import Divergence, find_divergence
+from reducer.subject.parting import PartedTensors, find_parting
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 ORIGINAL = (
@@ -26,36 +26,36 @@ def judge() -> Iterator[Judge]:
         yield made
 
 
-def diverge(judge: Judge, original: str, optimised: str) -> Divergence:
+def part(judge: Judge, original: str, optimised: str) -> PartedTensors:
     inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
     case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
     values = record(judge, other).values
-    return find_divergence(subject_of(judge, case), model_of(optimised), values, Tolerance())
+    return find_parting(subject_of(judge, case), model_of(optimised), values, Tolerance())
 
 
 @pytest.mark.parametrize(
     ("optimised", "expected"),
     {
-        "nothing is wrong": (ORIGINAL, Divergence()),
-        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), Divergence(("c",))),
+        "nothing is wrong": (ORIGINAL, PartedTensors()),
+        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), PartedTensors(("c",))),
         "several nodes became one": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b) d = Mul (c, w)", "d = Erf (a)"),
-            Divergence(("b", "c", "d")),
+            PartedTensors(("b", "c", "d")),
         ),
         "what only the optimised program has is seen through": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b)", "t = Erf (a) u = Identity (t) c = Identity (u)"),
-            Divergence(("b", "c")),
+            PartedTensors(("b", "c")),
         ),
         "a folded constant under another name is no change": (
             ORIGINAL.replace("w = {1,2,4}", "v = {1,2,4}").replace(", w)", ", v)").replace("Exp", "Sin"),
-            Divergence(("e",)),
+            PartedTensors(("e",)),
         ),
     }.values(),
 )
-def test_a_divergence_names_what_was_rewritten_and_what_shows_it(
-    judge: Judge, optimised: str, expected: Divergence
+def test_a_parting_names_what_was_rewritten_and_what_shows_it(
+    judge: Judge, optimised: str, expected: PartedTensors
 ) -> None:
-    assert diverge(judge, ORIGINAL, optimised) == expected
+    assert part(judge, ORIGINAL, optimised) == expected
 
 
 def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(judge: Judge) -> None:
@@ -64,4 +64,4 @@ def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(jud
         " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
     )
     rewritten = grows.replace("b = Neg (a)", "t = Neg (a) b = Mul (t, k)")
-    assert diverge(judge, grows, rewritten) == Divergence(("b",), ("c", "d"))
+    assert part(judge, grows, rewritten) == PartedTensors(("b",), ("c", "d"))

@@ -16,14 +16,14 @@ from reducer.subject.onnx import Subject
 from reducer.subject.retype import change_tensors
 
 
-def keep_divergent_nodes(subject: Subject, hints: Hints) -> Search:
+def keep_parting_nodes(subject: Subject, hints: Hints) -> Search:
     """Only the rewritten nodes; else those around them too. Wrong evidence costs two calls.
 
     Where their own results are wrong within the tolerance only, they first get values of many magnitudes,
     then the nodes by which the difference grows.
     """
-    rewritten = _makers(subject, hints.divergence.rewritten)
-    carriers = _makers(subject, hints.divergence.carriers)
+    rewritten = _makers(subject, hints.parting.rewritten)
+    carriers = _makers(subject, hints.parting.carriers)
     if not rewritten or len(rewritten | carriers) >= len(subject.nodes):
         return subject
     choices: tuple[Callable[[], Subject | None], ...] = (
@@ -64,4 +64,4 @@ def _magnitudes(array: Tensor) -> Tensor:
     return (np.where(index % 2, -1.0, 1.0) * 3.0**steps).reshape(array.shape).astype(array.dtype)
 
 
-MOVES = (Move("keep the nodes where values part", 140, keep_divergent_nodes, reshapes=True),)
+MOVES = (Move("keep the nodes where values part", 140, keep_parting_nodes, reshapes=True),)

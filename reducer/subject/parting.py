@@ -31,7 +31,7 @@ class Grade(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class PartedTensors:
     """Tensors of the program, by name: what the optimiser made anew and differs, and what shows it.
 
     The nodes that make `rewritten` are to blame. Where what they make is wrong within the tolerance only,
@@ -42,18 +42,18 @@ class Divergence:
     carriers: tuple[str, ...] = ()
 
 
-def find_divergence(
+def find_parting(
     subject: Subject, optimised: onnx.ModelProto, values: Mapping[str, Value], tolerance: Tolerance
-) -> Divergence:
-    """The divergence of the first wrong output; empty where no value tells."""
+) -> PartedTensors:
+    """What parts before the first wrong output; empty where no value tells."""
     runs = _Runs(subject, optimised, values, tolerance)
     wrong = next((name for name in subject.graph_outputs if runs.grade(name) is Grade.FAR), None)
     if wrong is None:
-        return Divergence()
+        return PartedTensors()
     first = _first_far(runs, wrong)
     changed, carriers = ([first], []) if runs.is_changed(first) else _changed_above(runs, first)
     made = {name for tensor in changed for name in runs.remade(tensor)}
-    return Divergence(_ordered(subject, made), _ordered(subject, carriers))
+    return PartedTensors(_ordered(subject, made), _ordered(subject, carriers))
 
 
 def _first_far(runs: _Runs, name: str) -> str:

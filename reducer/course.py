@@ -1,0 +1,172 @@
+"""The course of one reduction: the showing of the failure, the rounds, the confirmations at the end."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from corpus.case import Case
+from oracles.judge import STATE_DEPENDENT
+from oracles.verdict import Verdict
+from reducer.engine.decider import Allowance, AllowanceSpent
+from reducer.engine.gate import Gate
+from reducer.engine.journal import Answer
+from reducer.engine.predicates import JudgePool
+from reducer.engine.rounds import Engine
+from reducer.engine.steadiness import Refusals
+from reducer.hiding import hide, inspect
+from reducer.options import DoesNotFail, Options, Progress
+from reducer.pass_sets import PassSet, find_pass_set
+from reducer.subject.onnx import Subject
+from reducer.subject.order import size
+from reducer.trace import Point
+
+FLAKY_RUNS = 10
+"""How often a failure that does not show every time is run to learn its rate."""
+
+RARE_RUNS = 40
+"""The same for one that showed in a single run of those: what shows more seldom is not reduced."""
+
+CONFIRMATIONS = 3
+"""How often the result of a command must fail again."""
+
+MORE_CONFIRMATIONS = 5
+"""The same if answers contradict each other; a failure that shows in 60 % of runs seldom does."""
+
+
+@dataclass
+class Course:
+    """How far a reduction has come.
+
+    `subject` is the original as its engine sees it, `best` the smallest so far. `rate` is the share of runs
+    in which the failure shows. `passes` is the minimal pass set, which is looked for last: `has_ended` says
+    that it was. `words_left` are the original's words in a result that hides the original.
+    """
+
+    case: Case
+    options: Options
+    pool: JudgePool
+    verdict: Verdict | None
+    engine: Engine
+    subject: Subject
+    on_progress: Callable[[Progress], None]
+    best: Subject = field(init=False)
+    rate: float = 1.0
+    curve: list[Point] = field(default_factory=list)
+    confirmations: int = 0
+    passes: PassSet | None = None
+    has_ended: bool = False
+    words_left: tuple[str, ...] | None = None
+    refusals: Refusals = field(default_factory=Refusals)
+
+    def __post_init__(self) -> None:
+        self.best = self.subject
+
+    @property
+    def gate(self) -> Gate:
+        """What every candidate passes."""
+        return self.engine.gate
+
+    def run(self) -> None:
+        """Shrink, hide and find the pass set, each as far as the allowance goes; raises `DoesNotFail`.
+
+        What was found stands in the fields, whatever ended the run.
+        """
+        with suppress(AllowanceSpent):
+            self._shrink()
+        if self.options.private:
+            self._hide()
+        with suppress(AllowanceSpent):
+            self.passes = self._pass_set()
+            self.has_ended = True
+
+    def show(self) -> None:
+        """Show the failure; if it does not show every time, decisions will take several runs.
+
+        Raises `DoesNotFail`, and `AllowanceSpent`.
+        """
+        subject = self.subject
+        is_suspect = self.verdict is not None and STATE_DEPENDENT in self.verdict.notes
+        shows = self.gate(lambda: subject, self.engine.opening(subject), exact=True)
+        if not shows or is_suspect:
+            self._measure_rate(int(shows))
+
+    def on_check(self, gate: Gate, subject: Subject, answer: Answer) -> None:
+        """Note one answer of the gate, and tell of it."""
+        checks = gate.decider.checks
+        if not answer.interesting:
+            self.refusals.add(subject)
+        elif size(subject) < size(self.best):
+            self.best = subject
+            self.curve.append(Point(checks, size(subject)[0], size(subject)[-1]))
+        move = self.engine.move or "show the failure"
+        nodes, *_, program_bytes = size(subject)
+        self.on_progress(Progress(move, checks, nodes, program_bytes, answer.interesting))
+
+    def _measure_rate(self, shown: int) -> None:
+        """After a first evaluation that showed the failure, or not; one that it alone showed takes more."""
+        for runs in (FLAKY_RUNS, RARE_RUNS):
+            with suppress(AllowanceSpent):
+                self.rate = (shown + self.gate.measure(self.subject, runs) * runs) / (runs + 1)
+            if not 0 < self.rate * (runs + 1) < 2:
+                break
+        if self.rate == 0:
+            raise DoesNotFail
+        self.gate.distrust(self.rate, runs + 1)
+
+    def _shrink(self) -> None:
+        """Reduce; if the result does not fail again the failure is flaky, and the search starts anew."""
+        self._run_engine()
+        self.best = self.best.embedded()
+        decider = self.gate.decider
+        times, before = self._times_to_confirm(), decider.checks
+        again = self.gate.measure(self.best, times) if decider.steadiness.is_steady else 1.0
+        self.confirmations = decider.checks - before
+        if again < 1:
+            self.best = self.subject
+            self._measure_rate(1)
+            if self.rate == 1:  # then it is what was left that fails not every time
+                self.gate.distrust((1 + again * times) / (1 + times), 1 + times)
+            self.engine.steps.clear()
+            self.engine.is_minimal = False
+            self.curve.clear()
+            self._run_engine()
+
+    def _times_to_confirm(self) -> int:
+        """How often the result is to be shown again: the target says itself when a failure is not steady."""
+        is_suspect = self.gate.decider.is_suspect
+        if self.options.check is None and not is_suspect:
+            return 1
+        is_doubtful = is_suspect or self.refusals.contradict(self.best)
+        return MORE_CONFIRMATIONS if is_doubtful else CONFIRMATIONS
+
+    def _hide(self) -> None:
+        """Whatever the allowance; before this has ended nothing may be written but the journal."""
+        self.gate.decider.allowance = Allowance()
+        self.best = hide(self.engine, self.best.embedded())
+        self.words_left = inspect(self.case, self.best.case(self.case))
+
+    def _run_engine(self) -> None:
+        if self.gate.decider.steadiness.is_too_rare:
+            return
+        for better in self.engine.run(self.subject):
+            self.best = better
+
+    def _pass_set(self) -> PassSet | None:
+        """The minimal pass set of the result; None if a command decides."""
+        if self.verdict is None:
+            return None
+        case, decider = self.best.case(self.case), self.gate.decider
+
+        def ask(key: str, question: Callable[[], bool]) -> bool:
+            digest = hashlib.sha256(key.encode()).hexdigest()
+            decider.used.append(digest)
+            if digest not in decider.journal.answers:
+                decider.allowance.spend(0)  # the minutes only
+                decider.journal.add(digest, Answer(question()))
+            return decider.journal.answers[digest].interesting
+
+        with self.pool.one() as judge:
+            return find_pass_set(judge, case, judge.verdict(case), ask, decider.steadiness.repeats)
