@@ -13,7 +13,9 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats import find_format
 from generators.changes.modes import Mode, in_mode, mode_of
+from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts, count
 from generators.strategies import DEFAULT, find_strategy
@@ -98,6 +100,10 @@ def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Ba
     strategy = find_strategy(options.strategy, options.trust)
     programs = strategy(seeds, nodes, options.source, options.budget)
     for seed, program in zip(seeds, programs, strict=True):
+        if not isinstance(program, Program):
+            _write(program.as_case(seed), folder / f"seed-{seed}")
+            counts |= program.counts()
+            continue
         _write(in_mode(mode_of(options.mode, seed), seed, program), folder / f"seed-{seed}")
         counts |= count(program.model, program.types)
         seen.add(program)
@@ -107,7 +113,7 @@ def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Ba
 def _write(case: Case, folder: Path) -> None:
     if not (folder / "case.json").exists():
         case.save(folder)
-    elif (folder / "model.onnx").read_bytes() != case.program:
+    elif (folder / find_format(case.format).PROGRAM_FILE).read_bytes() != case.program:
         raise UserError(
             f"{folder}: holds another program; name an empty folder, or the seed and size it was for"
         )

@@ -18,7 +18,7 @@ from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
 from generators.sequences import sequences
-from generators.strategies import find_strategy
+from generators.strategies import Made, find_strategy
 from oracles.demand import AGREEMENT
 
 BLOCK = 16
@@ -75,7 +75,7 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
                 yield _case(plan, seed, program, strategy).with_passes(passes[seed - first])
 
 
-def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
+def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program | Made, str]]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     draws = Draws(f"block/{block.start}")
     shares = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
@@ -88,11 +88,14 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program, str]]:
         yield seed, program, strategy
 
 
-def _case(plan: Plan, seed: int, program: Program, strategy: str) -> Case:
+def _case(plan: Plan, seed: int, program: Program | Made, strategy: str) -> Case:
+    if not isinstance(program, Program):
+        return replace(program.as_case(seed), notes=(f"strategy: {strategy}",))
     mode, draws = mode_of(plan.mode, seed), Draws(f"size/{seed}")
     if plan.strategy == MIXED and mode is not Mode.STRICT and draws.chance(_SMALL):
         strategy = plan.dialect if strategy == plan.dialect else "uniform"
-        (program,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
+        (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
+        program = small if isinstance(small, Program) else program
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant

@@ -24,6 +24,7 @@ from oracles.backends import (
     ComparesItself,
     ComputesWide,
     Forking,
+    Referred,
     RunsGraphs,
     Sequenced,
     Tagging,
@@ -83,7 +84,8 @@ class Judge:
         self.configs = self._configs()
         if isinstance(self.backend, Sequenced):
             self.configs = (unsequenced(self.configs[0], self.configs[0].label), *self.configs[1:])
-        self._asked = find_asked(target.get(SETTING))
+        usual = self.backend.ASKED if isinstance(self.backend, Referred) and format != "onnx" else ""
+        self._asked = find_asked(target.get(SETTING, usual))
         self._forks = isinstance(self.backend, Forking)
         self._sandbox = Sandbox(
             target.backend,
@@ -93,6 +95,7 @@ class Judge:
             gpu=target.device.startswith("cuda"),
         )
         self._others: dict[str, Sandbox] = {}
+        self._siblings: dict[str, Judge] = {}
         self._is_hurried = False
         self._referee: Sandbox | None = None
 
@@ -131,8 +134,26 @@ class Judge:
         """Start the target's sandbox without waiting for it."""
         self._sandbox.begin()
 
+    def of_format(self, format: str) -> Judge:
+        """The judge of the same target and settings for programs of a format."""
+        if format == self.format:
+            return self
+        if format not in self._siblings:
+            self._siblings[format] = Judge(
+                self.target,
+                limits=self.limits,
+                rtol=self.tolerance.rtol,
+                atol=self.tolerance.atol,
+                accept_invalid=self.accept_invalid,
+                lower_levels=self.lower_levels,
+                format=format,
+            )
+        return self._siblings[format]
+
     def close(self) -> None:
         """End the sandboxes."""
+        for sibling in self._siblings.values():
+            sibling.close()
         for sandbox in (self._sandbox, self._referee, *self._others.values()):
             if sandbox:
                 sandbox.close()
@@ -336,6 +357,8 @@ class Judge:
     def _open_graph(self, case: Case) -> GraphContext:
         assert isinstance(self.backend, RunsGraphs)
         double = Config("float64", self.backend.DOUBLE) if self.backend.DOUBLE else None
+        if isinstance(self.backend, Referred):
+            double = Config("float64", backend=self.backend.REFEREE)
         return GraphContext(
             find_format(case.format).parse(case.program),
             Job(case.program, case.inputs, self.configs[:1], format=case.format, passes=case.passes),

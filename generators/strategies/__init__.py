@@ -12,12 +12,26 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Protocol
 
+from corpus.case import Case
 from corpus.errors import UserError
 from generators.growth.grow import Program
 from generators.language.budget import Budget
+from generators.language.counts import Counts
 
-Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program]]
+
+class Made(Protocol):
+    """A program of another format than ONNX."""
+
+    def as_case(self, seed: int) -> Case:
+        """Its case, which came from this seed."""
+
+    def counts(self) -> Counts:
+        """What it holds: operators, and these by dtype, shape and neighbour."""
+
+
+Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
 DEFAULT = "random"

@@ -137,6 +137,15 @@ class Forking(Protocol):
 
 
 @runtime_checkable
+class Referred(Protocol):
+    """A backend whose graphs another backend of ours runs as well, in float64."""
+
+    REFEREE: str
+    ASKED: str
+    """The oracles that such programs are judged by where none are asked for."""
+
+
+@runtime_checkable
 class RunsGraphs(Protocol):
     """A backend that runs programs of formats of graphs as well as ONNX models.
 

@@ -107,7 +107,7 @@ def _run(
 def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
     """The module, the function to call, the names of what it takes, each with how, and of what it gives."""
     if settings.get("format") == "relax":
-        return _relax_program(program)
+        return _relax_program(program, settings.get("via", ""))
     from tvm.relax.frontend.onnx import from_onnx
 
     from oracles.in_worker.onnx.program import fed_names, read_model
@@ -118,16 +118,23 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
     return module, "main", taken, [value.name for value in model.graph.output]
 
 
-def _relax_program(program: bytes) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
+def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
+    """As `_loaded`; local functions are lifted, which no pipeline does and every build needs."""
     import json
+
+    from tvm import relax
 
     from oracles.in_worker.tvm.build import to_module
     from oracles.in_worker.tvm.params import kind_of
+    from oracles.in_worker.tvm.walk import has_local_functions
 
     document = json.loads(program)
     main = document["main"]
     taken = [(item[0], kind_of(item)) for item in main["inputs"]]
-    return to_module(document), document["facts"].get("main", "main"), taken, list(main["outputs"])
+    module = _written_and_read(to_module(document), via)
+    if has_local_functions(document):
+        module = relax.transform.LambdaLift()(module)
+    return module, document["facts"].get("main", "main"), taken, list(main["outputs"])
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
@@ -223,6 +230,8 @@ def about(error: BaseException) -> str:
 FORMATS = ("relax", "tir")
 OPENS = ("relax",)
 DOUBLE = ()
+REFEREE = "golden"
+ASKED = "golden"
 PIPELINES = ("default", "zero", "target")
 EXECUTORS = ("bytecode", "compiled")
 LEVELS = ("0", "1", "2", "3")

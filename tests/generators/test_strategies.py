@@ -31,12 +31,27 @@ from oracles.numerics.operators import operator_of
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 STRATEGIES = pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=needs_z3) if name == "smt" else name for name in strategy_names()],
+    [
+        pytest.param(name, marks=needs_z3) if name == "smt" else name
+        for name in strategy_names()
+        if name != "relax"
+    ],
 )
 
 
 def test_the_strategies_are_found() -> None:
-    named = ("aten", "backward", "coverage", "functions", "mutate", "patterns", "random", "smt", "uniform")
+    named = (
+        "aten",
+        "backward",
+        "coverage",
+        "functions",
+        "mutate",
+        "patterns",
+        "random",
+        "relax",
+        "smt",
+        "uniform",
+    )
     assert strategy_names() == named
     with pytest.raises(UserError, match="there is aten, backward, coverage"):
         find_strategy("sideways")

@@ -66,8 +66,9 @@ def judgement(judge: Judge) -> Judgement:
     """The judge as the fuzzing loop calls it: it says for each case whether to try the lower levels."""
 
     def verdict(case: Case, thorough: bool) -> Verdict:
-        judge.lower_levels = thorough
-        return judge.verdict(case)
+        own = judge.of_format(case.format)
+        own.lower_levels = thorough
+        return own.verdict(case)
 
     return verdict
 

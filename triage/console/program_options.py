@@ -27,8 +27,8 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="X",
-        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, smt, uniform; "
-        "PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
+        help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, smt, "
+        "uniform; PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
     ),
 ]
 Source = Annotated[

@@ -9,6 +9,8 @@ import tvm
 from tvm import relax, tirx
 
 from oracles.in_worker.arrays import decoded_array
+from oracles.in_worker.tvm.attributes import attributes_from
+from oracles.in_worker.tvm.primfuncs import primfunc_from
 from oracles.in_worker.tvm.types import NotData, Symbols, type_of
 from oracles.in_worker.tvm.walk import called, reads
 
@@ -30,7 +32,7 @@ class Builder:
         for name, item in self.document["constants"].items():
             self.known[name] = relax.const(decoded_array(*item), item[0])
         for name, item in self.document["opaque"].items():
-            self.define(name, from_json(item))
+            self.define(name, primfunc_from(item) if "compute" in item else from_json(item))
         waiting = dict(self.document["functions"])
         self.declare({**waiting, self.entry: self.document["main"]})
         while waiting:
@@ -135,7 +137,7 @@ class Builder:
             return given[0]
         if op == "getitem":
             return tvm.ir.TupleGetItem(given[0], int(args[1]))
-        attrs = from_json(kwargs["attrs"]) if "attrs" in kwargs else None
+        attrs = told_attributes(kwargs)
         types = [self.symbols.type(each) for each in kwargs.get("types", [])]
         if op == "call":
             return relax.Call(given[0], given[1:], attrs, types)
@@ -166,6 +168,13 @@ class Builder:
             is_number = not isinstance(inner[1], str)
             return tirx.const(inner[1], inner[0]) if is_number else self.symbols.dim(inner[1])
         raise NotData(f"an argument is tagged {tag!r}")
+
+
+def told_attributes(kwargs: dict[str, Any]) -> Any:
+    """An operator's attributes, by name or in TVM's own form."""
+    if "attributes" in kwargs:
+        return attributes_from(kwargs["attributes"])
+    return from_json(kwargs["attrs"]) if "attrs" in kwargs else None
 
 
 def declared(item: list[Any]) -> Any:

@@ -9,6 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from oracles.in_worker.tvm.attributes import attributes_of
 from oracles.in_worker.tvm.params import declarations
 from oracles.in_worker.tvm.types import NotData, dim, dims, dtype_name, is_plain, type_of
 from oracles.in_worker.tvm.walk import in_circles
@@ -142,7 +143,7 @@ class Reader:
         args = [self.argument(each) for each in value.args]
         facts: dict[str, Any] = {}
         if value.attrs is not None:
-            facts["attrs"] = as_json(value.attrs)
+            facts.update(attribute_facts(value.attrs))
         if value.ty_args:
             facts["types"] = [type_of(each) for each in value.ty_args]
         if isinstance(value.op, tvm.ir.Op):
@@ -179,6 +180,12 @@ class Reader:
         name = self.unique("c")
         self.constants[name] = encoded_array(array)
         return name
+
+
+def attribute_facts(attrs: Any) -> dict[str, Any]:
+    """An operator's attributes by name where data can say them, else in TVM's own form."""
+    told = attributes_of(attrs)
+    return {"attrs": as_json(attrs)} if told is None else {"attributes": told}
 
 
 def is_var(value: Any) -> bool:

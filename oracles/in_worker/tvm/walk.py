@@ -18,6 +18,13 @@ def called(graph: dict[str, Any], tag: str = "function") -> set[str]:
     return {item[tag] for item in tagged if isinstance(item[tag], str)}
 
 
+def has_local_functions(document: dict[str, Any]) -> bool:
+    """Whether a function of the program defines another one within it."""
+    graphs = [document["main"], *document["functions"].values()]
+    items = (item for graph in graphs for item in walk(graph["bindings"]))
+    return any(isinstance(item, list) and len(item) == 4 and item[1] == "function" for item in items)
+
+
 def reads(args: list[Any]) -> set[str]:
     """The names that arguments read; a body's results count as read."""
     found = {item["ref"] for item in walk(args) if isinstance(item, dict) and set(item) == {"ref"}}

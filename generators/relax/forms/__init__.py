@@ -1,0 +1,19 @@
+"""The forms of expressions, one file each: a file here that names `NAME` and `grow` is found by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+Form = Callable[..., Any]
+"""From a growth, a frame, a target, its bounds and fuel to what was grown; None where it does not fit."""
+
+
+@cache
+def forms() -> dict[str, Form]:
+    """Every form by its name."""
+    modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
+    return {module.NAME: module.grow for module in modules}

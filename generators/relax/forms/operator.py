@@ -1,0 +1,70 @@
+"""A call of an operator whose recogniser takes the type."""
+
+from __future__ import annotations
+
+from generators.relax.frame import Frame, Known
+from generators.relax.growing import Growth
+from generators.relax.operator import Argument, Given, Group, Literal, Operator, Want, Within, target_of
+from generators.relax.ops import operators
+from generators.relax.policy import Policy
+from generators.relax.types import Fields, Json, Tensor
+
+NAME = "operator"
+_TRIES = 6
+
+
+def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
+    """Solve for the type, grow the operands, bind the call, and take the field that was solved for."""
+    policy = growth.policy
+    fitting = [each for each in drawable(policy) if each.recognise(target)]
+    for _ in range(_TRIES if fitting else 0):
+        operator = growth.draws.weighted(fitting, [policy.weight(each) for each in fitting])
+        call = operator.solve(growth.asking(frame), target)
+        if call is None or not policy.accept(operator, call):
+            continue
+        wants = list(_wants(call.args))
+        operands = iter(growth.grow_all(frame, wants, fuel - 1))
+        args = [_spelled(growth, each, operands) for each in call.args]
+        told = {"attributes": [call.attributes[0], dict(call.attributes[1])]} if call.attributes else {}
+        made = growth.bind(frame, operator.name, args, call.result, told)
+        if call.at is None:
+            return made
+        assert isinstance(call.result, Fields)
+        others = [at for at in range(len(call.result.fields)) if at != call.at]
+        if others and growth.draws.chance(0.3):
+            other = growth.draws.pick(others)
+            growth.bind(frame, "getitem", [{"ref": made.name}, other], call.result.fields[other])
+        return growth.bind(frame, "getitem", [{"ref": made.name}, call.at], target_of(call))
+    return None
+
+
+_CACHE: dict[int, tuple[Policy, tuple[Operator, ...]]] = {}
+
+
+def drawable(policy: Policy) -> tuple[Operator, ...]:
+    """The operators that a policy draws."""
+    found = _CACHE.get(id(policy))
+    if found is None or found[0] is not policy:
+        found = policy, tuple(each for each in operators() if policy.weight(each) > 0)
+        _CACHE[id(policy)] = found
+    return found[1]
+
+
+def _wants(args: tuple[Argument, ...]) -> list[Want]:
+    found: list[Want] = []
+    for each in args:
+        if isinstance(each, Want):
+            found.append(each)
+        elif isinstance(each, Group):
+            found += _wants(each.members)
+    return found
+
+
+def _spelled(growth: Growth, argument: Argument, operands: object) -> Json:
+    if isinstance(argument, Literal):
+        return argument.item
+    if isinstance(argument, Given):
+        return {"ref": growth.constant(argument.array).name}
+    if isinstance(argument, Group):
+        return {"tuple": [_spelled(growth, each, operands) for each in argument.members]}
+    return {"ref": next(operands).name}  # type: ignore[call-overload]

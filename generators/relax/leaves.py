@@ -1,0 +1,109 @@
+"""What ends growth (the RFC's base cases): a name in scope, an input, a constant, or a filled tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corpus.values import Tensor as Array
+from generators.language.draws import Draws
+from generators.relax.frame import Frame, Known
+from generators.relax.operator import Within
+from generators.relax.types import BOOL, Fields, Sizes, Tensor, Type, concrete
+from generators.relax.watched import lies_within
+from oracles.in_worker.golden.program import wide
+
+if TYPE_CHECKING:
+    from generators.relax.growing import Growth
+
+_REUSE, _CONSTANT = 0.55, 0.3
+
+
+def leaf(growth: Growth, frame: Frame, target: Type, within: Within) -> Known:
+    """A value of the type within the bounds, by one binding at most."""
+    if isinstance(target, Fields):
+        parts = [leaf(growth, frame, each, within) for each in target.fields]
+        return growth.bind(frame, "alias", [{"tuple": [{"ref": each.name} for each in parts]}], target)
+    if isinstance(target, Sizes):
+        return growth.bind(frame, "alias", [{"shape": list(target.dims)}], target)
+    assert isinstance(target, Tensor)
+    found = fitting(frame, target, within)
+    if found and growth.draws.chance(_REUSE):
+        return growth.draws.pick(found)
+    if not is_bound(target, frame):
+        return growth.draws.pick(found) if found else filled(growth, frame, target, within)
+    shape = concrete(target.shape, frame.all_sizes())
+    if frame.takes_inputs and not (target.is_static and growth.draws.chance(_CONSTANT)):
+        return new_input(growth, frame, target, within)
+    if target.is_static:
+        return growth.constant(drawn(growth.draws, target.dtype, shape, within))
+    return filled(growth, frame, target, within)
+
+
+def fitting(frame: Frame, target: Type, within: Within) -> list[Known]:
+    """The names in scope of this very type, whose values lie within the bounds."""
+    return [each for each in frame.readable() if each.type == target and lies_within(each.value, within)]
+
+
+def is_bound(target: Tensor, frame: Frame) -> bool:
+    """Whether a parameter of main may have the type: its symbols are main's own, each of them a whole dim."""
+    return target.is_static or (
+        frame.takes_inputs
+        and all(isinstance(dim, int) or dim in frame.symbols[: frame_symbols(frame)] for dim in target.shape)
+    )
+
+
+def frame_symbols(frame: Frame) -> int:
+    """How many of a frame's symbols its inputs bind; the others stand for sizes that are cast."""
+    bound = {dim for item in frame.inputs for dim in item[2] if isinstance(dim, str)}
+    count = 0
+    for name in frame.symbols:
+        if name not in bound:
+            break
+        count += 1
+    return count
+
+
+def new_input(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
+    """A further parameter of main."""
+    name = growth.fresh("x")
+    array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
+    growth.pay("alias", [], array)
+    growth.feeds[name] = array
+    growth.types[name] = target
+    frame.inputs.append([name, target.dtype, list(target.shape)])
+    found = Known(name, target, wide(array))
+    frame.known.append(found)
+    return found
+
+
+def filled(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
+    """A tensor of one number, which may be of symbolic dims."""
+    number = growth.constant(drawn(growth.draws, target.dtype, (), within))
+    args = [{"shape": list(target.shape)}, {"ref": number.name}]
+    return growth.bind(
+        frame, "relax.full", args, target, {"attributes": ["InitAttrs", {"dtype": target.dtype}]}
+    )
+
+
+def drawn(draws: Draws, dtype: str, shape: tuple[int, ...], within: Within) -> Array:
+    """Plain values within the bounds."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype == BOOL:
+        return np.array([draws.chance(0.5) for _ in range(count)], bool).reshape(shape)
+    is_float = dtype.startswith("float")
+    low, high = -3.0, 3.0
+    if not is_float:
+        low, high = (0.0, 6.0) if dtype.startswith("u") else (-4.0, 4.0)
+    if within.low is not None or within.high is not None:
+        low = within.low if within.low is not None else low
+        high = min(within.high if within.high is not None else high, max(low + 6.0, high))
+        low = max(low, high - 12.0)
+    numbers = [low + (high - low) * draws.random() for _ in range(count)]
+    values = np.array(numbers, np.float64) if is_float else np.floor(np.array(numbers, np.float64) + 0.5)
+    if within.is_nonzero:
+        values = np.where(np.abs(values) < 0.5, 1.0, values)
+    if is_float:
+        values = np.round(values, 3)
+    return values.astype(dtype).reshape(shape)

@@ -1,0 +1,186 @@
+"""An operator of Relax to the generator: recogniser, solver, sampler (the RFC's "Handling Operators")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from corpus.values import Tensor as Array
+from generators.language.draws import Draws
+from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What an operand's values must lie in; None where a side is open."""
+
+    low: float | None = None
+    high: float | None = None
+    is_nonzero: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.low is None and self.high is None and not self.is_nonzero
+
+
+ANY = Within()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """An operand to be grown: a value of this type within these bounds; with `is_named` no constant."""
+
+    type: Type
+    within: Within = ANY
+    is_named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An operand that must be a constant of these values, such as indices that may not repeat."""
+
+    array: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An argument that is no value: a shape, a number, a string, as documents spell it."""
+
+    item: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A tuple of arguments."""
+
+    members: tuple[Argument, ...]
+
+
+Argument: TypeAlias = Want | Given | Literal | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A solution: the arguments and attributes of a call, and its result's type.
+
+    `at` is the field of the result that is the target, where the result is a tuple.
+    """
+
+    args: tuple[Argument, ...]
+    result: Type
+    attributes: tuple[str, Mapping[str, Json]] | None = None
+    at: int | None = None
+
+
+class Likely(Enum):
+    """What targets a sampler starts from."""
+
+    FLOAT = "a tensor of floats"
+    NUMBER = "a tensor of numbers"
+    INTEGER = "a tensor of integers"
+    BOOL = "a tensor of bools"
+    ANYTHING = "a tensor of anything"
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a solver may ask: draws, the sizes of symbols, and what dims and dtypes programs have."""
+
+    draws: Draws
+    sizes: Mapping[str, int]
+    dims: Sequence[Dim]
+    floats: Sequence[str] = ("float32",)
+    integers: Sequence[str] = ("int64", "int32")
+    most_rank: int = 4
+
+    def dim(self) -> Dim:
+        return self.draws.pick(self.dims)
+
+    def static(self) -> int:
+        """A dim without symbols."""
+        return size_of(self.draws.pick([dim for dim in self.dims if isinstance(dim, int)] or [2]), self.sizes)
+
+    def shape(self, low: int = 0, high: int | None = None) -> tuple[Dim, ...]:
+        """Dims of a rank between these."""
+        count = self.draws.between(low, self.most_rank if high is None else high)
+        return tuple(self.dim() for _ in range(count))
+
+    def concrete(self, shape: tuple[Dim, ...]) -> tuple[int, ...]:
+        return concrete(shape, self.sizes)
+
+    def size(self, dim: Dim) -> int:
+        return size_of(dim, self.sizes)
+
+    def axis(self, axis: int, rank: int) -> int:
+        """The axis, now and then counted from the back."""
+        return axis - rank if self.draws.chance(0.25) else axis
+
+    def float(self) -> str:
+        return self.draws.pick(self.floats)
+
+    def integer(self) -> str:
+        return self.draws.pick(self.integers)
+
+
+Recogniser = Callable[[Tensor], bool]
+Solver = Callable[[Asking, Tensor], Call | None]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: whether a call of it can have a type, and a call that has it.
+
+    The laws: where the recogniser takes a type of static dims, the solver finds a call, or says None for
+    want of room in the types of programs; whatever the sampler gives, TVM infers the same type. `family`
+    names its file, `weight` says how often it is drawn.
+    """
+
+    name: str
+    recognise: Recogniser
+    solve: Solver
+    likely: Likely = Likely.FLOAT
+    ranks: tuple[int, int] = (0, 4)
+    weight: float = 1.0
+    family: str = field(default="", compare=False)
+
+    def sample(self, asking: Asking, tries: int = 20) -> tuple[Tensor, Call] | None:
+        """A result's type and a call that has it."""
+        for _ in range(tries):
+            wanted = Tensor(_dtype(asking, self.likely), asking.shape(*self.ranks))
+            if self.recognise(wanted) and (call := self.solve(asking, wanted)) is not None:
+                return wanted, call
+        return None
+
+
+def _dtype(asking: Asking, likely: Likely) -> str:
+    if likely is Likely.NUMBER:
+        return asking.float() if asking.draws.chance(0.7) else asking.integer()
+    if likely is Likely.ANYTHING:
+        return asking.draws.pick([asking.float(), asking.integer(), "bool"])
+    if likely is Likely.INTEGER:
+        return asking.integer()
+    return "bool" if likely is Likely.BOOL else asking.float()
+
+
+def target_of(call: Call) -> Type:
+    """The type that the call was solved for."""
+    if call.at is None:
+        return call.result
+    assert isinstance(call.result, Fields)
+    return call.result.fields[call.at]
+
+
+def shape_literal(shape: Sequence[Dim]) -> Literal:
+    return Literal({"shape": list(shape)})
+
+
+def number(value: float, dtype: str = "int64") -> Literal:
+    """A number as an argument."""
+    return Literal({"prim": [dtype, value]})
+
+
+def numbers(values: Sequence[int]) -> Literal:
+    """A tuple of integers as an argument."""
+    return Literal({"tuple": [{"prim": ["int64", int(value)]} for value in values]})

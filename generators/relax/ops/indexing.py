@@ -1,0 +1,183 @@
+"""Reading and writing by indices; quantisation and its way back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generators.relax.operator import Asking, Call, Given, Group, Likely, Operator, Want, Within
+from generators.relax.types import BOOL, Dim, Tensor
+
+
+def _ranked(told: Tensor) -> bool:
+    return told.rank >= 1
+
+
+def _is_number(told: Tensor) -> bool:
+    return told.rank >= 1 and told.dtype != BOOL and told.is_static and 0 not in told.shape
+
+
+def _index(asking: Asking) -> str:
+    return asking.draws.pick(["int64", "int32"])
+
+
+def _take(asking: Asking, target: Tensor) -> Call:
+    """Some of the target's dims are those of the indices; the dim that these look into is a new one."""
+    axis = asking.draws.below(target.rank + 1)
+    count = asking.draws.below(min(2, target.rank - axis) + 1)
+    size = asking.static() or 2
+    shape: tuple[Dim, ...] = (*target.shape[:axis], size, *target.shape[axis + count :])
+    indices = Tensor(_index(asking), target.shape[axis : axis + count])
+    mode = asking.draws.pick(["fast", "clip", "wrap"])
+    low, high = (0, size - 1) if mode == "fast" else (-size, 2 * size)
+    told = {"axis": axis, "mode": mode}
+    wants = Want(Tensor(target.dtype, shape)), Want(indices, Within(low if mode == "wrap" else 0, high))
+    return Call(wants, target, ("TakeAttrs", told))
+
+
+def _gather_elements(asking: Asking, target: Tensor) -> Call:
+    axis = asking.draws.below(target.rank)
+    size = asking.static() or 2
+    shape = (*target.shape[:axis], size, *target.shape[axis + 1 :])
+    indices = Want(target.of(_index(asking)), Within(0, size - 1))
+    told = {"axis": asking.axis(axis, target.rank)}
+    return Call((Want(Tensor(target.dtype, shape)), indices), target, ("GatherElementsAttrs", told))
+
+
+def _gather_nd(asking: Asking, target: Tensor) -> Call:
+    """The last `kept` dims are read whole."""
+    kept = asking.draws.below(target.rank)
+    split = target.rank - kept
+    lead, count = target.shape[:split], asking.draws.between(1, 2)
+    size = asking.static() or 2
+    source = Tensor(target.dtype, (*(size,) * count, *target.shape[split:]))
+    indices = Tensor("int64", (*lead, count))
+    return Call(
+        (Want(source), Want(indices, Within(0, size - 1))), target, ("GatherNDAttrs", {"batch_dims": 0})
+    )
+
+
+def _different(asking: Asking, size: int, count: int) -> list[int]:
+    return asking.draws.sample(range(size), min(size, count))
+
+
+_REDUCTIONS = ("update", "add", "mul", "max", "min")
+
+
+def _scatter_elements(asking: Asking, target: Tensor) -> Call:
+    """No place is written to twice: the order of writing is not said."""
+    axis = asking.draws.below(target.rank)
+    shape = asking.concrete(target.shape)
+    rows = _different(asking, shape[axis], asking.draws.between(1, 3))
+    updates = tuple(
+        len(rows) if at == axis else asking.draws.between(1, size) for at, size in enumerate(shape)
+    )
+    along = [1] * len(shape)
+    along[axis] = len(rows)
+    indices = np.broadcast_to(np.array(rows, "int64").reshape(along), updates)
+    told = {"axis": asking.axis(axis, target.rank), "reduction": asking.draws.pick(_REDUCTIONS)}
+    small = Within(-2.0, 2.0)
+    return Call(
+        (Want(target, small), Given(np.array(indices)), Want(Tensor(target.dtype, updates), small)),
+        target,
+        ("ScatterElementsAttrs", told),
+    )
+
+
+def _scatter_nd(asking: Asking, target: Tensor) -> Call:
+    rows = _different(asking, asking.size(target.shape[0]), asking.draws.between(1, 3))
+    updates = Tensor(target.dtype, (len(rows), *target.shape[1:]))
+    indices = Given(np.array(rows, "int64").reshape(-1, 1))
+    small = Within(-2.0, 2.0)
+    told = {"reduction": asking.draws.pick(_REDUCTIONS)}
+    return Call((Want(target, small), indices, Want(updates, small)), target, ("ScatterNDAttrs", told))
+
+
+def _index_tensor(asking: Asking, target: Tensor) -> Call:
+    """The first dims of the operand are looked into by indices that broadcast."""
+    count = asking.draws.between(1, 2)
+    lead = asking.draws.between(1, min(2, target.rank))
+    size = asking.static() or 2
+    source = Tensor(target.dtype, (*(size,) * count, *target.shape[lead:]))
+    wants = tuple(Want(Tensor("int64", target.shape[:lead]), Within(0, size - 1)) for _ in range(count))
+    return Call((Want(source), Group(wants)), target)
+
+
+def _index_put(asking: Asking, target: Tensor) -> Call:
+    rows = _different(asking, asking.size(target.shape[0]), asking.draws.between(1, 3))
+    rest = [
+        Given(np.zeros(len(rows), "int64") + asking.draws.below(asking.size(dim))) for dim in target.shape[1:]
+    ]
+    indices = Group((Given(np.array(rows, "int64")), *rest))
+    values = Want(Tensor(target.dtype, (len(rows),)), Within(-2.0, 2.0))
+    told = {"accumulate": asking.draws.chance(0.4)}
+    return Call((Want(target, Within(-100.0, 100.0)), indices, values), target, ("IndexPutAttrs", told))
+
+
+def _bucketize(asking: Asking, target: Tensor) -> Call:
+    edges = np.sort(np.array([asking.draws.between(-8, 8) / 2 for _ in range(asking.draws.between(1, 5))]))
+    told = {"out_int32": target.dtype == "int32", "right": asking.draws.chance(0.5)}
+    return Call(
+        (Want(target.of("float32")), Given(edges.astype("float32"))), target, ("BucketizeAttrs", told)
+    )
+
+
+def _take_backward(asking: Asking, target: Tensor) -> Call:
+    axis = asking.draws.below(target.rank)
+    size = asking.size(target.shape[axis])
+    count = asking.draws.between(1, 3)
+    gradient = Tensor(target.dtype, (*target.shape[:axis], count, *target.shape[axis + 1 :]))
+    indices = Want(Tensor("int32", (count,)), Within(0, size - 1))
+    args = Want(gradient, Within(-10.0, 10.0)), Want(target), indices
+    return Call(args, target, ("TakeAttrs", {"axis": axis, "mode": "clip"}))
+
+
+def _steps(asking: Asking, target: Tensor, zero: str) -> tuple[Given, Given, int]:
+    """A scale and a zero point for each place of an axis; by no axis for all."""
+    axis = asking.draws.below(target.rank)
+    count = asking.size(target.shape[axis])
+    scales = np.array([asking.draws.pick([0.125, 0.25, 0.5, 1.0]) for _ in range(count)], "float32")
+    zeros = np.array([asking.draws.between(0, 3) for _ in range(count)]).astype(zero)
+    return Given(scales), Given(zeros), axis
+
+
+def _quantize(asking: Asking, target: Tensor) -> Call:
+    scale, zero, axis = _steps(asking, target, target.dtype)
+    source = Want(target.of("float32"), Within(-20.0, 20.0))
+    return Call((source, scale, zero), target, ("QuantizeAttrs", {"out_dtype": target.dtype, "axis": axis}))
+
+
+def _dequantize(asking: Asking, target: Tensor) -> Call:
+    dtype = asking.draws.pick(["int8", "uint8"])
+    scale, zero, axis = _steps(asking, target, dtype)
+    told = {"out_dtype": target.dtype, "axis": axis}
+    return Call((Want(target.of(dtype)), scale, zero), target, ("QuantizeAttrs", told))
+
+
+def _static_float(told: Tensor) -> bool:
+    return _is_number(told) and told.is_float
+
+
+OPERATORS = (
+    Operator("relax.take", lambda told: True, _take, Likely.ANYTHING, ranks=(0, 3), weight=1.5),
+    Operator("relax.gather_elements", _ranked, _gather_elements, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.gather_nd", _ranked, _gather_nd, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.scatter_elements", _is_number, _scatter_elements, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.scatter_nd", _is_number, _scatter_nd, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.index_tensor", _ranked, _index_tensor, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.index_put", _is_number, _index_put, Likely.NUMBER, ranks=(1, 3)),
+    Operator("relax.bucketize", lambda told: told.dtype in ("int32", "int64"), _bucketize, Likely.INTEGER),
+    Operator("relax.grad.take_backward", _static_float, _take_backward, ranks=(1, 3), weight=0.3),
+    Operator(
+        "relax.quantize",
+        lambda told: told.dtype in ("int8", "uint8") and told.rank >= 1 and told.is_static,
+        _quantize,
+        Likely.INTEGER,
+        ranks=(1, 3),
+    ),
+    Operator(
+        "relax.dequantize",
+        lambda told: told.dtype == "float32" and told.rank >= 1 and told.is_static,
+        _dequantize,
+        ranks=(1, 3),
+    ),
+)

@@ -1,0 +1,216 @@
+"""Windows over one to three axes of space: convolutions, their transposes, pools."""
+
+from __future__ import annotations
+
+from generators.relax.operator import Asking, Call, Operator, Recogniser, Want, Within
+from generators.relax.types import Dim, Json, Tensor
+
+SPACE = {1: "W", 2: "HW", 3: "DHW"}
+_SMALL = Within(-4.0, 4.0)
+
+
+def fits(rank: int, least: int = 1) -> Recogniser:
+    """Whether a type is that of floats over batch, channels and axes of space of known sizes."""
+
+    def recognise(told: Tensor) -> bool:
+        space = told.shape[1:]
+        return (
+            told.rank == rank + 2
+            and told.dtype == "float32"
+            and all(isinstance(dim, int) and dim >= least for dim in space)
+        )
+
+    return recognise
+
+
+def _split(layout: str, target: Tensor) -> tuple[Dim, int, list[int]]:
+    """Batch, channels and space of a target in this layout."""
+    channels = target.shape[layout.index("C")]
+    space = [dim for letter, dim in zip(layout, target.shape, strict=True) if letter not in "NC"]
+    assert isinstance(channels, int)
+    return target.shape[0], channels, [int(dim) for dim in space]
+
+
+def _laid(letters: str, dims: dict[str, Dim]) -> tuple[Dim, ...]:
+    return tuple(dims[letter] for letter in letters)
+
+
+def _named(rank: int, sizes: list[int]) -> dict[str, Dim]:
+    return dict(zip(SPACE[rank], sizes, strict=True))
+
+
+def _layout(asking: Asking, rank: int) -> str:
+    return f"NC{SPACE[rank]}" if asking.draws.chance(0.7) else f"N{SPACE[rank]}C"
+
+
+def _groups(asking: Asking, channels: int) -> int:
+    return asking.draws.pick([1, 1, 1, *(each for each in (2, channels) if channels % each == 0)])
+
+
+def _conv(rank: int) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call | None:
+        draws, layout = asking.draws, _layout(asking, rank)
+        batch, made, space = _split(layout, target)
+        groups = _groups(asking, made)
+        each = draws.between(1, 3)
+        sizes, strides, dilation, padding, taken = [], [], [], [], []
+        for count in space:
+            size, step, gap = draws.between(1, 3), draws.pick([1, 1, 2]), draws.pick([1, 1, 1, 2])
+            length = (count - 1) * step + (size - 1) * gap + 1
+            before = draws.between(0, min(1, length - 1))
+            after = draws.between(0, min(1, length - 1 - before))
+            sizes.append(size)
+            strides.append(step)
+            dilation.append(gap)
+            padding.append((before, after))
+            taken.append(length - before - after + draws.below(step))
+        kernel = draws.pick([f"OI{SPACE[rank]}", f"OI{SPACE[rank]}", f"{SPACE[rank]}IO", f"O{SPACE[rank]}I"])
+        if groups > 1 and layout[1] != "C":
+            kernel = f"{SPACE[rank]}OI" if groups == made else f"O{SPACE[rank]}I"
+        told = {
+            "strides": strides,
+            "padding": [before for before, _ in padding] + [after for _, after in padding],
+            "dilation": dilation,
+            "groups": groups,
+            "data_layout": layout,
+            "kernel_layout": kernel,
+            "out_layout": layout,
+            "out_dtype": None,
+        }
+        source = _laid(layout, {"N": batch, "C": each * groups, **_named(rank, taken)})
+        weight = _laid(kernel, {"O": made, "I": each, **_named(rank, sizes)})
+        args = Want(Tensor(target.dtype, source)), Want(Tensor(target.dtype, weight), _SMALL)
+        return Call(args, target, (f"Conv{rank}DAttrs", told))
+
+    return Operator(
+        f"relax.nn.conv{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2, weight=3.0 if rank == 2 else 1.5
+    )
+
+
+def _transposed(rank: int) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call | None:
+        draws, layout = asking.draws, f"NC{SPACE[rank]}"
+        batch, made, space = _split(layout, target)
+        groups = _groups(asking, made)
+        each = draws.between(1, 3)
+        sizes: list[int] = []
+        strides: list[int] = []
+        more: list[int] = []
+        taken: list[int] = []
+        padding = []
+        for count in space:
+            step, size = draws.pick([1, 1, 2]), draws.between(1, 3)
+            before, after = (draws.below(2) if size > 1 else 0 for _ in range(2))
+            extra = draws.below(step)
+            length, rest = divmod(count - size + before + after - extra, step)
+            if rest or length < 0:
+                return None
+            for store, value in zip(
+                (sizes, strides, more, taken), (size, step, extra, length + 1), strict=True
+            ):
+                store.append(value)
+            padding.append((before, after))
+        told = {
+            "strides": strides,
+            "padding": [before for before, _ in padding] + [after for _, after in padding],
+            "output_padding": more,
+            "dilation": [1] * rank,
+            "groups": groups,
+            "data_layout": layout,
+            "kernel_layout": f"IO{SPACE[rank]}",
+            "out_layout": layout,
+            "out_dtype": None,
+        }
+        source = (batch, each * groups, *taken)
+        weight = (each * groups, made // groups, *sizes)
+        args = Want(Tensor(target.dtype, source)), Want(Tensor(target.dtype, weight), _SMALL)
+        return Call(args, target, (f"Conv{rank}DTransposeAttrs", told))
+
+    return Operator(f"relax.nn.conv{rank}d_transpose", fits(rank), solve, ranks=(rank + 2,) * 2)
+
+
+def _pool(name: str, rank: int) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call | None:
+        draws, layout = asking.draws, _layout(asking, rank)
+        batch, channels, space = _split(layout, target)
+        is_ceiling = draws.chance(0.25)
+        sizes, strides, dilation, padding, taken = [], [], [], [], []
+        for count in space:
+            size, step = draws.between(1, 3), draws.pick([1, 1, 2, 3])
+            gap = draws.pick([1, 1, 2]) if name == "max" else 1
+            reach = (size - 1) * gap + 1
+            length = (count - 1) * step + reach
+            before, after = (draws.between(0, min(1, size // 2)) for _ in range(2))
+            inner = length - before - after
+            if is_ceiling and count > 1:
+                inner -= draws.below(step)
+            if inner < max(1, reach - min(before, after) * 2) or (count - 1) * step >= inner + before:
+                return None
+            sizes.append(size)
+            strides.append(step)
+            dilation.append(gap)
+            padding.append((before, after))
+            taken.append(inner)
+        told: dict[str, Json] = {
+            "pool_size": sizes,
+            "strides": strides,
+            "dilation": dilation,
+            "padding": [before for before, _ in padding] + [after for _, after in padding],
+            "ceil_mode": is_ceiling,
+            "count_include_pad": name == "avg" and draws.chance(0.4),
+            "layout": layout,
+            "out_layout": layout,
+        }
+        source = _laid(layout, {"N": batch, "C": channels, **_named(rank, taken)})
+        return Call((Want(Tensor(target.dtype, source)),), target, (f"Pool{rank}DAttrs", told))
+
+    return Operator(f"relax.nn.{name}_pool{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
+
+
+def _adaptive(rank: int) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call:
+        layout = _layout(asking, rank)
+        batch, channels, space = _split(layout, target)
+        taken = [count + asking.draws.below(4) for count in space]
+        told = {"output_size": space, "layout": layout, "out_layout": layout}
+        source = _laid(layout, {"N": batch, "C": channels, **_named(rank, taken)})
+        return Call((Want(Tensor(target.dtype, source)),), target, (f"AdaptivePool{rank}DAttrs", told))
+
+    return Operator(f"relax.nn.adaptive_avg_pool{rank}d", fits(rank), solve, ranks=(rank + 2,) * 2)
+
+
+def _backward(name: str) -> Operator:
+    def solve(asking: Asking, target: Tensor) -> Call | None:
+        draws = asking.draws
+        sizes = [draws.between(1, min(3, int(dim))) for dim in target.shape[2:]]
+        strides = [draws.pick([1, 2]) for _ in sizes]
+        counts = [
+            (int(dim) - size) // step + 1
+            for dim, size, step in zip(target.shape[2:], sizes, strides, strict=True)
+        ]
+        told: dict[str, Json] = {
+            "pool_size": sizes,
+            "strides": strides,
+            "dilation": [1, 1],
+            "padding": [0, 0, 0, 0],
+            "ceil_mode": False,
+            "count_include_pad": False,
+            "layout": "NCHW",
+            "out_layout": "NCHW",
+        }
+        gradient = Tensor(target.dtype, (*target.shape[:2], *counts))
+        return Call((Want(gradient), Want(target)), target, ("Pool2DAttrs", told))
+
+    def recognise(told: Tensor) -> bool:
+        return fits(2)(told) and told.is_static
+
+    return Operator(f"relax.grad.{name}_pool2d_backward", recognise, solve, ranks=(4, 4), weight=0.3)
+
+
+OPERATORS = (
+    *(_conv(rank) for rank in SPACE),
+    *(_transposed(rank) for rank in SPACE),
+    *(_pool(name, rank) for name in ("max", "avg") for rank in SPACE),
+    *(_adaptive(rank) for rank in SPACE),
+    *(_backward(name) for name in ("max", "avg")),
+)

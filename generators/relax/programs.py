@@ -1,0 +1,113 @@
+"""Whole programs of a policy: one a seed, with values for main's inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corpus.case import Case
+from corpus.graphs.program import GraphProgram, graph_of_json
+from corpus.values import Tensor as Array
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.counts import Counts
+from generators.language.draws import Draws
+from generators.relax.blocks import in_blocks
+from generators.relax.counting import count_program
+from generators.relax.frame import Frame, graph_json
+from generators.relax.growing import Growth
+from generators.relax.leaves import new_input
+from generators.relax.operator import ANY
+from generators.relax.policy import POLICY, Policy
+from generators.relax.types import Json, Tensor, Type
+
+_MOST_FUEL = 10
+_ATTEMPTS = 40
+
+
+@dataclass(frozen=True)
+class RelaxProgram:
+    """A program as data, and the values of its inputs."""
+
+    program: GraphProgram
+    inputs: Mapping[str, Array]
+    types: Mapping[str, Type]
+
+    def as_case(self, seed: int) -> Case:
+        """The case that a campaign judges."""
+        return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}")
+
+    def counts(self) -> Counts:
+        """Its operators, of calls of functions and the like included."""
+        return count_program(self.program, self.types)
+
+
+def make_program(seed: int, nodes: int, policy: Policy = POLICY, budget: Budget = UNLIMITED) -> RelaxProgram:
+    """The program of a seed under a policy, of about so many bindings, within a budget."""
+    growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget)
+    _bind_symbols(growth)
+    outputs: dict[str, None] = {}
+    for _ in range(_ATTEMPTS):
+        if growth.left <= 0 and outputs:
+            break
+        fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
+        with growth.attempt(growth.main) as is_lost:
+            target = policy.result(growth.asking(growth.main))
+            outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
+            is_lost.clear()
+    return RelaxProgram(_document(growth, _results(growth, outputs)), dict(growth.feeds), growth.types)
+
+
+def _bind_symbols(growth: Growth) -> None:
+    """An input whose dims are the program's symbols, where it has any."""
+    draws, policy, main = growth.draws, growth.policy, growth.main
+    if not policy.symbols or not draws.chance(policy.symbolic):
+        return
+    names = policy.symbols[: draws.between(1, len(policy.symbols))]
+    main.symbols += names
+    main.sizes.update((name, draws.between(2, 4)) for name in names)
+    main.inputs.append(["", "", list(names)])  # so that these symbols count as bound
+    told = Tensor(growth.floats[0], (*names, *draws.sample(policy.dims, draws.below(2))))
+    main.inputs.pop()
+    new_input(growth, main, told, ANY)
+
+
+def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:
+    """What was grown for, and often what nobody reads; a program returns at least one binding."""
+    made = {item[0] for item in growth.main.bindings}
+    found = [name for name in outputs if name in made or name in growth.feeds]
+    read = {ref for item in growth.main.bindings for ref in _refs(item[2])}
+    for each in growth.main.known:
+        is_loose = each.name in made and each.name not in read and isinstance(each.type, Tensor)
+        if is_loose and each.name not in found and growth.draws.chance(0.6):
+            found.append(each.name)
+    if not any(name in made for name in found):
+        growth.budget = UNLIMITED  # a program has one result whatever it costs
+        name = growth.fresh()
+        source = found[0] if found else new_input(growth, growth.main, Tensor("float32", (2,)), ANY).name
+        growth.main.bindings.append([name, "alias", [{"ref": source}], {}])
+        found = [name]
+    return [name for name in found if name in made] or found
+
+
+def _refs(item: Json) -> list[str]:
+    if isinstance(item, list):
+        return [ref for each in item for ref in _refs(each)]
+    if isinstance(item, dict):
+        if set(item) == {"ref"}:
+            return [item["ref"]]
+        return [*(_refs([*item.values()])), *(item.get("outputs", []) if "bindings" in item else [])]
+    return []
+
+
+def _document(growth: Growth, outputs: list[str]) -> GraphProgram:
+    blocks = in_blocks(growth.draws, growth.policy.blocks)
+    functions = {name: graph_of_json(blocks(graph)) for name, graph in growth.functions.items()}
+    main: Frame = growth.main
+    return GraphProgram(
+        "relax",
+        graph_of_json(blocks(graph_json(main, outputs, {"pure": True}))),
+        dict(growth.constants),
+        functions,
+        dict(growth.opaque),
+        {"main": "main"},
+    )

@@ -1,0 +1,84 @@
+"""Running what has grown, in numpy, and refusing values that would make a result anybody's choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from generators.relax.operator import Within
+from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes
+
+MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20
+"""Magnitudes beyond which a value is refused; of halves where a program holds any."""
+
+_EXACT = frozenset(
+    f"relax.{name}"
+    for name in (
+        *("add", "subtract", "multiply", "negative", "abs", "square", "sum", "prod", "cumsum", "cumprod"),
+        *("matmul", "left_shift", "collapse_sum_to", "scatter_elements", "scatter_nd", "index_put", "outer"),
+    )
+)
+"""Operators that leave their integers' range before numpy tells."""
+
+
+class Unsound(Exception):
+    """A value is not finite, too large, or wrapped around."""
+
+
+class Watched(Evaluation):
+    """A run that ends with `Unsound` at the first value that no program may hold."""
+
+    def __init__(self, document: Mapping[str, Any], most: float) -> None:
+        super().__init__(document)
+        self.most = most
+
+    def value(
+        self,
+        name: str,
+        op: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        known: dict[str, Any],
+        sizes: dict[str, int],
+    ) -> Any:
+        found = super().value(name, op, args, kwargs, known, sizes)
+        check(found, self.most)
+        if op in _EXACT and is_narrow(found):
+            given = [widened(self.argument(each, known, sizes)) for each in args]
+            if not np.array_equal(call_operator(op, given, plain_attributes(kwargs)), found):
+                raise Unsound("an integer wrapped around")
+        return found
+
+
+def is_narrow(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+
+
+def widened(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(widened(each) for each in value)
+    return value.astype(np.int64) if is_narrow(value) else value
+
+
+def check(value: Any, most: float) -> None:
+    """Raise `Unsound` for a value that is not finite or too large."""
+    if isinstance(value, tuple):
+        for each in value:
+            check(each, most)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and value.size:
+        limit = most if value.dtype.kind == "f" else MOST_INTEGER
+        magnitude = np.abs(value.astype(np.float64)).max()
+        if not magnitude <= limit:
+            raise Unsound(f"a value of {magnitude}")
+
+
+def lies_within(value: Any, within: Within) -> bool:
+    """Whether every element keeps the bounds."""
+    if within.is_open or not isinstance(value, np.ndarray) or not value.size:
+        return True
+    numbers = value.astype(np.float64)
+    low, high = within.low, within.high
+    is_inside = (low is None or numbers.min() >= low) and (high is None or numbers.max() <= high)
+    return bool(is_inside and not (within.is_nonzero and np.abs(numbers).min() < 0.01))

@@ -1,0 +1,19 @@
+"""Relax programs by type, with functions, branches, closures and symbolic dims: only `tvm` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from generators.language.budget import UNLIMITED, Budget
+from generators.relax.programs import RelaxProgram, make_program
+
+FORMAT = "relax"
+
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[RelaxProgram]:
+    """A program a seed."""
+    for seed in seeds:
+        yield make_program(seed, nodes, budget=budget)

@@ -1,0 +1,58 @@
+"""A golden reference: a graph's results against another implementation's, in float64 (`golden` for Relax).
+
+What all of a compiler's ways agree on may still be wrong: they share the lowering of operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.values import Value
+from oracles.asked import Asking, Way, named
+from oracles.backends import Referred, find_backend
+from oracles.probes.context import Context
+from oracles.rules import mismatch
+from oracles.run import Config, Run
+from oracles.verdict import Verdict
+
+NAME = "golden"
+
+
+def ways(case: Case, asking: Asking) -> Iterator[Way]:
+    """The program by the backend's referee, where it has one for such programs."""
+    backend = find_backend(asking.target.backend)
+    if isinstance(backend, Referred) and case.format in find_formats(backend.REFEREE):
+        yield Way(named(NAME, Config(backend.REFEREE, backend=backend.REFEREE)))
+
+
+def find_formats(name: str) -> tuple[str, ...]:
+    """The formats that a referee reads."""
+    formats: tuple[str, ...] = vars(find_backend(name)).get("FORMATS", ())
+    return formats
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """A difference that rounding does not explain; each result in the element type of the run's own."""
+    baseline, *others = runs
+    for other in others:
+        if other.is_ok and baseline.is_ok:
+            same = replace(other, outputs=_typed_as(baseline, other))
+            return mismatch.judge(case, (baseline, same), context)
+    return None
+
+
+def _typed_as(baseline: Run, other: Run) -> dict[str, Value]:
+    return {name: _typed(baseline.outputs.get(name), value) for name, value in other.outputs.items()}
+
+
+def _typed(like: Value | None, value: Value) -> Value:
+    """Floats in the type of the other result, which is the program's."""
+    if not isinstance(like, np.ndarray) or not isinstance(value, np.ndarray):
+        return value
+    is_float = value.dtype == np.float64 and like.dtype.kind in "fV"
+    with np.errstate(over="ignore"):
+        return value.astype(like.dtype) if is_float else value

@@ -1,0 +1,66 @@
+"""Relax programs in numpy, floats in float64: slow, and what TVM's results are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.run import Config, Run
+
+NAME = "golden"
+PACKAGE = "numpy"
+FORMATS = ("relax",)
+DOUBLE = ()
+
+# In the worker
+
+
+def load() -> str:
+    """Import the rules (in the zygote); numpy's version."""
+    import numpy
+
+    import oracles.in_worker.golden.program  # noqa: F401 (here, so that no worker has to)
+
+    return str(numpy.__version__)
+
+
+def run(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    """Evaluate one program; NotKnown for what the rules leave out."""
+    import json
+
+    from oracles.in_worker.golden.program import Evaluation
+    from oracles.in_worker.onnx.program import to_array
+
+    document = json.loads(program)
+    enter("execute")
+    values = Evaluation(document).main({name: to_array(value) for name, value in inputs.items()})
+    named = dict(zip(document["main"]["outputs"], values, strict=True))
+    return {name: _told(named[name]) for name in (named if outputs is None else outputs)}
+
+
+def _told(value: Any) -> Any:
+    """A shape and a number stand for tensors of int64, as the machine's own do; a tuple is a sequence."""
+    import numpy as np
+
+    if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
+        return [_told(each) for each in value]
+    return value if isinstance(value, np.ndarray) else np.array(value, dtype="int64")
+
+
+# In crux
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """One way only: there is nothing to optimise."""
+    from oracles.run import Config
+
+    return (Config("golden"),)
+
+
+def classify(run: Run) -> str:
+    """The rules leave out operators and forms, and say so."""
+    return "unsupported" if not run.is_ok and run.error in ("NotKnown", "NotImplementedError") else ""

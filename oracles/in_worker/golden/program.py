@@ -1,0 +1,245 @@
+"""A whole program evaluated: functions, branches, closures, tuples, casts, and calls of simple PrimFuncs."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+
+import numpy as np
+
+from oracles.in_worker.arrays import decoded_array
+from oracles.in_worker.golden import elementwise, images, indexing, layout, reductions, windows
+from oracles.in_worker.golden.primfuncs import computed
+from oracles.in_worker.golden.rule import NotKnown, Rules
+
+RULES: Rules = {
+    **elementwise.RULES,
+    **reductions.RULES,
+    **layout.RULES,
+    **indexing.RULES,
+    **windows.RULES,
+    **images.RULES,
+}
+"""By operator, what it gives."""
+
+MOST_STEPS = 100_000
+"""Bindings that are evaluated in one run; a recursion that needs more counts as not known."""
+
+
+def call_operator(op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """What one call of an operator gives; NotKnown where there is no rule."""
+    if op not in RULES:
+        raise NotKnown(f"no rule for {op}")
+    with np.errstate(all="ignore"):
+        return _held(RULES[op](args, attributes))
+
+
+def _held(value: Any) -> Any:
+    if isinstance(value, tuple) and any(isinstance(each, np.ndarray) for each in value):
+        return tuple(np.asarray(each) for each in value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def wide(array: Any) -> Any:
+    """Floats of any width in float64."""
+    is_number = array.dtype.kind in "biu"
+    return array if is_number else array.astype(np.float64)
+
+
+class Evaluation:
+    """One run of a program; `sizes` are those of the symbolic dims of the function that is being run."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        self.entry = str(document["facts"].get("main", "main"))
+        self.constants = {name: wide(decoded_array(*item)) for name, item in document["constants"].items()}
+        self.steps = 0
+
+    def main(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The values of main's outputs."""
+        graph = self.document["main"]
+        given = [inputs[item[0]] for item in graph["inputs"]]
+        known = dict(self.constants)
+        sizes: dict[str, int] = {}
+        self.take(graph, given, known, sizes)
+        self.bindings(graph, known, sizes)
+        return [known[name] for name in graph["outputs"]]
+
+    def take(
+        self, graph: Mapping[str, Any], given: Sequence[Any], known: dict[str, Any], sizes: dict[str, int]
+    ) -> None:
+        """Name the arguments, and learn the sizes of the dims that are plain symbols."""
+        for item, value in zip(graph["inputs"], given):  # noqa: B905 (Python 3.8)
+            known[item[0]] = wide(value) if isinstance(value, np.ndarray) else value
+            if len(item) > 3:
+                learn_type(item[3], value, sizes)
+                known[item[0]] = as_declared(item[3], known[item[0]])
+            else:
+                learn(item[2], value, sizes)
+
+    def function(
+        self, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> Callable[..., Any]:
+        """A callable for a function; it sees the names around it."""
+
+        def call(*given: Any) -> Any:
+            inside, own = dict(known), dict(sizes)
+            self.take(graph, given, inside, own)
+            return self.result(graph, inside, own)
+
+        return call
+
+    def result(self, graph: Mapping[str, Any], known: dict[str, Any], sizes: dict[str, int]) -> Any:
+        self.bindings(graph, known, sizes)
+        results = tuple(known[name] for name in graph["outputs"])
+        is_tuple = len(results) > 1 or graph.get("facts", {}).get("tuple")
+        return results if is_tuple else results[0]
+
+    def bindings(self, graph: Mapping[str, Any], known: dict[str, Any], sizes: dict[str, int]) -> None:
+        for name, op, args, kwargs in graph["bindings"]:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise NotKnown("the program takes too many steps")
+            known[name] = self.value(name, op, args, kwargs, known, sizes)
+
+    def value(
+        self,
+        name: str,
+        op: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        known: dict[str, Any],
+        sizes: dict[str, int],
+    ) -> Any:
+        if op == "if":
+            branch = args[1] if bool(np.asarray(self.argument(args[0], known, sizes))) else args[2]
+            return self.result(branch["graph"], dict(known), dict(sizes))
+        if op == "function":
+            return self.closure(name, args[0]["graph"], known, sizes)
+        if op == "match_cast":
+            value = self.argument(args[0], known, sizes)
+            learn_type(args[1], value, sizes)
+            return value
+        given = [self.argument(each, known, sizes) for each in args]
+        if op == "alias":
+            return given[0]
+        if op == "getitem":
+            return given[0][int(args[1])]
+        if op in ("call", "relax.invoke_pure_closure", "relax.invoke_closure"):
+            return given[0](*(given[1] if op != "call" else given[1:]))
+        if op.startswith("relax.call_tir"):
+            return given[0](*given[1])
+        return call_operator(op, given, plain_attributes(kwargs))
+
+    def closure(
+        self, name: str, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> Any:
+        """A local function; it may call itself."""
+        around = dict(known)
+        made = self.function(graph, around, sizes)
+        around[name] = made
+        return made
+
+    def argument(self, item: Any, known: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+        if not isinstance(item, dict):
+            return item
+        ((tag, inner),) = item.items()
+        if tag == "ref":
+            return known[inner]
+        if tag == "function":
+            return self.named(inner)
+        if tag == "tuple":
+            return tuple(self.argument(each, known, sizes) for each in inner)
+        if tag == "shape":
+            return tuple(evaluated(each, sizes) for each in inner)
+        if tag == "prim":
+            return evaluated(inner[1], sizes) if isinstance(inner[1], str) else inner[1]
+        return inner
+
+    def named(self, name: str) -> Callable[..., Any]:
+        if name in self.document["functions"]:
+            graph = self.document["functions"][name]
+            return self.function(graph, self.constants, {})
+        if name == self.entry:
+            return self.function(self.document["main"], self.constants, {})
+        return computed(self.document["opaque"][name])
+
+
+def plain_attributes(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that are told by name; NotKnown where TVM alone can read them."""
+    if kwargs.get("attrs") is not None:
+        raise NotKnown("attributes in TVM's own form")
+    told = kwargs.get("attributes", ["", {}])[1]
+    return {key: _number(value) for key, value in told.items()}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(each) for each in value]
+    if isinstance(value, dict) and set(value) == {"prim"}:
+        return value["prim"][1]
+    return value
+
+
+def learn(shape: Sequence[Any], value: Any, sizes: dict[str, int]) -> None:
+    """The sizes of plain symbols, by a value of the shape."""
+    for dim, size in zip(shape, np.shape(value)):  # noqa: B905 (Python 3.8)
+        if isinstance(dim, str) and dim.isidentifier():
+            sizes[dim] = int(size)
+
+
+def learn_type(declared: Any, value: Any, sizes: dict[str, int]) -> None:
+    ((tag, inner),) = declared.items()
+    if tag == "tensor" and inner[1] is not None:
+        learn(inner[1], value, sizes)
+    elif tag == "shape_type" and inner[0] is not None:
+        for dim, size in zip(inner[0], value):  # noqa: B905 (Python 3.8)
+            if isinstance(dim, str) and dim.isidentifier():
+                sizes[dim] = int(size)
+    elif tag == "tuple_type":
+        for each, part in zip(inner, value):  # noqa: B905 (Python 3.8)
+            learn_type(each, part, sizes)
+
+
+def as_declared(declared: Any, value: Any) -> Any:
+    """An array that is passed as a shape or a number is one here too."""
+    if "shape_type" in declared:
+        return tuple(int(each) for each in value)
+    return value[()].item() if "prim_type" in declared and isinstance(value, np.ndarray) else value
+
+
+def evaluated(dim: Any, sizes: Mapping[str, int]) -> int:
+    """A dim's size."""
+    if not isinstance(dim, str):
+        return int(dim)
+    return _term(ast.parse(dim, mode="eval").body, sizes)
+
+
+def _term(node: Any, sizes: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Constant):
+        return int(str(node.value))
+    if isinstance(node, ast.Name):
+        if node.id not in sizes:
+            raise NotKnown(f"the size of {node.id}")
+        return sizes[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_term(node.operand, sizes)
+    if isinstance(node, ast.BinOp):
+        left, right = _term(node.left, sizes), _term(node.right, sizes)
+        for kind, operation in OPERATIONS:
+            if isinstance(node.op, kind):
+                return operation(left, right)
+    if isinstance(node, ast.Call):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in ("min", "max"):
+            return (min if name == "min" else max)(*(_term(each, sizes) for each in node.args))
+    raise NotKnown("a dim's arithmetic")
+
+
+OPERATIONS: tuple[tuple[Any, Callable[[int, int], int]], ...] = (
+    (ast.Add, lambda left, right: left + right),
+    (ast.Sub, lambda left, right: left - right),
+    (ast.Mult, lambda left, right: left * right),
+    (ast.FloorDiv, lambda left, right: left // right),
+    (ast.Mod, lambda left, right: left % right),
+)

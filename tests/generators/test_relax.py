@@ -1,0 +1,204 @@
+"""Relax programs by type: what the entries say is what TVM infers, and what programs are."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.graphs.format import evaluate
+from corpus.graphs.program import GraphProgram, graph_of_json, parse_program
+from corpus.target import Target
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.relax.forms import forms
+from generators.relax.operator import Argument, Asking, Call, Given, Literal, Operator, Want, target_of
+from generators.relax.ops import operators
+from generators.relax.policy import FORMS, POLICY
+from generators.relax.programs import make_program
+from generators.relax.types import Json, Tensor, Type, type_to_json
+from generators.strategies import find_strategy
+from oracles.in_worker.golden.program import RULES, Evaluation
+from oracles.judge import Judge
+
+SAMPLES = 12
+NAMES = tuple(each.name for each in operators())
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
+    with Judge(Target.parse("tvm"), format="relax") as found:
+        yield found
+
+
+def asking(seed: str) -> Asking:
+    return Asking(
+        Draws(seed),
+        {"n": 3},
+        (1, 2, 3, 4, 5, "n"),
+        floats=("float32", "float16", "float64"),
+        integers=("int64", "int32", "int8", "uint8"),
+    )
+
+
+def samples(operator: Operator, count: int) -> Iterator[tuple[Tensor, Call]]:
+    for seed in range(count):
+        found = operator.sample(asking(f"{operator.name}/{seed}"), tries=60)
+        if found is not None:
+            yield found
+
+
+class Calls:
+    """A document of many calls whose operands are inputs."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Json] = [["sizes", "float32", ["n"]]]
+        self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.bindings: list[Json] = []
+        self.wanted: dict[str, Type] = {}
+
+    def add(self, operator: Operator, call: Call) -> None:
+        name = f"y{len(self.bindings)}"
+        told = {"attributes": [call.attributes[0], dict(call.attributes[1])]} if call.attributes else {}
+        self.bindings.append([name, operator.name, [self.spell(each) for each in call.args], told])
+        if call.at is None:
+            self.wanted[name] = call.result
+        else:
+            self.bindings.append([f"{name}_at", "getitem", [{"ref": name}, call.at], {}])
+            self.wanted[f"{name}_at"] = target_of(call)
+
+    def spell(self, argument: Argument) -> Json:
+        if isinstance(argument, Literal):
+            return argument.item
+        if isinstance(argument, Given):
+            name = f"c{len(self.constants)}"
+            self.constants[name] = argument.array
+            return {"ref": name}
+        if isinstance(argument, Want):
+            assert isinstance(argument.type, Tensor)
+            name = f"x{len(self.inputs)}"
+            self.inputs.append([name, argument.type.dtype, list(argument.type.shape)])
+            return {"ref": name}
+        return {"tuple": [self.spell(each) for each in argument.members]}
+
+    def program(self) -> GraphProgram:
+        graph = {"inputs": self.inputs, "bindings": self.bindings, "outputs": [self.bindings[-1][0]]}
+        return GraphProgram("relax", graph_of_json(graph), self.constants, {}, {}, {})
+
+
+def at_size(dims: Any, size: int) -> list[int]:
+    return [evaluate(dim, {"n": size}) if isinstance(dim, str) else dim for dim in dims]
+
+
+@pytest.mark.parametrize("family", sorted({each.family for each in operators()}))
+def test_tvm_infers_the_types_that_the_solvers_promise(family: str, judge: Judge) -> None:
+    calls = Calls()
+    for operator in operators():
+        if operator.family == family:
+            for _, call in samples(operator, SAMPLES):
+                calls.add(operator, call)
+    answer = judge.describe(calls.program().to_bytes(), {})
+    assert "error" not in answer, answer["error"]
+    for name, wanted in calls.wanted.items():
+        dtype, dims, _ = type_to_json(wanted)["tensor"]
+        found_dtype, found_dims = answer["types"][name]
+        assert (found_dtype, len(found_dims)) == (dtype, len(dims)), name
+        assert all(at_size(found_dims, size) == at_size(dims, size) for size in (3, 5)), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_sampler_gives_the_recogniser_takes(name: str) -> None:
+    (operator,) = (each for each in operators() if each.name == name)
+    found = list(samples(operator, SAMPLES))
+    assert len(found) >= SAMPLES // 3
+    for target, call in found:
+        assert operator.recognise(target)
+        assert target_of(call) == target
+
+
+def test_the_reference_has_a_rule_for_every_operator() -> None:
+    assert [name for name in NAMES if name not in RULES] == []
+    assert len(NAMES) == len(set(NAMES)) >= 165
+
+
+def test_every_form_has_a_weight() -> None:
+    assert set(forms()) == set(FORMS)
+
+
+def test_tvm_finds_the_programs_well_formed(judge: Judge) -> None:
+    for seed in range(60):
+        program = make_program(seed, 10)
+        assert "error" not in judge.describe(program.program.to_bytes(), program.inputs), seed
+
+
+def test_a_seed_gives_the_same_program_and_its_document_is_read_back() -> None:
+    for seed in range(40):
+        program = make_program(seed, 12)
+        text = program.program.to_bytes()
+        assert make_program(seed, 12).program.to_bytes() == text
+        assert parse_program(text, "relax", "program").to_bytes() == text
+
+
+def test_programs_hold_what_types_allow() -> None:
+    held = {op for seed in range(150) for op in make_program(seed, 14).counts().op_types}
+    assert {"if", "function", "call", "getitem", "match_cast", "relax.call_tir", "relax.nonzero"} <= held
+    programs = [make_program(seed, 14).program for seed in range(150)]
+    assert any(len(program.functions) > 1 for program in programs)
+    assert any(program.opaque for program in programs)
+    assert any("returns" in graph.facts for each in programs for graph in each.functions.values())
+    assert any(isinstance(dim, str) for each in programs for item in each.main.inputs for dim in item.shape)
+
+
+def test_values_are_finite_and_no_integer_wraps() -> None:
+    for seed in range(60):
+        program = make_program(seed, 12)
+        for value in Evaluation(json.loads(program.program.to_bytes())).main(program.inputs):
+            assert np.isfinite(np.asarray(value, np.float64)).all()
+
+
+def test_a_budget_bounds_every_dim() -> None:
+    (program,) = find_strategy("relax")(range(7, 8), 12, None, Budget(dim=3))
+    graphs = (program.program.main, *program.program.functions.values())  # type: ignore[union-attr]
+    dims = [dim for graph in graphs for item in graph.inputs for dim in item.shape if isinstance(dim, int)]
+    assert all(dim <= 3 for dim in dims)
+
+
+def test_a_budget_of_memory_makes_programs_smaller() -> None:
+    free, bound = (
+        sum(
+            value.nbytes
+            for seed in range(10)
+            for value in make_program(seed, 12, POLICY, budget).inputs.values()
+        )
+        for budget in (UNLIMITED, Budget(memory=200))
+    )
+    assert bound < free
+
+
+def test_two_policies_grow_from_one_seed_apart() -> None:
+    other = replace(POLICY, name="other")
+    assert make_program(1, 8).program.to_bytes() != make_program(1, 8, other).program.to_bytes()
+
+
+def example() -> str:
+    """The policy of docs/relax.md."""
+    text = (Path(__file__).parents[2] / "docs" / "relax.md").read_text()
+    return text.split("```python\n")[1].split("```")[0]
+
+
+def test_the_documented_policy_makes_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "nhwc.py"
+    path.write_text(textwrap.dedent(example()))
+    for made in find_strategy(f"{path}", trust=True)(range(20), 5, None, UNLIMITED):
+        main = made.program.main  # type: ignore[union-attr]
+        convolutions = [each for each in main.bindings if each.op == "relax.nn.conv2d"]
+        assert convolutions
+        assert all(each.kwargs["attributes"][1]["data_layout"] == "NHWC" for each in convolutions)
+        assert any(item.shape[:1] == ("n",) for item in main.inputs)
