@@ -142,8 +142,7 @@ class Judge:
             self._siblings[format] = Judge(
                 self.target,
                 limits=self.limits,
-                rtol=self.tolerance.rtol,
-                atol=self.tolerance.atol,
+                tolerance=self.screen,
                 accept_invalid=self.accept_invalid,
                 lower_levels=self.lower_levels,
                 format=format,
