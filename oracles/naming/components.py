@@ -30,8 +30,11 @@ from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
 from oracles.verdict import Outcome, Symptom, Verdict
 
-SHARED_FILES = ("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc ")
-"""TVM's checks that any operator may run into."""
+SHARED_FILES = (
+    *("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc "),
+    *("common.h ", "tensor.h ", "tensor_shape.h ", "tensor_shape.cc ", "op_kernel_context.h ", "safeint.h "),
+)
+"""Helpers are not sites: checks of TVM, then of onnxruntime, that any operator may run into."""
 
 
 def signature(
@@ -52,7 +55,7 @@ def signature(
         case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
             return Signature.of(*head, ("ops", _multiset(measure)))
     message, trace = (run.message, run.trace) if run is not None else ("", "")
-    site = _site(symptom) or (importer_site(trace) if symptom.phase is Phase.IMPORT else "")
+    site = _own_site(symptom.site) or (importer_site(trace) if symptom.phase is Phase.IMPORT else "")
     components = dict(_exception(symptom.kind, site, message, _names(case)))
     if not (components["site"] or components["op"]):
         components["op"] = parse_message(trace.partition("\n")[0]).op
@@ -74,9 +77,9 @@ def importer_site(trace: str) -> str:
     return f"{file} {function}" if file.endswith(".py") and not _OF_ONE_OPERATOR.fullmatch(function) else ""
 
 
-def _site(symptom: Symptom) -> str:
+def _own_site(site: str) -> str:
     """Where it was thrown; a function that serves many operators is none, so that the operators tell."""
-    return "" if symptom.site.startswith(SHARED_FILES) else symptom.site
+    return "" if site.startswith(SHARED_FILES) else site
 
 
 def _names(case: Case | None) -> frozenset[str]:
@@ -118,7 +121,7 @@ def _exception(
 ) -> Iterator[Component]:
     """The class only where no C++ site tells more: releases rename classes, and one site throws one class."""
     parsed = parse_message(message)
-    site = site or parsed.site
+    site = _own_site(site or parsed.site)
     text = template(_without_condition(parsed.rest) if site else parsed.rest, names)
     yield "error", "" if site else error
     yield "site", site
