@@ -28,7 +28,7 @@ from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Frame, Phase, Run
 from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Outcome, Verdict
 
 SHARED_FILES = (
     *("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc "),

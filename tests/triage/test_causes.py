@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
-from tests.triage.failing import ORT, clip_exception, division_crash, model
+from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
+from triage.bugs.failures import record_failure
+from triage.bugs.overview import overview
 from triage.causes.consequences import MOST_CHECKS, find_root
 from triage.causes.explaining import Bug, explain, site_of_crash
+from triage.reductions.selection import waiting
+from triage.store.database import Store
 
 FLOAT = TensorProto.FLOAT
 SCALARS = {"x": (FLOAT, []), "y": (FLOAT, [])}
@@ -120,6 +125,17 @@ def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kin
     assert site is not None
     assert (site.operator, site.dtypes) == ("Div", ("int64", "int64"))
     assert "0 holds the least integer" in site.special
+
+
+def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path):
+    declared = replace(verdict("Dynamic pads are not supported yet"), notes=("importer-limit",))
+    with Store(tmp_path / "crux.db") as store:
+        limit = record_failure(store, healthy(1), declared)
+        other = record_failure(store, healthy(2), verdict("boom"))
+        assert (limit.status, other.status) == ("limit", "new")
+        assert next(waiting(store)).id == other.id
+        states = {document["id"]: document["status"] for document in overview(store)}
+    assert list(states.items()) == [(other.cluster_name, "new"), (limit.cluster_name, "limit")]
 
 
 def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):

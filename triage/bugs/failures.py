@@ -10,7 +10,7 @@ from oracles.naming.signature import Signature
 from oracles.naming.titles import with_operators
 from oracles.verdict import Verdict
 from triage.clustering.assignment import assign, by_symptom, note_sighting
-from triage.store.clusters import move
+from triage.store.clusters import list_apart, move
 from triage.store.database import Store
 from triage.store.failures import (
     EXPLAINED,
@@ -22,6 +22,7 @@ from triage.store.failures import (
     count_again,
     find_failure,
     get_failure,
+    is_limit,
     keep_reduction,
     name_failure,
     point_at_reduced,
@@ -51,6 +52,8 @@ def record_failure(
         else:
             signature = sketched or by_symptom(case, verdict)
             cluster = assign(store, signature, verdict.title, reduced=False)
+            if is_limit(verdict):
+                list_apart(store, cluster)
             number = add_failure(store, case, verdict, signature, cluster, run=run, release=release)
         add_origin(store, number, case.origin or case_id)
         note_sighting(store, get_failure(store, number).cluster, release)

@@ -12,6 +12,7 @@ from triage.store.clusters import (
     BY_PERSON,
     BY_SYMPTOM,
     FIXED,
+    LIMIT,
     NEW,
     Cluster,
     absorb,
@@ -44,7 +45,7 @@ MARKS = (
     Mark("duplicate", "OF"),
     Mark(NEW),
 )
-CLOSED = ("wontfix", "invalid", "duplicate", FIXED)
+CLOSED = ("wontfix", "invalid", "duplicate", FIXED, LIMIT)
 
 
 def merge(store: Store, kept: int, gone: int) -> Cluster:

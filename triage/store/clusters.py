@@ -22,6 +22,8 @@ BY_PERSON = "person"
 """How a signature came to its cluster: before reduction, as the first or an equal one, by L2, by command."""
 
 NEW, MERGED, FIXED, REGRESSED = "new", "merged", "fixed", "regressed"
+LIMIT = "limit"
+"""The state of a cluster of declared limits: no bug, though perhaps worth asking for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,11 @@ def move(store: Store, failure: int, cluster: int, why: str) -> None:
     store.log("moved", cluster_name(cluster), failure=failure, source=cluster_name(row["cluster"]), why=why)
     if not store.row("SELECT 1 FROM failures WHERE cluster = ? LIMIT 1", (row["cluster"],)):
         close(store, row["cluster"], cluster, why)
+
+
+def list_apart(store: Store, cluster: int) -> None:
+    """Say that a cluster is a declared limit, unless a person said something of it."""
+    store.write("UPDATE clusters SET status = ? WHERE id = ? AND status = ?", (LIMIT, cluster, NEW))
 
 
 def is_named(store: Store, cluster: int) -> bool:

@@ -20,7 +20,12 @@ NEW = "new"
 REDUCED = "reduced"
 UNREDUCIBLE = "unreducible"
 EXPLAINED = "explained"
-"""A failure's status: waits for reduction, reduced, did not show again, or a known bug explains it."""
+LIMIT = "limit"
+"""A failure's status: waits for reduction, reduced, did not show again, a known bug explains it, or the
+compiler says itself that it does not do this yet (listed apart, and reduced or reported only on demand)."""
+
+DECLARED = "importer-limit"
+"""The note of a verdict by which a backend tells that its compiler declares a limit."""
 
 COLUMNS = (
     "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
@@ -178,7 +183,7 @@ def add_failure(
         "verdict": dump(verdict_document(verdict)),
         "signature": signature.digest,
         "cluster": cluster,
-        "status": NEW,
+        "status": LIMIT if is_limit(verdict) else NEW,
         "release": release,
         "first_seen": now(),
         "last_seen": now(),
@@ -210,6 +215,11 @@ def point_at_reduced(
         " WHERE id = ?",
         (case_id, signature.digest, title, dump(verdict_document(verdict)), REDUCED, number),
     )
+
+
+def is_limit(verdict: Verdict) -> bool:
+    """Whether the compiler itself declares that it does not do this yet."""
+    return DECLARED in verdict.notes
 
 
 def name_failure(store: Store, failure: int, signature: str) -> None:
