@@ -48,18 +48,18 @@ MARKS = (
 CLOSED = ("wontfix", "invalid", "duplicate", FIXED, LIMIT)
 
 
-def merge(store: Store, kept: int, gone: int) -> Cluster:
-    """Let one cluster take in another, for good."""
+def merge(store: Store, kept: int, gone: int, because: str = "") -> Cluster:
+    """Let one cluster take in another, for good; `because` is the person's reason."""
     if kept == gone:
         raise UserError(f"{cluster_name(kept)}: already one cluster")
     with store.transaction():
-        absorb(store, gone, kept, "by command")
+        absorb(store, gone, kept, _reason("by command", because))
         pin(store, kept)
     return get_cluster(store, kept)
 
 
-def split(store: Store, cluster: int, digest: str) -> Cluster:
-    """Give a signature and its failures a cluster of their own, for good."""
+def split(store: Store, cluster: int, digest: str, because: str = "") -> Cluster:
+    """Give a signature and its failures a cluster of their own, for good; `because` is the reason."""
     named = [each.signature.digest for each in signatures_of(store, cluster) if each.how != BY_SYMPTOM]
     found = [each for each in named if each.startswith(digest)]
     if len(found) != 1:
@@ -70,11 +70,18 @@ def split(store: Store, cluster: int, digest: str) -> Cluster:
     with store.transaction():
         title = title_of_signature(store, found[0]) or get_cluster(store, cluster).title
         made = open_cluster(store, title)
-        rehome(store, found[0], made, BY_PERSON, 1.0, f"split from {cluster_name(cluster)} by command")
+        why = _reason(f"split from {cluster_name(cluster)} by command", because)
+        rehome(store, found[0], made, BY_PERSON, 1.0, why)
         pin(store, cluster)
         pin(store, made)
-        store.log("split", cluster_name(cluster), signature=found[0], into=cluster_name(made))
+        store.log(
+            "split", cluster_name(cluster), signature=found[0], into=cluster_name(made), because=because
+        )
     return get_cluster(store, made)
+
+
+def _reason(what: str, because: str) -> str:
+    return f"{what}: {because}" if because else what
 
 
 def rename(store: Store, cluster: int, title: str) -> Cluster:

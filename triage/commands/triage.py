@@ -26,6 +26,9 @@ Value = Annotated[
 ]
 Digest = Annotated[str, typer.Argument(metavar="SIGNATURE", help="One of the cluster's, or its beginning.")]
 Title = Annotated[str, typer.Argument(metavar="TITLE", help="The title from now on.")]
+Because = Annotated[
+    str, typer.Option("--because", metavar="WORDS", help="The reason, kept with the decision.")
+]
 Search = Annotated[
     str, typer.Option("--search", metavar="WORDS", help="Only those of which a failure has all these words.")
 ]
@@ -115,30 +118,30 @@ def mark_cluster(options: StoreOptions, cluster: ClusterId, state: State, value:
         return _tell(options, mark(store, live_cluster(store, cluster), state, value))
 
 
-def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other) -> int:
+def merge_clusters(options: StoreOptions, cluster: ClusterId, other: Other, because: Because = "") -> int:
     """Let a cluster take in another, for good: they are one bug.
 
-    Example: crux triage merge C0001 C0004
+    Example: crux triage merge C0001 C0004 --because "one kernel"
     """
     from triage.clustering.decisions import merge
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
-        return _tell(options, merge(store, live_cluster(store, cluster), live_cluster(store, other)))
+        return _tell(options, merge(store, live_cluster(store, cluster), live_cluster(store, other), because))
 
 
-def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest) -> int:
+def split_cluster(options: StoreOptions, cluster: ClusterId, signature: Digest, because: Because = "") -> int:
     """Give one of a cluster's signatures a cluster of its own, for good: they are two bugs.
 
-    Example: crux triage split C0001 4750e08a
+    Example: crux triage split C0001 4750e08a --because "another dtype"
     """
     from triage.clustering.decisions import split
     from triage.store.database import open_existing
     from triage.store.names import live_cluster
 
     with open_existing(options.database) as store:
-        return _tell(options, split(store, live_cluster(store, cluster), signature))
+        return _tell(options, split(store, live_cluster(store, cluster), signature, because))
 
 
 def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> int:
