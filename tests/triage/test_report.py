@@ -25,7 +25,8 @@ from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
-from triage.claims.claim import expect, title_of
+from triage.claims.claim import expect
+from triage.claims.titles import title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.report import write_report
@@ -46,6 +47,7 @@ FILES = [
     "model.onnx",
     "reduction.json",
     "repro.py",
+    "short.py",
     "signature.json",
     "trace.txt",
 ]
@@ -174,14 +176,15 @@ def test_wrong_values_are_shown_side_by_side():
     expectation = expect(mismatch(), Tolerance(), ORT_PROJECT)
     (row,) = sentences.value_rows(expectation, Tolerance())
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
-    assert title_of(expectation, ["Mul"]) == "Mul: wrong values (optimisation level all, not none)"
+    assert title_of(expectation, ["Mul"]) == "Mul: 9 instead of 2 (optimisation level all, not none)"
+    assert title_of(expectation, ["Mul"], ["A"]) == "Mul: 9 instead of 2 with A"
 
 
 def test_the_wrong_side_is_named():
     given = mismatch()
     wrong = replace(given, symptom=replace(given.symptom, site="un-optimised"))
     expectation = expect(wrong, Tolerance(), ORT_PROJECT)
-    assert title_of(expectation, ["Mul"]) == "Mul: wrong values (un-optimised result is wrong)"
+    assert title_of(expectation, ["Mul"]) == "Mul: 2 instead of 9 (un-optimised result is wrong)"
     assert "the un-optimised result is wrong" in sentences.happened(expectation, "onnxruntime")
     assert "evaluator agrees with the result at optimisation level `all`" in sentences.expected(
         expectation, wrong, Tolerance()
@@ -191,7 +194,7 @@ def test_the_wrong_side_is_named():
 def test_of_many_operators_a_title_names_the_first():
     operators = ["Pow", "ReduceMean", "Add", "Add", "Sqrt", "Div", "Mul"]
     title = title_of(expect(mismatch(), Tolerance(), ORT_PROJECT), operators)
-    assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: wrong values")
+    assert title.startswith("Pow + ReduceMean + Add + Sqrt + …: 9 instead of 2")
 
 
 def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be():
@@ -206,7 +209,9 @@ def test_a_result_against_its_declaration_says_what_it_is_and_what_it_should_be(
         ),
     )
     expectation = expect(contradicted, Tolerance(), ORT_PROJECT)
-    assert title_of(expectation, ["ReduceSum"]) == "ReduceSum: wrong shape (un-optimised result is wrong)"
+    assert (
+        title_of(expectation, ["ReduceSum"]) == "ReduceSum gives [0] where its inputs fix [1] (un-optimised)"
+    )
     assert "ReduceSum gives [0] where its inputs fix [1]." in sentences.happened(expectation, "onnxruntime")
     assert sentences.expected(expectation, contradicted, Tolerance()).startswith("The shape that")
 

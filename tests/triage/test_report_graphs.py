@@ -24,7 +24,7 @@ from triage.views.listing import mermaid
 from triage.views.privacy import private_words_in
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
-SHARED |= {"case.json", "program.py", "repro.py", "signature.json", "trace.txt"}
+SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}
 HOSTILE = 'x"""\nimport os; os.abort()\n"""'
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from corpus.case import Case
 from oracles.naming.signature import Signature
-from oracles.naming.titles import with_operators
 from oracles.verdict import Verdict
+from triage.claims.titles import bug_title
 from triage.clustering.assignment import assign, by_symptom, note_sighting
 from triage.store.clusters import list_apart, move
 from triage.store.database import Store
@@ -70,7 +70,7 @@ def record_reduction(
 ) -> Failure:
     """Point a failure at its reduced case, whose signature says to which cluster it belongs."""
     case_id = store.add_case(reduced)
-    title = with_operators(verdict.title, reduced.measure.ops)
+    title = bug_title(verdict, reduced, tuple(document.get("passes", ())))
     with store.transaction():
         cluster = assign(store, signature, title, reduced=True, inside=failure.cluster)
         point_at_reduced(store, failure.id, case_id, signature, title, verdict)

@@ -50,6 +50,8 @@ class History:
         if not self.reduction:
             return text + "."
         before, after = self.reduction["nodes_before"], self.reduction["nodes_after"]
+        if before == after:
+            return text + "."
         text += f". The failing program had {before} nodes and was reduced to {after}"
         return text + f" in {self.reduction['checks']} checks."
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpus.errors import UserError
-from oracles.naming.titles import with_operators
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap
 from oracles.verdict import Outcome, Verdict
-from triage.claims.words import only_with, while_doing
 from triage.projects import Project, ToShow
 from triage.views.privacy import scrub
 
@@ -38,29 +35,6 @@ WRONG = {
     "value": "wrong values",
     "nondeterministic": "results that change from run to run",
 }
-
-
-def title_of(expectation: Expectation, operators: Sequence[str]) -> str:
-    """One line that says which operators do what, the title of the issue."""
-    run = expectation.failing
-    if expectation.outcome is Outcome.CRASH:
-        what = f"{signal_text(run)} {while_doing(run, expectation.project)}"
-    elif expectation.outcome is Outcome.EXCEPTION:
-        what = f"{run.error} {while_doing(run, expectation.project)}: {essence(run.message)}"
-    elif expectation.outcome is Outcome.MISMATCH:
-        what = WRONG.get(expectation.kind, f"wrong {expectation.kind}")
-    else:
-        what = f"{expectation.outcome.value} {while_doing(run, expectation.project)}"
-    return with_operators(f"{what}{_only_with(expectation)}", operators)
-
-
-def _only_with(expectation: Expectation) -> str:
-    """Which optimisation it takes, when it takes one; or that it takes none to be wrong."""
-    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
-        return "" if expectation.is_unstable else " (un-optimised result is wrong)"
-    if expectation.passing is None or expectation.is_unstable:
-        return ""
-    return only_with(expectation.failing.config, expectation.passing.config, expectation.project)
 
 
 def essence(message: str) -> str:
@@ -116,9 +90,16 @@ class Expectation:
 
     def to_show(self, passes: tuple[str, ...]) -> ToShow:
         """What a script shows of a case that runs these passes itself."""
-        is_of_values = self.outcome is Outcome.MISMATCH and self.kind in ("value", "nan")
-        compares = is_of_values and not self.is_unstable
-        return ToShow(self.failing.config, self.own, passes, compares)
+        return ToShow(self.failing.config, self.own, passes, self.compares_floats)
+
+    @property
+    def compares_floats(self) -> bool:
+        """Whether two results are compared in which rounding plays a part."""
+        if self.outcome is not Outcome.MISMATCH or self.kind not in ("value", "nan") or self.is_unstable:
+            return False
+        outputs = self.failing.outputs.values()
+        tensors = [each for value in outputs for each in (value if isinstance(value, list) else [value])]
+        return any(each is not None and each.dtype.kind not in "biuU" for each in tensors)
 
     @property
     def is_unstable(self) -> bool:

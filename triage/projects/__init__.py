@@ -59,7 +59,8 @@ class Runner:
     `settings` gives the values it asks for. `needs` is what has to be installed besides numpy, `module` what
     the framework is imported as, `imports` stand at the head of the script. `printed` is None where the script
     builds an ONNX model, else what the framework's own code for the program may use. `slow` are the seconds
-    that a start takes.
+    that a start takes. `short` is the template of the script that stands in a report's text: it runs the
+    configurations in turn and prints `LABEL: result` for each.
     """
 
     needs: tuple[str, ...]
@@ -71,6 +72,7 @@ class Runner:
     backends: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     slow: float = 0.0
+    short: str = ""
 
     @property
     def is_onnx(self) -> bool:

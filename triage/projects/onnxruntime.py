@@ -128,6 +128,33 @@ def run_small(ort, operator, inputs, kind, *constants):
 """Makes a session at each level; types that numpy lacks go in and out as bit patterns."""
 
 
+SHORT = """\
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper{{ ", numpy_helper" if "numpy_helper" in code }}
+
+{{ code }}
+inputs = {{ inputs }}
+
+for name, level in {{ levels | repr }}.items():
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+{% if threads != 1 %}
+    options.intra_op_num_threads = {{ threads }}
+{% endif %}
+{% if disabled %}
+    disabled = {{ disabled | repr }}
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, {{ providers | repr }}, disabled_optimizers=disabled
+    )
+{% else %}
+    session = ort.InferenceSession(model.SerializeToString(), options, {{ providers | repr }})
+{% endif %}
+    print(f"{name}:", *session.run(None, inputs), flush=True)
+"""
+"""Makes a session at each level and prints what it gives."""
+
+
 def _settings(shown: ToShow) -> Mapping[str, Any]:
     """The settings of a session, in the words of its Python API."""
     first = shown.failing
@@ -157,7 +184,7 @@ PROJECT = Project(
     devices=("cpu", "cuda"),
     template="issue_onnxruntime.md.j2",
     issues="https://github.com/microsoft/onnxruntime/issues",
-    runners=(Runner(("onnxruntime",), "onnxruntime", PART, _settings),),
+    runners=(Runner(("onnxruntime",), "onnxruntime", PART, _settings, short=SHORT),),
     varied=("ort",),
     words=Words(_words, "optimisation level ", "at every optimisation level", "while it makes the session"),
     weights={"message": 0.65, "op": 0.2, "site": 0.15},

@@ -83,6 +83,38 @@ def errors(results):
 '''
 """Runs the module that stands above it, as it is or compiled."""
 
+SHORT = """\
+{{ source.torch_imports }}
+
+{{ source.module }}
+
+def build_inputs():
+    return [
+{% for line in source.inputs.splitlines() %}
+        {{ line }}
+{% endfor %}
+    ]
+
+
+{% if "inductor" in configs.values() %}
+torch._inductor.config.fallback_random = True
+{% endif %}
+for name, backend in {{ configs | repr }}.items():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module, inputs = Repro(), build_inputs()
+    if backend != "eager":
+{% for place, dim in source.dims %}
+        torch._dynamo.maybe_mark_dynamic(inputs[{{ place }}], {{ dim }})
+{% endfor %}
+        module = torch.compile(
+            module, backend=backend, fullgraph=True, dynamic={{ "None" if source.dims else "False" }}
+        )
+    with torch.no_grad():
+        print(f"{name}:", module(*inputs){{ ", inputs" if source.writes }}, flush=True)
+"""
+"""Runs the module that stands above it as it is and compiled, and prints what it gives."""
+
 _NAMES = "torch F self super float complex slice bytearray base64 inf nan"
 MODULE = Printed(frozenset(_NAMES.split()), frozenset(("operator", "_operator", "math")))
 """What the printed code of a module may use."""
@@ -114,6 +146,7 @@ RUNNER = Runner(
     printed=MODULE,
     backends=("torch",),
     slow=20.0,
+    short=SHORT,
 )
 
 PROJECT = Project(

@@ -192,6 +192,84 @@ def from_tvm(value):
 '''
 """Compiles and runs the module that stands above it."""
 
+ONNX_SHORT = """\
+import numpy as np
+{% if baseline %}
+import onnxruntime
+{% endif %}
+import tvm
+from onnx import TensorProto, helper{{ ", numpy_helper" if "numpy_helper" in code }}
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+
+{{ code }}
+inputs = {{ inputs }}
+{% if baseline %}
+
+session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+print("onnxruntime:", *session.run(None, inputs), flush=True)
+{% endif %}
+
+module = from_onnx(model, keep_params_in_input=False)
+{% if device == "cuda" %}
+host = {"kind": "llvm", "opt-level": {{ level }}}
+target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
+{% else %}
+target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
+{% endif %}
+with target:
+{% for code in sequence %}
+    module = {{ code }}(module)
+{% endfor %}
+{% if pipeline == "zero" %}
+    module = relax.get_pipeline("zero")(module)
+{% endif %}
+    module = relax.{{ "get_default_pipeline(target)" if pipeline == "target" or device == "cuda" else "get_pipeline(\'default\')" }}(module)
+executable = relax.build(module, target, relax_pipeline=None, exec_mode={{ executor | repr }})
+{% if only_compile %}
+print("{{ configs | last }}: compiled")
+{% else %}
+machine = relax.VirtualMachine(executable, tvm.{{ "cuda" if device == "cuda" else "cpu" }}())
+found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
+print("{{ configs | last }}:", *([found] if hasattr(found, "numpy") else found), flush=True)
+{% endif %}
+"""
+"""Imports the model, compiles and runs it, beside onnxruntime where values are compared."""
+
+RELAX_SHORT = """\
+import numpy as np
+import tvm
+from tvm import relax
+
+{{ source.module }}
+
+inputs = [
+{% for line in source.inputs.splitlines() %}
+    {{ line }}
+{% endfor %}
+]
+
+for name, (pipeline, level, executor{{ ", is_sequenced" if sequence }}) in {{ configs | repr }}.items():
+    module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
+    with target:
+{% for code in sequence %}
+        module = {{ code }}(module) if is_sequenced else module
+{% endfor %}
+        if pipeline == "zero":
+            module = relax.get_pipeline("zero")(module)
+        last = relax.get_default_pipeline(target) if pipeline == "target" else relax.get_pipeline("default")
+        module = last(module)
+    executable = relax.build(module, target, relax_pipeline=None, exec_mode=executor)
+{% if only_compile %}
+    print(f"{name}: compiled", flush=True)
+{% else %}
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in inputs]
+    print(f"{name}:", machine[{{ source.entry | repr }}](*given), flush=True)
+{% endif %}
+"""
+"""Compiles the module that stands above it in each way and prints what it gives."""
+
 _NAMES = "R T I Module relax tvm np base64 TypeVar range int float bool"
 SCRIPT = Printed(frozenset(_NAMES.split()), frozenset(("typing", "tvm")), frozenset(("ml_dtypes",)))
 """What printed TVMScript may use."""
@@ -257,6 +335,7 @@ PROJECT = Project(
             printed=SCRIPT,
             formats=("relax",),
             slow=20.0,
+            short=RELAX_SHORT,
         ),
         Runner(
             ("apache-tvm", "onnx"),
@@ -266,6 +345,7 @@ PROJECT = Project(
             imports=("import onnx",),
             formats=("onnx",),
             slow=20.0,
+            short=ONNX_SHORT,
         ),
     ),
     varied=("tvm",),

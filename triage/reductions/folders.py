@@ -17,7 +17,8 @@ from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
-from triage.claims.claim import Claim, expect, title_of, tolerance_showing
+from triage.claims.claim import Claim, expect, tolerance_showing
+from triage.claims.titles import title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.projects import project_of

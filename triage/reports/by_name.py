@@ -15,6 +15,7 @@ from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 from triage.reports.report import Report, write_report
 from triage.store.artifacts import keep_report
+from triage.store.clusters import set_title
 from triage.store.database import Store, open_existing
 from triage.store.names import find_cluster, is_name
 
@@ -43,6 +44,9 @@ def note_report(store: Store, case: Case, report: Report, history: History) -> N
     """Keep where a report went, and what bytes it has."""
     cluster = find_cluster(store, history.cluster) if history.cluster else None
     keep_report(store, cluster, case.case_id, report.folder, report.archive, ready=report.ready)
+    if cluster is not None:
+        with store.transaction():
+            set_title(store, cluster, report.title)
 
 
 def _library(database: Path, known: Path | None) -> Library:

@@ -72,10 +72,12 @@ def _without_reference(draft: Draft, reference: Run | None) -> Check:
     passing, who = draft.expectation.passing, draft.exhibit.witness
     stands_in = "; the run that gives a result stands in for it" if passing is not None else ""
     if reference is None:
-        return Check(bool(stands_in), f"{who.referee} runs the {who.noun} (there is none{stands_in})", False)
+        text = f"there is no {who.referee.removeprefix('an ')} to ask{stands_in}"
+        return Check(bool(stands_in), text, False)
     reason = reference.error or reference.status.value
-    text = f"{who.referee} runs the {who.noun} (it does not: {reason}{stands_in})"
-    return Check(bool(stands_in) or draft.expectation.outcome is Outcome.CRASH, text)
+    holds = bool(stands_in) or draft.expectation.outcome is Outcome.CRASH
+    text = f"{who.referee} does not run the {who.noun} ({reason}){stands_in}"
+    return Check(holds, text if holds else f"{who.referee} runs the {who.noun} (it ends with {reason})")
 
 
 def _release(draft: Draft) -> Check:

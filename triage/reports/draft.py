@@ -10,7 +10,6 @@ from corpus.case import Case
 from oracles.backends import Optimising
 from oracles.judge import Judge
 from oracles.naming.components import signature
-from oracles.naming.names import names_of_case
 from oracles.naming.signature import Signature
 from oracles.numerics.compare import Tolerance
 from oracles.run import Run
@@ -18,9 +17,10 @@ from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Expectation, expect, title_of, tolerance_showing
+from triage.claims.claim import Claim, Expectation
 from triage.projects import Project, project_of
 from triage.reports.exhibits import Exhibit, exhibit
+from triage.reports.scripts import Scripts
 from triage.reports.variations import Variation, vary_dtypes
 from triage.repro.proving import Proof
 from triage.repro.source import Source
@@ -38,22 +38,44 @@ class Draft:
     history: History
     library: Library
     form: Project
-    script: str
-    proof: Proof
+    claim: Claim
     source: Source | None
+    scripts: Scripts
+
+    def look(self) -> None:
+        """Ask the backend all that the report says, which takes its time, while the scripts run."""
+        shown = self.exhibit
+        _ = self.runs, self.passes, self.variations, self.in_double, shown.reference, shown.complaint
+
+    @property
+    def script(self) -> str:
+        """The self-contained script."""
+        return self.scripts.proven.script
+
+    @property
+    def proof(self) -> Proof:
+        """How often that was seen to show the bug."""
+        return self.scripts.proven.proof
+
+    @property
+    def short(self) -> str:
+        """The script that stands in the text; empty where the case cannot be shown in so few lines."""
+        return self.scripts.proven.short
+
+    @property
+    def expectation(self) -> Expectation:
+        """What is claimed."""
+        return self.claim.expectation
 
     @cached_property
     def exhibit(self) -> Exhibit:
         return exhibit(self.case, self.judge, self.source)
 
     @cached_property
-    def expectation(self) -> Expectation:
-        return expect(self.verdict, self.tolerance, self.project, names_of_case(self.case))
-
     @property
     def tolerance(self) -> Tolerance:
         """What values are compared by wherever the report does it."""
-        return tolerance_showing(self.verdict, self.judge.tolerance)
+        return self.claim.tolerance
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -90,7 +112,7 @@ class Draft:
 
     @property
     def title(self) -> str:
-        return as_comment(title_of(self.expectation, self.case.measure.ops))
+        return as_comment(self.claim.title)
 
     @property
     def project(self) -> Project:

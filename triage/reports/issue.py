@@ -8,10 +8,10 @@ from typing import Any
 
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.in_double import outputs_like
-from oracles.run import Run
+from oracles.run import Phase, Run
 from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
-from triage.claims.claim import UNOPTIMISED
+from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.words import in_short, in_words
 from triage.projects import runner_of
 from triage.reports import sentences
@@ -23,8 +23,7 @@ from triage.views.listing import describe_value, mermaid
 from triage.views.privacy import scrub
 from triage.views.rendering import as_code, render
 
-MOST_INLINE_SCRIPT = 20_000
-MOST_SNIPPET = 4_000
+MOST_PRINTED = 12
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
 PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 
@@ -43,7 +42,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         happened=sentences.happened(expectation, package),
         expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft)),
         outcome=expectation.outcome.value,
-        advice=advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", "")),
+        advice=_advice(draft),
         nodes=draft.case.measure.nodes,
         noun=shown.witness.noun,
         is_onnx=draft.case.format == "onnx",
@@ -51,24 +50,22 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
         language=shown.language,
         attached=list(shown.files),
         inputs="\n".join(inputs) or "(none)",
-        levels=[*sentences.level_rows(draft.runs, expectation, draft.tolerance), *_in_double(draft)],
-        rows=rows,
+        levels=[*_levels(draft), *_in_double(draft)],
+        rows=[] if draft.short and len(rows) == 1 else rows,
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
         trace=""
-        if rows or expectation.is_unstable
+        if rows or expectation.is_unstable or (draft.short and expectation.outcome is Outcome.EXCEPTION)
         else sentences.short_trace(sentences.trace_text(expectation, rows)),
         varies=list(_varies(draft)),
         releases=_releases(draft),
-        notes=list(draft.verdict.notes),
+        notes=[note for note in draft.verdict.notes if is_apt(note, expectation)],
         graph=mermaid(shown.drawn),
         package=draft.package,
         needs=_needs(draft),
         printed=scrub(draft.proof.text),
-        inline_script=len(draft.script) <= MOST_INLINE_SCRIPT,
-        script=draft.script,
-        source=draft.source if draft.source and len(draft.source.module) <= MOST_SNIPPET else None,
-        failing_backend=expectation.failing.config.get("backend") or "eager",
+        short=draft.short,
+        short_printed=short_output(scrub(draft.scripts.proven.printed)),
         environment=dict(_environment_rows(draft)),
         labels=draft.form.labels(expectation.failing.phase, draft.case.format == "onnx"),
         sequence=list(draft.case.passes),
@@ -79,6 +76,26 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
     )
 
 
+def _levels(draft: Draft) -> list[tuple[str, str]]:
+    """A row for each configuration; none where the importer fails, which comes before all of them."""
+    if draft.expectation.failing.phase is Phase.IMPORT:
+        return []
+    return sentences.level_rows(draft.runs, draft.expectation, draft.tolerance)
+
+
+def short_output(text: str) -> str:
+    """What a short script printed: of a long traceback the end."""
+    lines = text.strip().splitlines() or ["(nothing: the process dies)"]
+    return "\n".join(lines if len(lines) <= MOST_PRINTED else ["...", *lines[-MOST_PRINTED:]])
+
+
+def _advice(draft: Draft) -> str:
+    """What to disable; an importer comes before every pass."""
+    if draft.expectation.failing.phase is Phase.IMPORT:
+        return ""
+    return advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", ""))
+
+
 def _witness(draft: Draft) -> Witness:
     """Who bears out what is expected: the reference where it runs the program, else what float64 gives."""
     reference, witness = draft.exhibit.reference, draft.exhibit.witness
@@ -87,9 +104,14 @@ def _witness(draft: Draft) -> Witness:
     return replace(witness, referee="the same program in float64")
 
 
+def is_apt(note: str, expectation: Expectation) -> bool:
+    """Whether a remark on a verdict says something of this claim; distances are of floats."""
+    return expectation.compares_floats or " in float64 " not in note
+
+
 def _parting(wrong: WrongResult | None) -> str:
-    """Where in the graph the two results part."""
-    if wrong is None or not wrong.first:
+    """Where in the graph the two results part, if that is not at the output itself."""
+    if wrong is None or wrong.first in ("", wrong.output):
         return ""
     maker = f", made by `{wrong.operator}`" if wrong.operator else ""
     return f"The first tensor that differs, in the order of the graph, is {as_code(wrong.first)}{maker}."
@@ -106,14 +128,14 @@ def origin_text(draft: Draft) -> str:
     cut = "what a reduction left of" if draft.history.reduction else "a copy of"
     return (
         f"`{name}` is {cut} a {draft.exhibit.witness.noun} that the reporter brought, "
-        "without its documentation and metadata; what is left of it stays under its licence."
+        "without its documentation and metadata."
     )
 
 
 def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
     """With which of the two results float64 agrees; values are compared, not their types."""
     found, passing = draft.in_double, draft.expectation.passing
-    if found is None or passing is None or draft.expectation.is_unstable:
+    if found is None or passing is None or not draft.expectation.compares_floats:
         return
     told = {in_short(run.config): _near(run, found, draft) for run in (passing, draft.expectation.failing)}
     words = [f"{'agrees with' if near else '**differs** from'} `{name}`" for name, near in told.items()]
@@ -132,7 +154,7 @@ def _needs(draft: Draft) -> str:
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     """What was varied: under what the failure shows, and under what it does not."""
     ways = list(_shows_in(draft))
-    if ways and not draft.expectation.is_unstable:
+    if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
     if draft.passes is not None and draft.passes.minimal:
         cures = ", ".join(f"without `{name}`" for name in draft.passes.cures) or "-"
@@ -142,8 +164,6 @@ def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
     types = [(f"`{each.name}`", each.shows) for each in draft.variations if each.shows is not None]
     if len(types) > 1:
         yield ("element type", *_both(types))
-    device = draft.judge.target.device
-    yield "device", PROVIDERS.get(device, device), "(no other was tried)"
 
 
 def tried_releases(bisection: Mapping[str, Any]) -> list[tuple[str, bool]]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
-from corpus.formats import find_format
-from corpus.values import write_inputs
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
-from triage.claims.claim import Claim, expect, title_of, tolerance_showing
+from triage.claims.claim import Claim, expect, tolerance_showing
+from triage.claims.titles import title_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
@@ -27,15 +26,13 @@ from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
 from triage.reports.exhibits import without_remarks
 from triage.reports.issue import issue_text, origin_text
-from triage.repro.proving import Proof, prove
-from triage.repro.script import write_script
-from triage.repro.source import Source, source_of
+from triage.reports.scripts import Scripts, inputs_file
+from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
 from triage.views.listing import describe_value
 from triage.views.privacy import scrub
 from triage.views.rendering import render
 
-MODES = ("code", "bytes")
 COLLECT_SECONDS = 120.0
 
 
@@ -63,77 +60,68 @@ def write_report(
     history: History,
     library: Library | None = None,
     form: str = "",
+    said: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Judge the case once more, prove a script, write the folder and its zip.
+    """Judge the case once more, prove its scripts, write the folder and its zip.
 
-    `form` is the project whose form is filled, that of the target where it is empty. Raises `UserError` when
-    the case shows no bug, or when its target has no script.
+    `form` is the project whose form is filled, that of the target where it is empty; `said` hears what is
+    being done. Raises `UserError` when the case shows no bug, or when its target has no script.
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
-    draft = _draft(without_remarks(case), judge, history, library or Library.shipped(), form)
-    files = {**_case_files(draft), "issue.md": b"", **_documents(draft)}
+    chosen = find_form(form, judge.target.backend)
+    case = without_remarks(case)
+    said("judging it again")
+    verdict = _shown(case, judge)
+    source = source_of(case, judge)
+    claim = claim_of(case, verdict, judge, tuple(history.reduction.get("passes", ())))
+    with Scripts(case, claim, source, judge.target.get("python"), history) as scripts:
+        explained = judge.explain(case, verdict)
+        library = library or Library.shipped()
+        draft = Draft(case, explained, judge, history, library, chosen, claim, source, scripts)
+        said("its scripts run in fresh processes; trying what it varies with")
+        files = _documents(draft)
+        draft.look()
+        said("waiting for its scripts")
+        return _written(draft, folder, {**_case_files(draft), **files})
+
+
+def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
     checked = tuple(checks(draft, files))
-    files["issue.md"] = issue_text(draft, checked, files.get(COLLECTED, b"").decode()).encode()
-    large = {file.location: file.path for file in draft.case.external}
-    archive = write_bundle(folder, files, large)
+    text = issue_text(draft, checked, files.get(COLLECTED, b"").decode())
+    files = {**files, "issue.md": text.encode()}
+    archive = write_bundle(folder, files, {file.location: file.path for file in draft.case.external})
     ready = all(check.holds for check in checked if check.is_needed)
     return Report(folder, archive, draft.title, ready, checked, draft.signature.digest)
 
 
-def _draft(case: Case, judge: Judge, history: History, library: Library, form: str) -> Draft:
-    chosen = find_form(form, judge.target.backend)
+def _shown(case: Case, judge: Judge) -> Verdict:
     verdict = judge.verdict(case)
     if not verdict.is_bug:
         raise UserError(
             f"{case.origin or case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})"
         )
-    source = source_of(case, judge)
-    script, proof = _proven_script(case, verdict, judge, source)
-    explained = judge.explain(case, verdict)
-    return Draft(case, explained, judge, history, library, chosen, script, proof, source)
+    return verdict
 
 
-def _proven_script(case: Case, verdict: Verdict, judge: Judge, source: Source | None) -> tuple[str, Proof]:
-    """The most readable script that shows the bug; when none does, the first one."""
+def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...] = ()) -> Claim:
+    """What a script of the case is to show; `passes` are those that a reduction found it to take."""
     limits = judge.limits
     tolerance = tolerance_showing(verdict, judge.tolerance)
     expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))
-    title = title_of(expectation, case.measure.ops)
+    title = title_of(expectation, case.measure.ops, passes, tolerance)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
-    claim = Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
-    tried: list[tuple[str, Proof]] = []
-    for mode in MODES[: 1 if source else None]:
-        script = write_script(case, claim, mode, source)
-        beside = _beside(case)
-        python = judge.target.get("python")
-        proof = prove(script, beside, python, claim.seconds, limits.memory_bytes)
-        if proof.holds:
-            return script, proof
-        tried.append((script, proof))
-    return tried[0]
-
-
-def _beside(case: Case) -> dict[str, bytes | Path]:
-    """The files that a script may read, at the places where the report has them."""
-    program = find_format(case.format).PROGRAM_FILE
-    files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": _inputs_file(case)}
-    return files | {file.location: file.path for file in case.external}
-
-
-def _inputs_file(case: Case) -> bytes:
-    buffer = BytesIO()
-    write_inputs(buffer, case.inputs)
-    return buffer.getvalue()
+    return Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
 
 
 def _case_files(draft: Draft) -> dict[str, bytes]:
-    """The script, and a case folder: what the program is, without a word of whose machine it was found on."""
+    """The scripts, and a case folder: the program without a word of whose machine it was found on."""
     case, target = draft.case, draft.judge.target.without_setting("python")
     return {
         **draft.exhibit.files,
         CASE_FILE: replace(case, target=target, origin="", notes=()).facts_json().encode(),
-        "inputs.npz": _inputs_file(draft.case),
+        "inputs.npz": inputs_file(draft.case),
         "repro.py": draft.script.encode(),
+        **({"short.py": draft.short.encode()} if draft.short else {}),
     }
 
 

@@ -99,7 +99,9 @@ def expected(
 
 
 def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
-    text = f"The same values as {_other(expectation)} (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})."
+    what = expectation.kind if expectation.kind in ("shape", "dtype") else "values"
+    within = f" (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})" if expectation.compares_floats else ""
+    text = f"The same {what} as {_other(expectation)}{within}."
     is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
     if is_presumed or not expectation.wrong or expectation.passing is None:
         return text

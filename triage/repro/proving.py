@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
@@ -28,6 +29,7 @@ SAYS = "THE BUG SHOWS"
 """Beside the exit code, which a script that fails by itself has too."""
 SAVE = "--save"
 """The option of the scripts that build a model of ONNX."""
+SAVED = "saved.onnx"
 GRACE_SECONDS = 30.0
 ENDING_SECONDS = 1.0
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"} | {
@@ -49,22 +51,73 @@ class Proof:
         return self.shown == self.times
 
 
+class Proving:
+    """Proofs of one script under way: its processes start at once, `proof` waits for them.
+
+    Each has a folder of its own with the files that the script reads. `shows` tells from an exit code and a
+    text that the bug shows. Without `together` each process waits for the one before. A context manager: what
+    still runs at its end is ended.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        beside: Mapping[str, bytes | Path],
+        python: str,
+        seconds: float,
+        memory: int,
+        times: int = TIMES,
+        shows: Callable[[int, str], bool] | None = None,
+        together: bool = True,
+    ) -> None:
+        self._root = tempfile.TemporaryDirectory(prefix="crux-repro-")
+        self._shows = shows or _says_so
+        root = Path(self._root.name)
+        saves = [[SAVE, SAVED]] if SAVE in script else []
+        self._is_saving = bool(saves)
+        self._runs = [
+            _Trial(_folder(root / str(place), script, beside), python, arguments, seconds, memory)
+            for place, arguments in enumerate([*saves, *[[] for _ in range(times)]])
+        ]
+        for trial in self._runs if together else ():
+            trial.begin()
+
+    def proof(self) -> Proof:
+        """How often the bug was shown; waits for every process."""
+        ends = [trial.end() for trial in self._runs]
+        told = ends[1:] if self._is_saving else ends
+        shown = sum(self._shows(code, text) for code, text in told)
+        failed = (text for code, text in told if not self._shows(code, text))
+        saved = self._runs[0].folder / SAVED
+        model = saved.read_bytes() if self._is_saving and saved.exists() else b""
+        return Proof(shown, len(told), next(failed, told[-1][1]), model)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for trial in self._runs:
+            trial.kill()
+        self._root.cleanup()
+
+
 def prove(script: str, beside: Mapping[str, bytes | Path], python: str, seconds: float, memory: int) -> Proof:
     """Run the script `TIMES` times, each in a new process beside the files that it reads."""
-    with tempfile.TemporaryDirectory(prefix="crux-repro-") as name:
-        folder = Path(name) / "work"
-        folder.mkdir()
-        (folder / "repro.py").write_text(script)
-        for inside, content in beside.items():
-            _place(folder / inside, content)
-        model = _saved_model(folder, python, seconds, memory) if SAVE in script else b""
-        shown, text = 0, ""
-        for _ in range(TIMES):
-            code, text = _run(folder, python, [], seconds, memory)
-            if code != SHOWS or SAYS not in text:
-                break
-            shown += 1
-        return Proof(shown, TIMES, text.replace(f"{folder}/", ""), model)
+    with Proving(script, beside, python, seconds, memory) as proving:
+        return proving.proof()
+
+
+def _says_so(code: int, text: str) -> bool:
+    return code == SHOWS and SAYS in text
+
+
+def _folder(root: Path, script: str, beside: Mapping[str, bytes | Path]) -> Path:
+    folder = root / "work"
+    folder.mkdir(parents=True)
+    (folder / "repro.py").write_text(script)
+    for inside, content in beside.items():
+        _place(folder / inside, content)
+    return folder
 
 
 def _place(path: Path, content: bytes | Path) -> None:
@@ -75,33 +128,52 @@ def _place(path: Path, content: bytes | Path) -> None:
         path.symlink_to(content.resolve())
 
 
-def _saved_model(folder: Path, python: str, seconds: float, memory: int) -> bytes:
-    path = folder / "saved.onnx"
-    _run(folder, python, [SAVE, str(path)], seconds, memory)
-    return path.read_bytes() if path.exists() else b""
+class _Trial:
+    """One process of a script, confined to its folder; what it prints goes to a file beside that."""
 
+    def __init__(self, folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> None:
+        self.folder = folder
+        self._command = [python or sys.executable, "repro.py", *arguments]
+        self._seconds, self._memory = 3 * seconds + GRACE_SECONDS, memory
+        self._printed = folder.parent.with_suffix(".txt")
+        self._process: subprocess.Popen[bytes] | None = None
 
-def _run(folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> tuple[int, str]:
-    """The script's exit code and text; -1 when it did not end in time."""
+    def begin(self) -> subprocess.Popen[bytes]:
+        """Start it, if it has not been started."""
+        if self._process is None:
+            self._process = self._started()
+            self._deadline = time.monotonic() + self._seconds
+        return self._process
 
-    python = python or sys.executable
-    linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
-    environment = {**QUIET, "TMPDIR": str(folder)}
-    process = subprocess.Popen(
-        command_in(folder.parent, [python, "repro.py", *arguments], linked, environment),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=partial(_confine, memory),
-    )
-    try:
-        text, _ = process.communicate(timeout=3 * seconds + GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return -1, "repro.py did not end in time"
-    finally:
-        _kill_all(process)
-    return process.returncode, text.decode(errors="replace")
+    def _started(self) -> subprocess.Popen[bytes]:
+        folder = self.folder
+        linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
+        with self._printed.open("wb") as printed:
+            return subprocess.Popen(
+                command_in(folder.parent, self._command, linked, {**QUIET, "TMPDIR": str(folder)}),
+                cwd=folder,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=partial(_confine, self._memory),
+            )
+
+    def end(self) -> tuple[int, str]:
+        """The script's exit code and text; -1 when it did not end in time."""
+        process = self.begin()
+        try:
+            process.wait(timeout=max(0.0, self._deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return -1, "repro.py did not end in time"
+        finally:
+            self.kill()
+        text = self._printed.read_text(errors="replace")
+        return process.returncode, text.replace(f"{self.folder}/", "")
+
+    def kill(self) -> None:
+        """End its processes, whatever state they are in."""
+        if self._process is not None:
+            _kill_all(self._process)
 
 
 def _confine(memory: int) -> None:

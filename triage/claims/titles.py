@@ -1,0 +1,137 @@
+"""What a bug is called, the same in lists, on pages and as an issue: operators, effect, pass.
+
+Such as `Div + Mul: 1 instead of 0 with DivMulFusion`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.values import Tensor, Value
+from oracles.naming.titles import with_operators
+from oracles.numerics.compare import Tolerance, differing
+from oracles.text.normalise import name_operators, parse_message, unwrap
+from oracles.verdict import Outcome, Verdict
+from triage.claims.claim import UNOPTIMISED, WRONG, Expectation, expect, signal_text, tolerance_showing
+from triage.claims.words import only_with, while_doing
+from triage.projects import project_of
+from triage.views.privacy import scrub
+
+MOST = 100
+"""Characters of what a framework says; more are cut between words."""
+MOST_PASSES = 2
+MOST_NUMBER = 24
+_TOLERANCE = Tolerance()
+
+
+def title_of(
+    expectation: Expectation,
+    operators: Sequence[str],
+    passes: Sequence[str] = (),
+    tolerance: Tolerance = _TOLERANCE,
+) -> str:
+    """One line: the operators (the one that fails first, if the framework names it), the effect, the pass."""
+    if expectation.contradiction:
+        return f"{expectation.contradiction} (un-optimised)"
+    effect = _effect(expectation, tolerance)
+    kinds = list(dict.fromkeys(operators))
+    failing = _named_in(expectation.failing.message, kinds)
+    text = f"{effect}{_taking(expectation, passes, effect)}"
+    if failing and len(kinds) > 1:
+        others = with_operators("", [each for each in kinds if each != failing]).removesuffix(": ")
+        return f"{failing} (with {others}): {text}"
+    return with_operators(text, operators)
+
+
+def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: Tolerance = _TOLERANCE) -> str:
+    """The title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
+    backend = case.target.backend if case.target else ""
+    try:
+        tolerance = tolerance_showing(verdict, tolerance)
+        expectation = expect(verdict, tolerance, project_of(backend))
+    except (UserError, StopIteration):
+        return with_operators(verdict.title, case.measure.ops)
+    return title_of(expectation, case.measure.ops, passes, tolerance)
+
+
+def _effect(expectation: Expectation, tolerance: Tolerance) -> str:
+    run = expectation.failing
+    if expectation.outcome is Outcome.CRASH:
+        return f"{signal_text(run).partition(' ')[0]} {while_doing(run, expectation.project)}"
+    if expectation.outcome is Outcome.EXCEPTION:
+        return _said(run.error, run.message)
+    if expectation.outcome is Outcome.MISMATCH:
+        return _difference(expectation, tolerance)
+    return f"{expectation.outcome.value} {while_doing(run, expectation.project)}"
+
+
+def _said(error: str, message: str) -> str:
+    """The function that throws, or the exception, and what it says, cut between words."""
+    parsed = parse_message(name_operators(message))
+    rest = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
+    site = parsed.site.split()[-1] if parsed.site else ""
+    text = rest if len(rest) <= MOST else f"{rest[:MOST].rpartition(' ')[0] or rest[:MOST]} …"
+    who = f"{site} fails" if site else error
+    return f"{who}: {text}" if text else who
+
+
+def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
+    """The first two values that differ, or their types or shapes; the right one last."""
+    passing = expectation.passing
+    if passing is None or expectation.is_unstable:
+        return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
+    for name, expected in passing.outputs.items():
+        found = _pair(expected, expectation.failing.outputs.get(name), tolerance)
+        if found is not None:
+            right, wrong = found if expectation.wrong != UNOPTIMISED else found[::-1]
+            return f"{wrong} instead of {right}"
+    return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
+
+
+def _pair(expected: Value, actual: Value, tolerance: Tolerance) -> tuple[str, str] | None:
+    """How a title says two results that differ; None where they do not, or look the same."""
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return None
+    if expected.dtype != actual.dtype:
+        return expected.dtype.name, actual.dtype.name
+    if expected.shape != actual.shape:
+        return _shape(expected), _shape(actual)
+    places = np.argwhere(differing(expected, actual, tolerance))
+    if not len(places):
+        return None
+    pair = _number(expected[tuple(places[0])]), _number(actual[tuple(places[0])])
+    return pair if pair[0] != pair[1] and max(map(len, pair)) <= MOST_NUMBER else None
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"shape [{', '.join(map(str, tensor.shape))}]"
+
+
+def _number(value: object) -> str:
+    is_whole = isinstance(value, np.bool_ | np.integer | np.str_)
+    return str(value) if is_whole else f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+
+
+def _named_in(message: str, kinds: Sequence[str]) -> str:
+    """The one operator of the case that a message names; empty where it names none or several."""
+    named = [kind for kind in kinds if re.search(rf"(?<![\w.]){re.escape(kind)}(?!\w)", message)]
+    return named[0] if len(named) == 1 else ""
+
+
+def _taking(expectation: Expectation, passes: Sequence[str], effect: str) -> str:
+    """The passes that it takes, or else the configurations; nothing where that is said already."""
+    if expectation.is_unstable or (expectation.outcome is Outcome.CRASH and not expectation.passing):
+        return ""
+    if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:
+        return " (un-optimised result is wrong)"
+    if 0 < len(passes) <= MOST_PASSES:
+        unsaid = [name for name in passes if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", effect)]
+        return f" with {' and '.join(unsaid)}" if unsaid else ""
+    if expectation.passing is None:
+        return ""
+    return only_with(expectation.failing.config, expectation.passing.config, expectation.project)

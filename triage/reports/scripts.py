@@ -1,0 +1,116 @@
+"""The scripts of a report with their proofs, which run while the rest of the report is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self
+
+from corpus.case import Case
+from corpus.formats import find_format
+from corpus.values import write_inputs
+from oracles.verdict import Outcome
+from triage.bugs.history import History
+from triage.claims.claim import Claim
+from triage.repro.proving import TIMES, Proof, Proving
+from triage.repro.script import write_script
+from triage.repro.short import short_script, shows
+from triage.repro.source import Source
+
+MODES = ("code", "bytes")
+TIMES_IF_STEADY = 2
+"""Processes that must show a bug that a reduction has seen in every one of its runs."""
+ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
+"""Outcomes that other processes at the same time could bring about."""
+
+
+@dataclass(frozen=True)
+class Proven:
+    """The self-contained script, and the short one where there is one that shows the bug."""
+
+    script: str
+    proof: Proof
+    short: str = ""
+    printed: str = ""
+
+
+class Scripts:
+    """The scripts of one claim, their proofs under way; a context manager that ends them."""
+
+    def __init__(
+        self, case: Case, claim: Claim, source: Source | None, python: str, history: History
+    ) -> None:
+        self._case, self._claim, self._source, self._python = case, claim, source, python
+        self._beside = files_beside(case)
+        self._times = times_of(history.reduction)
+        self._is_alone = claim.expectation.outcome in ALONE
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._first = self._begin(self._written(MODES[0]))
+        short = "" if self._is_alone else short_script(self._case, self._claim, self._source)
+        self._short = self._begin(short, shows(self._claim)) if short else None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @cached_property
+    def proven(self) -> Proven:
+        """The most readable scripts that show the bug, else the first one. Waits for the proofs."""
+        script, proof = self._self_contained()
+        if self._short is None:
+            return Proven(script, proof)
+        text, proving = self._short
+        shown = proving.proof()
+        return Proven(script, proof, text, shown.text) if shown.holds else Proven(script, proof)
+
+    def _self_contained(self) -> tuple[str, Proof]:
+        script, proving = self._first
+        first = script, proving.proof()
+        if first[1].holds or self._source is not None:
+            return first
+        script, proving = self._begin(self._written(MODES[1]))
+        second = script, proving.proof()
+        return second if second[1].holds else first
+
+    def _written(self, mode: str) -> str:
+        return write_script(self._case, self._claim, mode, self._source)
+
+    def _begin(self, script: str, is_shown: Any = None) -> tuple[str, Proving]:
+        claim = self._claim
+        proving = Proving(
+            script,
+            self._beside,
+            self._python,
+            claim.seconds,
+            claim.memory,
+            times=self._times,
+            shows=is_shown,
+            together=not self._is_alone,
+        )
+        return script, self._stack.enter_context(proving)
+
+
+def times_of(reduction: Mapping[str, Any]) -> int:
+    """In how many processes a script must show the bug: fewer where a reduction saw it every time."""
+    is_steady = bool(reduction.get("minimal")) and reduction.get("failure_rate") == 1.0
+    return TIMES_IF_STEADY if is_steady else TIMES
+
+
+def files_beside(case: Case) -> dict[str, bytes | Path]:
+    """The files that a script may read, at the places where the report has them."""
+    program = find_format(case.format).PROGRAM_FILE
+    files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": inputs_file(case)}
+    return files | {file.location: file.path for file in case.external}
+
+
+def inputs_file(case: Case) -> bytes:
+    """The bytes of the case's `inputs.npz`."""
+    buffer = BytesIO()
+    write_inputs(buffer, case.inputs)
+    return buffer.getvalue()
