@@ -24,7 +24,7 @@ def made_by(code: str) -> onnx.ModelProto:
 
 
 def without_what_nobody_reads(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The script leaves out names of nodes and inferred types: whether the bug needs them, its proof tells."""
+    """The script leaves out names of nodes and inferred types: its proof tells whether the bug needs them."""
     model.ClearField("producer_name")
     for message in list(messages(model)):
         if isinstance(message, onnx.GraphProto):
