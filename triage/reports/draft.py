@@ -71,7 +71,6 @@ class Draft:
     def exhibit(self) -> Exhibit:
         return exhibit(self.case, self.judge, self.source)
 
-    @cached_property
     @property
     def tolerance(self) -> Tolerance:
         """What values are compared by wherever the report does it."""
