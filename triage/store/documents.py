@@ -13,12 +13,14 @@ MOST_TEXT = 64 * 1024
 
 
 def symptom_document(symptom: Symptom) -> dict[str, str]:
+    """A symptom by the names of its parts; `side` only where one side alone shows it."""
     return {
         "outcome": symptom.outcome.value,
         "phase": symptom.phase.value,
         "kind": symptom.kind,
         "site": symptom.site,
         "message": symptom.message,
+        **({"side": symptom.side} if symptom.side else {}),
     }
 
 
@@ -43,6 +45,7 @@ def _number(value: float | None) -> float | str | None:
 
 
 def run_document(run: Run) -> dict[str, Any]:
+    """What one run did, without the values it gave; long texts are cut in the middle."""
     return {
         "config": run.config.label,
         "status": run.status.value,
@@ -57,6 +60,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """A verdict with its symptom, what is wrong, and its runs."""
     return {
         "outcome": verdict.outcome.value,
         "phase": verdict.phase.value,
