@@ -42,6 +42,7 @@ class Bisection:
     wanted: str
 
     def intervals(self, face: str) -> list[Interval]:
+        """The intervals of releases on which a failure shows, by what was seen so far."""
         told = [(self.releases[at], what) for at, what in sorted(self.faces.items()) if what is not None]
         return intervals(told, face, SILENT)
 

@@ -73,6 +73,7 @@ class Looker:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __call__(self, release: str) -> Sighting:
+        """What a release shows; raises `Unavailable` if it cannot be installed."""
         try:
             seen = self._journal.known.get(release) or self._look(release).result()
         except Unavailable as error:

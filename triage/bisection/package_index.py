@@ -39,6 +39,7 @@ class Interpreter:
 
     @property
     def tag(self) -> str:
+        """The interpreter as wheels name it, such as `cp311`."""
         return f"cp{self.minor[0]}{self.minor[1]}"
 
 

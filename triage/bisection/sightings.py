@@ -36,15 +36,18 @@ class Sighting:
 
     @property
     def signature(self) -> Signature:
+        """What names the bug that was seen, to compare it with others."""
         return Signature(self.version, self.components, "")
 
     @property
     def document(self) -> dict[str, str]:
+        """The sighting as `crux bisect --json` shows it."""
         names = ("release", "outcome", "phase", "symptom", "title", "python", "numpy")
         return {name: getattr(self, name) for name in names}
 
 
 def sighting(release: str, case: Case, verdict: Verdict, python: str, numpy: str) -> Sighting:
+    """What a case did on a release, with the bug's name where it shows one."""
     found = None
     if verdict.is_bug:
         found = signature(verdict, case.measure, case)
@@ -71,6 +74,7 @@ class Faces:
         self.shown: dict[str, Sighting] = {}
 
     def of(self, seen: Sighting) -> str:
+        """The word for a sighting: that of an earlier one that is alike, or a new one."""
         if not Outcome(seen.outcome).is_bug:
             return NO_BUG.get(Outcome(seen.outcome), GOOD)
         for face, other in self.shown.items():
@@ -94,6 +98,7 @@ class SightingJournal:
         self.known = {each.release: each for each in _read(path)}
 
     def add(self, seen: Sighting) -> None:
+        """Write a sighting to the file, and know it from now on."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
         with self.path.open("a", encoding="utf-8") as file:

@@ -35,6 +35,7 @@ class History:
 
     @property
     def is_minimal(self) -> bool:
+        """Whether a reduction said that nothing smaller shows the failure."""
         return bool(self.reduction.get("minimal"))
 
     @property
@@ -43,6 +44,7 @@ class History:
         return bool(self.origins) and all(origin.startswith("seed:") for origin in self.origins)
 
     def sentences(self) -> str:
+        """How it was found and reduced, for the end of a report."""
         found = "found by" if self.is_generated else "seen on a model of the reporter's and judged by"
         text = f"It was {found} `crux`, a fuzzer and test-case reducer for deep-learning compilers"
         if self.sightings > 1:

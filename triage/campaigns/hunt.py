@@ -22,7 +22,7 @@ from triage.console.options import CaseOptions
 from triage.console.progress import Progress, tally_text
 from triage.reductions.explained import Explainer, hold_to_sample
 from triage.reductions.failures import reduce_failure
-from triage.reductions.request import Budget
+from triage.reductions.request import Request
 from triage.reductions.selection import Selection
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
@@ -63,6 +63,7 @@ class Bug:
     ready: bool
 
     def document(self) -> dict[str, Any]:
+        """The bug as `crux hunt --json` shows it."""
         return {
             "id": self.cluster,
             **{name: value for name, value in vars(self).items() if name != "cluster"},
@@ -91,9 +92,11 @@ class Hunt:
 
     @property
     def left(self) -> float:
+        """Seconds until the deadline."""
         return self.seconds - (time.monotonic() - self.start)
 
     def run(self) -> None:
+        """Fuzz and reduce by turns until the deadline, then write the reports that are missing."""
         self._reduce_waiting(self.seconds / 2)
         while self.left > self._reserved():
             before = self.left
@@ -168,7 +171,7 @@ class Hunt:
         shown = _Named(self.shown, failure.name)
         try:
             after, document = reduce_failure(
-                self.store, failure, self.options, Budget(minutes=minutes), shown, self.judge
+                self.store, failure, self.options, Request(minutes=minutes), shown, self.judge
             )
         except UserError as error:  # such as one that needs trust; the others are still to be reduced
             set_aside(self.store, failure, UNREDUCIBLE, {"why": str(error)})

@@ -29,6 +29,7 @@ CacheSize = Annotated[int, typer.Option("--cache-gb", help="How large that folde
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("bisect")(as_command(CaseOptions, bisect))
 
 

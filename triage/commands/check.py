@@ -20,6 +20,7 @@ Repeat = Annotated[int, typer.Option("--repeat", help="Judge each case this many
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("check")(as_command(CaseOptions, check))
 
 

@@ -24,6 +24,7 @@ Source = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     group = typer.Typer(no_args_is_help=True, help="Look after the database.")
     for name, function in (("check", check), ("gc", gc), ("export", export), ("import", import_)):
         group.command(name)(as_command(StoreOptions, function))

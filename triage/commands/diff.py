@@ -22,6 +22,7 @@ Out = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("diff")(as_command(CaseOptions, diff))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("doctor")(as_command(StoreOptions, doctor))
 
 

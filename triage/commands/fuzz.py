@@ -30,6 +30,7 @@ AvoidKnown = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("fuzz")(as_command(CaseOptions, fuzz))
 
 
@@ -107,6 +108,7 @@ def _failures(
 
 
 def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
+    """The counts of a fuzzing run as JSON shows them."""
     tally = fuzzer.tally
     return {
         "tests": tally.tests,

@@ -24,6 +24,7 @@ Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("hunt")(as_command(CaseOptions, hunt))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from triage.cases.judges import Judges
-    from triage.reductions.request import Budget
+    from triage.reductions.request import Request
 
 Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 Out = Annotated[
@@ -53,6 +53,7 @@ Private = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("reduce")(as_command(CaseOptions, reduce))
 
 
@@ -75,31 +76,31 @@ def reduce(
     Example: crux reduce model.onnx -o smallest
     """
     from corpus.errors import UserError
-    from triage.reductions.request import Budget
+    from triage.reductions.request import Request
 
-    budget = Budget(minutes, max_checks, check, check_exit, also, private)
+    request = Request(minutes, max_checks, check, check_exit, also, private)
     if all_failures:
         if case or out or check or also or private:
             raise UserError(
                 "reduce --all: takes no CASE, -o, --check, --also or --private;"
                 " results go into the database, beside the originals"
             )
-        emit(_reduce_all(options, budget), as_json=options.json, show=_show)
+        emit(_reduce_all(options, request), as_json=options.json, show=_show)
         return 0
     if case is None or out is None:
         raise UserError("reduce: name a CASE and, with -o DIR, where the result goes (or give --all)")
-    return _reduce_one(options, case, out, budget)
+    return _reduce_one(options, case, out, request)
 
 
-def _reduce_one(options: CaseOptions, word: str, out: Path, budget: Budget) -> int:
+def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) -> int:
     from triage.cases.judges import Judges
 
     with Judges(options) as judges:
         judges.begin(word)
-        return _reduce_with(judges, word, out, budget)
+        return _reduce_with(judges, word, out, request)
 
 
-def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
+def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
     from reducer.options import DoesNotFail
     from triage.cases.sources import open_one
     from triage.console.progress import progress
@@ -110,7 +111,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
     options = judges.options
     case = open_one(word, options, judges)
     assert case.target is not None
-    judge, settings = judges.of(case.target, case.format), reducer_options(options, case.target, budget)
+    judge, settings = judges.of(case.target, case.format), reducer_options(options, case.target, request)
     try:
         with progress() as shown:
             document, done = reduce_into(case, out, settings, shown, judge=judge)
@@ -118,14 +119,14 @@ def _reduce_with(judges: Judges, word: str, out: Path, budget: Budget) -> int:
         say(f"crux: {word}: the failure does not show, there is nothing to reduce")
         return 1
     if done is not None or not (out / PAGE).is_file():
-        write_page(out, None if budget.private else case)
+        write_page(out, None if request.private else case)
     for text in document.get("words_left", ()):
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     return 0
 
 
-def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
+def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from corpus.target import Target
     from triage.cases.judges import Judges
@@ -136,7 +137,7 @@ def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
     from triage.store.database import open_existing
     from triage.store.failures import NEW, get_failure
 
-    deadline = time.monotonic() + 60 * (budget.minutes or float("inf"))
+    deadline = time.monotonic() + 60 * (request.minutes or float("inf"))
     with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
         explainers: dict[tuple[str, str], Explainer] = {}
         for failure in waiting(store):
@@ -153,7 +154,7 @@ def _reduce_all(options: CaseOptions, budget: Budget) -> Iterator[Document]:
             if get_failure(store, failure.id).status != NEW:
                 continue
             try:
-                after, document = reduce_failure(store, failure, options, budget, shown, judge)
+                after, document = reduce_failure(store, failure, options, request, shown, judge)
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")
                 continue

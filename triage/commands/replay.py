@@ -23,6 +23,7 @@ JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Wri
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("replay")(as_command(CaseOptions, replay))
 
 

@@ -40,6 +40,7 @@ Sarif = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("report")(as_command(CaseOptions, report))
 
 

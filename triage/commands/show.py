@@ -17,6 +17,7 @@ Case = Annotated[str, typer.Argument(metavar="CASE", help="A file, a case folder
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     app.command("show")(as_command(CaseOptions, show))
 
 

@@ -40,6 +40,7 @@ Second = Annotated[str, typer.Argument(metavar="B", help="Another one.")]
 
 
 def add_to(app: typer.Typer) -> None:
+    """Add the command."""
     group = typer.Typer(invoke_without_command=True, help="List the clusters: one for each bug.")
     group.callback()(as_command(StoreOptions, list_clusters))
     for name, function in (

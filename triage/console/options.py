@@ -36,6 +36,7 @@ class StoreOptions:
 
     @property
     def database(self) -> Path:
+        """The path of the database."""
         return self.db or DEFAULT_DATABASE
 
 
@@ -123,6 +124,7 @@ class CaseOptions(StoreOptions):
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
 
     def judge(self, target: Target, *, lower_levels: bool = True, format: str = "onnx") -> Judge:
+        """A judge of a target with these limits and tolerances, not yet opened."""
         from oracles.judge import Judge
 
         return Judge(

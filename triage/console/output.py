@@ -61,6 +61,7 @@ def say(text: str) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
+    """A table for a terminal, which folds long cells and takes no cell for markup."""
     from rich.table import Table
     from rich.text import Text
 
@@ -73,12 +74,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
 
 
 def stdout_console() -> Console:
+    """A console on stdout that does not colour numbers and paths by itself."""
     from rich.console import Console
 
     return Console(highlight=False)
 
 
 def stderr_console() -> Console:
+    """The same on stderr."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)

@@ -15,6 +15,8 @@ MIXED = "mixed"
 
 
 class Mode(StrEnum):
+    """What kinds of programs are made."""
+
     STRICT = "strict"
     DISRUPTIVE = "disruptive"
     VULNERABLE = "vulnerable"

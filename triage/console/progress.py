@@ -37,11 +37,13 @@ class PlainLines:
         self._next = self._start + PLAIN_SECONDS
 
     def status(self, text: str) -> None:
+        """Print how far it has come, if the last such line is ten seconds old."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + PLAIN_SECONDS
             self.note(text)
 
     def note(self, text: str) -> None:
+        """Print a line at once."""
         say(f"{clock(time.monotonic() - self._start)}  {text}")
 
 
@@ -53,11 +55,13 @@ class LiveLine:
         self._start = self._drawn = time.monotonic()
 
     def status(self, text: str) -> None:
+        """Write over the line at the foot, a few times a second at most."""
         if time.monotonic() - self._drawn >= 1 / FRAMES_PER_SECOND:
             self._drawn = time.monotonic()
             self._live.update(self._line(text), refresh=True)
 
     def note(self, text: str) -> None:
+        """Print a line above the one at the foot."""
         self._console.print(self._line(text))
 
     def _line(self, text: str) -> Text:
@@ -86,6 +90,7 @@ def clock(seconds: float) -> str:
 
 
 def tally_text(tests: int, failures: int, seconds: float) -> str:
+    """How many tests there were, how fast, and how many fail."""
     rate = tests / seconds if seconds > 0 else 0.0
     failing = f"{failures} failing" if failures else "none failing"
     return f"{tests:,} tests ({rate:.0f}/s), {failing}"

@@ -18,7 +18,7 @@ from triage.bugs.library import Library
 from triage.console.options import DEFAULT_DATABASE
 from triage.public.models import Inputs, Model, Settings, opened
 from triage.reductions.folders import reducer_options
-from triage.reductions.request import Budget
+from triage.reductions.request import Request
 from triage.reports.report import Report, write_report
 
 
@@ -95,7 +95,7 @@ def reduce(
     >>> small.is_minimal, small.nodes, small.case.measure.ops, small.passes
     (True, (4, 2), ('Relu', 'Clip'), ('FuseReluClip',))
     """
-    request = Budget(minutes, max_checks, command, private=private)
+    request = Request(minutes, max_checks, command, private=private)
     with (
         opened(model, inputs, target, settings) as (case, judges),
         TemporaryDirectory(prefix="crux-") as scratch,

@@ -14,6 +14,7 @@ OUT = "CRUX_OUT"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--crux-out` to the options of pytest."""
     group = parser.getgroup("tensorcrux", "compilers compared by tensorcrux")
     group.addoption(
         "--crux-out",
@@ -24,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Let `--crux-out` reach `assert_agrees` through the environment."""
     if (out := config.getoption("--crux-out")) is not None:
         os.environ[OUT] = os.path.abspath(out)
 

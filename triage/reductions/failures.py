@@ -23,7 +23,7 @@ from triage.bugs.failures import record_failure, set_aside
 from triage.console import progress
 from triage.console.options import CaseOptions
 from triage.reductions.folders import reduce_into, reducer_options, result_of
-from triage.reductions.request import Budget
+from triage.reductions.request import Request
 from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
@@ -34,7 +34,7 @@ def reduce_failure(
     store: Store,
     failure: Failure,
     options: CaseOptions,
-    budget: Budget,
+    request: Request,
     shown: progress.Progress,
     judge: Judge | None = None,
 ) -> tuple[Failure, dict[str, Any] | None]:
@@ -46,7 +46,7 @@ def reduce_failure(
     work = work_folder(store, failure)
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
-    settings = reducer_options(options, options.trusted(Target.parse(failure.target)), budget)
+    settings = reducer_options(options, options.trusted(Target.parse(failure.target)), request)
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure))
     try:
         try:

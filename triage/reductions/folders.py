@@ -22,26 +22,27 @@ from triage.claims.titles import title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.projects import project_of
-from triage.reductions.request import Budget
+from triage.reductions.request import Request
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
 
 SCRIPT = "repro.py"
 
 
-def reducer_options(options: CaseOptions, target: Target, budget: Budget) -> Options:
+def reducer_options(options: CaseOptions, target: Target, request: Request) -> Options:
+    """The reducer's options, from those of the command line and what was asked of one reduction."""
     return Options(
         target=target,
-        check=budget.check,
-        check_exit=budget.check_exit,
-        also=budget.also,
+        check=request.check,
+        check_exit=request.check_exit,
+        also=request.also,
         jobs=options.jobs,
-        minutes=budget.minutes,
-        max_checks=budget.max_checks,
+        minutes=request.minutes,
+        max_checks=request.max_checks,
         limits=Limits(options.timeout, options.timeout * WALL_PER_CPU, options.memory << 20),
         tolerance=options.tolerances,
         accept_invalid=options.accept_invalid,
-        private=budget.private,
+        private=request.private,
     )
 
 

@@ -1,4 +1,4 @@
-"""How long one reduction may take, and by which commands it judges."""
+"""What is asked of one reduction: how long it may take, and by which commands it judges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Budget:
+class Request:
     """What `crux reduce` was told besides the case and the options that commands share."""
 
     minutes: float | None = None

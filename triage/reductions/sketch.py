@@ -19,7 +19,7 @@ from triage.bugs.failures import record_failure
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
 from triage.reductions.folders import reducer_options
-from triage.reductions.request import Budget
+from triage.reductions.request import Request
 from triage.reductions.roots import name_reduced
 from triage.store.database import Store
 from triage.store.failures import find_failure
@@ -39,7 +39,7 @@ CHECKS = 10
 def sketch(case: Case, options: CaseOptions) -> Signature | None:
     """The provisional signature of a failing case; None when it does not fail again."""
     assert case.target is not None
-    settings = reducer_options(options, case.target, Budget(max_checks=CHECKS))
+    settings = reducer_options(options, case.target, Request(max_checks=CHECKS))
     with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name:
         try:
             done = reduce_case(case, Path(name) / "sketch", settings)

@@ -69,6 +69,7 @@ class Draft:
 
     @cached_property
     def exhibit(self) -> Exhibit:
+        """The program as the report shows it and has it checked."""
         return exhibit(self.case, self.judge, self.source)
 
     @property
@@ -78,10 +79,12 @@ class Draft:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
+        """The machine and the packages that it was seen on."""
         return describe_environment(self.judge.target)
 
     @cached_property
     def signature(self) -> Signature:
+        """The bug's name, with the minimal passes in it."""
         minimal = self.passes.minimal if self.passes else ()
         return signature(self.verdict, self.case.measure, self.case, minimal)
 
@@ -105,12 +108,14 @@ class Draft:
 
     @cached_property
     def variations(self) -> tuple[Variation, ...]:
+        """What other element types do, if the backend is cheap enough to ask."""
         if self.judge.target.backend not in self.project.varied or self.case.format != "onnx":
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
 
     @property
     def title(self) -> str:
+        """The title of the issue, on one line."""
         return as_comment(self.claim.title)
 
     @property
@@ -120,4 +125,5 @@ class Draft:
 
     @property
     def package(self) -> str:
+        """The package that has the bug."""
         return self.judge.backend.PACKAGE

@@ -96,27 +96,33 @@ class OnnxExhibit:
 
     @cached_property
     def model(self) -> onnx.ModelProto:
+        """The parsed model."""
         return parse(self.case.program)
 
     @cached_property
     def listing(self) -> str:
+        """ONNX's text form, with the types that inference can tell."""
         return list_model(self.model)
 
     @cached_property
     def drawn(self) -> Drawn:
+        """The graph as it is."""
         return drawn(self.case)
 
     @cached_property
     def complaint(self) -> str | None:
+        """What the checker with strict shape inference says."""
         return checker_complaint(self.model)
 
     @cached_property
     def reference(self) -> Run | None:
+        """What ONNX's reference evaluator does."""
         with Judge(Target("reference"), limits=self.judge.limits) as judge:
             return judge.runs(self.case, judge.configs[:1])[0]
 
     @cached_property
     def in_double(self) -> Run | None:
+        """The un-optimised run of the model with its floats in float64, if that is possible."""
         program = program_in_double(self.model) if not self.judge.configs[0].backend else None
         if program is None:
             return None
@@ -127,9 +133,11 @@ class OnnxExhibit:
 
     @property
     def files(self) -> Mapping[str, bytes]:
+        """The model alone."""
         return {"model.onnx": self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
+        """Compare the models in one form, since two encodings may be one model."""
         if not self.is_code:
             return None
         return bool(model) and normal_form(parse(model)) == normal_form(self.model)
@@ -147,14 +155,17 @@ class GraphExhibit:
 
     @property
     def listing(self) -> str:
+        """The code that the framework prints."""
         return self.source.module.rstrip()
 
     @cached_property
     def drawn(self) -> Drawn:
+        """The bindings as nodes, with the types that a worker tells."""
         return drawn(self.case, self._described.get("types"))
 
     @cached_property
     def complaint(self) -> str | None:
+        """What the framework says when it builds the program."""
         return str(self._described["error"]) if "error" in self._described else None
 
     @cached_property
@@ -168,6 +179,7 @@ class GraphExhibit:
         return {"program.py": script.encode(), find_format(self.case.format).PROGRAM_FILE: self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
+        """None: such scripts hold the program as code."""
         return None
 
 
@@ -184,12 +196,14 @@ class TorchExhibit(GraphExhibit):
 
     @cached_property
     def reference(self) -> Run | None:
+        """Eager mode in float64."""
         assert isinstance(self.judge.backend, RunsGraphs)
         (run,) = self.judge.runs(self.case, (Config("eager, in float64", self.judge.backend.DOUBLE),))
         return run
 
     @property
     def in_double(self) -> Run | None:
+        """The reference, which is in float64 already."""
         return self.reference if self.reference and self.reference.is_ok else None
 
 
@@ -206,8 +220,10 @@ class RelaxExhibit(GraphExhibit):
 
     @property
     def reference(self) -> Run | None:
+        """None: only TVM runs it."""
         return None
 
     @property
     def in_double(self) -> Run | None:
+        """None: nobody runs it in float64."""
         return None

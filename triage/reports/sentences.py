@@ -53,6 +53,7 @@ OF_ONNX = Witness(
 
 
 def happened(expectation: Expectation, package: str) -> str:
+    """One sentence: what the package does, and in which configuration."""
     run = expectation.failing
     if expectation.is_unstable:
         return f"With {package} two runs {in_words(run.config, expectation.project)} give different results."
@@ -186,6 +187,7 @@ def without_worker(trace: str) -> str:
 
 
 def frames_text(run: Run) -> str:
+    """Native frames, a line each: library, offset, function if known."""
     lines = [
         f"#{place:<2} {frame.library}+{frame.offset:#x} {frame.function}".rstrip()
         for place, frame in enumerate(run.frames)

@@ -45,6 +45,7 @@ def array_code(element: str, array: Tensor, indent: int) -> str:
 
 
 def element_name(code: int) -> str:
+    """An element type as the script calls it."""
     if not 0 < code < len(ELEMENTS):
         raise NotExpressible(f"element type {code}")
     return ELEMENTS[code]

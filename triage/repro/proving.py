@@ -48,6 +48,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
+        """Whether the bug showed every time."""
         return self.shown == self.times
 
 

@@ -34,6 +34,7 @@ class Blobs:
         return self.root / digest[:2] / digest
 
     def put(self, content: bytes) -> str:
+        """Keep a content; its digest."""
         digest = hashlib.sha256(content).hexdigest()
         if not self._is_used_again(digest):
             self._write(digest, lambda file: file.write(content))
@@ -123,6 +124,7 @@ class Blobs:
         return True
 
     def is_intact(self, digest: str) -> bool:
+        """Whether a blob is there and has the content that its name says."""
         if not is_digest(digest):
             return False
         path = self.path(digest)
@@ -165,6 +167,7 @@ class Blobs:
 
 
 def digest_file(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 def own_file(database: Path) -> Path:
+    """The file of known issues that a user keeps beside a database."""
     return database.with_name(database.name + ".known.toml")
 
 
@@ -51,6 +52,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
     @contextmanager
@@ -68,11 +70,13 @@ class Store:
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, arguments: Iterator[Any] | tuple[Any, ...] = ()) -> list[Row]:
+        """Every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
+        """The first row that a statement gives; None where it gives none."""
         found = self.rows(sql, arguments)
         return found[0] if found else None
 
@@ -224,6 +228,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def now() -> str:
+    """The time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

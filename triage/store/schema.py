@@ -120,6 +120,7 @@ CREATE INDEX events_by_subject ON events (subject);
 
 
 def create_tables(db: Database) -> None:
+    """The tables for cases, failures, clusters, signatures, runs and events."""
     for statement in TABLES.split(";"):
         if statement.strip():
             db.execute(statement)
@@ -142,6 +143,7 @@ ALTER TABLE failures ADD COLUMN release TEXT NOT NULL DEFAULT '';
 
 
 def compare_signatures(db: Database) -> None:
+    """Distances between signatures, pins, notes and titles of clusters."""
     for statement in SIMILARITIES.split(";"):
         if statement.strip():
             db.execute(statement)
@@ -295,6 +297,7 @@ VIEWS = (
 
 
 def ask_at_scale(db: Database) -> None:
+    """Counts and the index of words, kept by triggers; views for persons."""
     for statement in (*TALLIES, *SEARCH, *RECORDS, *REWRITES, *VIEWS):
         db.execute(statement)
 
@@ -331,6 +334,7 @@ READABLE = (
 
 
 def read_well(db: Database) -> None:
+    """Views of bugs and failures with short times and names."""
     for name in ("bugs", "failure_list"):
         db.execute(f"DROP VIEW {name}")
     for statement in READABLE:
@@ -361,6 +365,7 @@ CAUSES = (
 
 
 def follow_causes(db: Database) -> None:
+    """Which failures follow from which, and which are explained by a known bug."""
     for statement in CAUSES:
         db.execute(statement)
 

@@ -35,6 +35,7 @@ class Item:
 
     @property
     def box(self) -> Box:
+        """The size of the box, by the lengths of its lines."""
         width = max(7.6 * len(self.title), 6.5 * len(self.detail)) + 20
         return Box(max(width, 46.0), 40.0 if self.detail else 26.0)
 
@@ -71,10 +72,12 @@ class GraphPicture:
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        """The nodes of the main graph."""
         return tuple(self.graph.node)
 
     @cached_property
     def producer(self) -> Mapping[str, int]:
+        """Which node makes each value."""
         return {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
 
     @cached_property
@@ -87,6 +90,7 @@ class GraphPicture:
 
     @cached_property
     def readers(self) -> Mapping[int, list[int]]:
+        """By node, those that read it."""
         found: dict[int, list[int]] = {}
         for index, sources in enumerate(self.sources):
             for source in sources:
@@ -95,6 +99,7 @@ class GraphPicture:
 
     @cached_property
     def order(self) -> list[int]:
+        """The nodes in topological order."""
         return topological_order(len(self.nodes), dict(enumerate(self.sources)))
 
     def whole(self) -> Shown:
@@ -109,6 +114,7 @@ class GraphPicture:
 
     @property
     def is_cut(self) -> bool:
+        """Whether the graph is too large to be drawn whole."""
         return len(self.nodes) > MOST_WHOLE
 
     def _around(self) -> set[int]:

@@ -28,6 +28,8 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Point:
+    """A place in the drawing, in pixels."""
+
     x: float
     y: float
 
