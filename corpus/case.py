@@ -66,7 +66,7 @@ class Case:
         """As `case_id`, but blind to names and documentation: for offering duplicates, never for skipping."""
         digest = hashlib.sha256()
         found = find_format(self.format)
-        model = found.parse(self.program)
+        model = self.parsed
         order = list(found.input_types(model, self.origin or self.format))
         places = {name: f"{index}" for index, name in enumerate(order)}
         inputs = {places[name]: self.inputs[name] for name in order if name in self.inputs}
@@ -91,10 +91,17 @@ class Case:
         return replace(self, settings=tuple(sorted(settings.items())))
 
     @cached_property
+    def parsed(self) -> Any:
+        """The program as its format reads it, once for all who ask: whoever changes it copies it first.
+
+        Raises `UserError` if the bytes are no program.
+        """
+        return find_format(self.format).parse(self.program)
+
+    @cached_property
     def measure(self) -> Measure:
         """Its program's size."""
-        found = find_format(self.format)
-        return found.measure(found.parse(self.program))
+        return find_format(self.format).measure(self.parsed)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Case):

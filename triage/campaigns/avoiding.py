@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.onnx.types import dtype_name
 from generators.fuzz import Judgement
 from oracles.numerics.value_types import Types, tensor_types
@@ -48,7 +47,7 @@ def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
     """The first issue whose chain of nodes is in the program's main graph; empty where none is."""
     if case.format != "onnx":
         return ""
-    model = parse(case.program)
+    model: onnx.ModelProto = case.parsed
     types = tensor_types(model)
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in model.graph.node:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import inlined, make_inputs, parse
+from corpus.formats.onnx import inlined, make_inputs
 from corpus.onnx.graph import walk_nodes
 from corpus.pattern import Pattern
 from generators.language.program import FIRST_OPSET, LAST_OPSET
@@ -90,7 +90,7 @@ class Extraction:
 
     def _runs(self, case: Case) -> bool:
         """Whether it runs un-optimised: not every kernel's condition is one of the checker's."""
-        inputs = make_inputs(parse(case.program), 0)
+        inputs = make_inputs(case.parsed, 0)
         return self.judge.runs(replace(case, inputs=inputs), self.judge.configs[:1])[0].is_ok
 
     def _named(self, model: onnx.ModelProto, loosened: Loosened, name: str, origin: str) -> Pattern:
@@ -113,7 +113,7 @@ class Extraction:
 
 def _static_case(case: Case) -> Case | None:
     """The case with functions written out and the dims of its inputs said; None where that cannot be had."""
-    model = parse(case.program)
+    model: onnx.ModelProto = case.parsed
     if model.functions:
         model = inlined(model)
     if len(model.graph.node) > MOST_NODES:

@@ -172,8 +172,7 @@ def _lines(one: Case, other: Case) -> Iterator[str]:
     """The texts of two programs of other formats, line by line."""
     texts = []
     for case in (one, other):
-        found = find_format(case.format)
-        texts.append(found.print_text(found.parse(case.program)).splitlines())
+        texts.append(find_format(case.format).print_text(case.parsed).splitlines())
     yield from unified_diff(texts[0], texts[1], "A", "B", lineterm="", n=1)
 
 
@@ -198,5 +197,5 @@ def _described(
 
 
 def _parse(case: Case) -> onnx.ModelProto:
-    model: onnx.ModelProto = find_format(case.format).parse(case.program)
+    model: onnx.ModelProto = case.parsed
     return model

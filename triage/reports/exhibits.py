@@ -75,7 +75,8 @@ def without_remarks(case: Case) -> Case:
     case = replace(case, origin="", notes=())
     if case.format != "onnx":
         return case
-    model = parse(case.program)
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
     for message in messages(model):
         for field in REMARKS & set(message.DESCRIPTOR.fields_by_name):
             message.ClearField(field)
@@ -97,7 +98,8 @@ class OnnxExhibit:
     @cached_property
     def model(self) -> onnx.ModelProto:
         """The parsed model."""
-        return parse(self.case.program)
+        model: onnx.ModelProto = self.case.parsed
+        return model
 
     @cached_property
     def listing(self) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.onnx.types import DTYPES, dtype_name, element_type
 from corpus.values import Value
 from oracles.judge import Judge
@@ -34,7 +33,7 @@ class Variation:
 
 def vary_dtypes(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variation, ...]:
     """The program in each other type of the family of the type that most of its inputs have."""
-    model = parse(case.program)
+    model: onnx.ModelProto = case.parsed
     code = _main_type(case)
     family = next((each for each in FAMILIES if code in each), ())
     if len(model.graph.node) > MOST_NODES or case.external:

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
@@ -47,7 +46,7 @@ FIRST_FOREIGN = 16
 def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
     """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
-    model = parse(case.program) if case.format == "onnx" else onnx.ModelProto()
+    model = case.parsed if case.format == "onnx" else onnx.ModelProto()
     mode, code = _embedding(case, model, mode) if source is None else ("source", "")
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}

@@ -10,7 +10,6 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats import find_format
 from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import GraphProgram
 from corpus.values import Value
@@ -84,7 +83,7 @@ def _with_plain_names(case: Case) -> Case:
     """The case with names that are identifiers, where its own would not be read again as names."""
     if case.format == "onnx":
         return case
-    program: GraphProgram = find_format(case.format).parse(case.program)
+    program: GraphProgram = case.parsed
     if all(re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) for name in program.names):
         return case
     names = plain_names(program)

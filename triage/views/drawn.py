@@ -12,7 +12,6 @@ import onnx
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
 from corpus.case import Case
-from corpus.formats import find_format
 from corpus.graphs.program import Binding, GraphProgram, dtype_of
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.types import ELEMENT_TYPES
@@ -34,7 +33,7 @@ class Drawn:
 
 def drawn(case: Case, seen: Seen | None = None) -> Drawn:
     """The program of a case; `seen` are types that its framework infers, of a format other than ONNX."""
-    program = find_format(case.format).parse(case.program)
+    program = case.parsed
     if isinstance(program, onnx.ModelProto):
         return Drawn(program.graph, inferred_types(program))
     return drawn_graph(program, seen or {})
