@@ -17,7 +17,7 @@ from triage.cli import build
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/campaigns").glob("*.md")])
 TEXT = "\n".join(path.read_text() for path in [*(ROOT / name for name in DOCUMENTS), *PAGES])
 FIRST_COMMANDS = ["bin/crux hunt --minutes 2 --target ort", "bin/test"]
 
@@ -68,7 +68,7 @@ def test_every_option_is_named() -> None:
     assert sorted(use for use, option in every.items() if not is_named(option)) == []
 
 
-@pytest.mark.parametrize("folder", ["oracles/rules", "oracles/backends", "generators/ops", "corpus/formats"])
+@pytest.mark.parametrize("folder", ["oracles/rules", "oracles/asked", "oracles/backends", "generators/ops", "corpus/formats", "triage/projects"])
 def test_every_file_that_adds_one_is_named(folder: str) -> None:
     found = modules(folder)
     assert found
