@@ -31,6 +31,7 @@ from oracles.backends import (
     find_backend,
 )
 from oracles.naming.symptom import symptom_of_run
+from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
@@ -73,6 +74,7 @@ class Judge:
         accept_invalid: bool = False,
         lower_levels: bool = True,
         format: str = "onnx",
+        watch: Watch | None = None,
     ) -> None:
         self.target = target
         self.format = format
@@ -80,6 +82,7 @@ class Judge:
         self.screen, self.tolerance = tolerance, tolerance.plain
         self.accept_invalid = accept_invalid
         self.lower_levels = lower_levels
+        self.watch = watch
         self.backend = find_backend(target.backend)
         self.configs = self._configs()
         if isinstance(self.backend, Sequenced):
@@ -93,6 +96,7 @@ class Judge:
             limits=limits,
             renew_after=1 if self._forks else RENEW_AFTER,
             gpu=target.device.startswith("cuda"),
+            watch=watch,
         )
         self._others: dict[str, Sandbox] = {}
         self._siblings: dict[str, Judge] = {}

@@ -123,6 +123,17 @@ class ComputesWide(Protocol):
 
 
 @runtime_checkable
+class Native(Protocol):
+    """A backend whose own machine code can be watched.
+
+    `LIBRARIES` are patterns of paths below its packages' folder, each with the namespace that counts (empty:
+    all of it).
+    """
+
+    LIBRARIES: tuple[tuple[str, str], ...]
+
+
+@runtime_checkable
 class Speaking(Protocol):
     """A backend with operators of its own beside ONNX's: the strategy that makes programs of them."""
 

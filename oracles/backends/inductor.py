@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "inductor"
 PACKAGE = "torch"
+LIBRARIES = (("torch/lib/libtorch_cpu.so", "at::native"),)
 DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 LOWERED = True
 DIALECT = "aten"

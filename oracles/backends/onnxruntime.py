@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NAME = "ort"
 PACKAGE = "onnxruntime"
 WIDE_ON_CPU = True
+LIBRARIES = (("onnxruntime/capi/onnxruntime_pybind11_state*.so", ""),)
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
 # In the worker

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 NAME = "torch"
 PACKAGE = "torch"
+LIBRARIES = (("torch/lib/libtorch_cpu.so", "at::native"),)
 LOWERED = True
 WRITTEN_AS = ("export",)
 BASELINE = "ort"

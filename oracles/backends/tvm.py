@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
+LIBRARIES = (
+    ("tvm/lib/libtvm_compiler.so", "tvm"),
+    ("tvm/lib/libtvm_runtime.so", ""),
+    ("tvm_ffi/lib/libtvm_ffi.so", ""),
+)
+"""Of the compiler's library only TVM itself: most of it is LLVM."""
 DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
 BASELINE = "ort"
 """What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""

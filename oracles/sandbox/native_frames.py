@@ -1,24 +1,24 @@
 """From what the crash handler wrote to frames that a person, and a signature, can use.
 
-Wheels are stripped, but an ELF file that throws exceptions keeps the start of every function in a sorted
-table, `.eh_frame_hdr`; with the few names of `.dynsym` that gives library and function for any address.
+Wheels are stripped, but the starts of functions are known (`oracles/native/elf.py`); with the few names of
+`.dynsym` that gives library and function for any address.
 """
 
 from __future__ import annotations
 
 import bisect
-import ctypes
-import mmap
 import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oracles.native.demangling import demangle
+from oracles.native.elf import Elf, NotElf
 from oracles.run import Frame
 from oracles.text.normalise import plain_function
 
@@ -36,9 +36,6 @@ GLUE_FUNCTION = re.compile(
 )
 """Functions that call what they are given, whatever it computes."""
 
-PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
-SHT_SYMTAB, SHT_DYNSYM = 2, 11
-STT_FUNC = 2
 LONGEST = 64
 
 
@@ -170,37 +167,12 @@ class Functions:
 def load_functions(path: str) -> Functions | None:
     """Read an ELF file's tables; None for what is no 64-bit ELF file (or is no more there)."""
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return read_functions(data) if data[:5] == b"\x7fELF\x02" else None
-    except (OSError, ValueError, struct.error, IndexError):
+        with Elf(Path(path)) as elf:
+            symbols = ((symbol.address, symbol.size, symbol.name) for symbol in elf.symbols())
+            segments = tuple((place, size, address) for place, address, size in elf.loaded())
+            return Functions(segments, elf.function_starts(), shortest_names(symbols))
+    except (OSError, ValueError, struct.error, IndexError, NotElf):
         return None
-
-
-def read_functions(data: mmap.mmap) -> Functions:
-    (offset,) = struct.unpack_from("<Q", data, 32)
-    size, count = struct.unpack_from("<HH", data, 54)
-    segments = []
-    starts = np.zeros(0, dtype=np.int64)
-    for index in range(count):
-        kind, _, position, address, _, length = struct.unpack_from("<IIQQQQ", data, offset + index * size)
-        if kind == PT_LOAD:
-            segments.append((position, length, address))
-        elif kind == PT_GNU_EH_FRAME:
-            starts = read_starts(data, position, address)
-    return Functions(tuple(segments), starts, shortest_names(read_symbols(data)))
-
-
-def read_starts(data: mmap.mmap, position: int, address: int) -> NDArray[np.int64]:
-    """The first column of the binary search table of `.eh_frame_hdr` (LSB, Exception Frames, 10.6).
-
-    Only the encodings that linkers write: an unsigned count, and pairs of signed 32-bit offsets.
-    """
-    version, _, count_encoding, table_encoding = struct.unpack_from("<4B", data, position)
-    if (version, count_encoding, table_encoding) != (1, 0x03, 0x3B):
-        return np.zeros(0, dtype=np.int64)
-    (count,) = struct.unpack_from("<I", data, position + 8)
-    table = np.frombuffer(data[position + 12 : position + 12 + 8 * count], dtype="<i4")
-    return table[::2].astype(np.int64) + address
 
 
 def shortest_names(symbols: Iterator[tuple[int, int, str]]) -> tuple[tuple[int, int, str], ...]:
@@ -209,60 +181,3 @@ def shortest_names(symbols: Iterator[tuple[int, int, str]]) -> tuple[tuple[int, 
     for symbol in sorted(symbols, key=lambda symbol: (len(symbol[2]), symbol[2])):
         best.setdefault(symbol[0], symbol)
     return tuple(sorted(best.values()))
-
-
-def read_symbols(data: mmap.mmap) -> Iterator[tuple[int, int, str]]:
-    """Address, size and name of every named function."""
-    (offset,) = struct.unpack_from("<Q", data, 40)
-    size, count = struct.unpack_from("<HH", data, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + index * size) for index in range(count)]
-    for section in sections:
-        if section[1] in (SHT_DYNSYM, SHT_SYMTAB):
-            strings = sections[section[6]]
-            yield from _functions_of(data, section[4], section[5], strings[4])
-
-
-def _functions_of(data: mmap.mmap, position: int, size: int, strings: int) -> Iterator[tuple[int, int, str]]:
-    layout = np.dtype(
-        [
-            ("name", "<u4"),
-            ("info", "u1"),
-            ("other", "u1"),
-            ("section", "<u2"),
-            ("value", "<u8"),
-            ("size", "<u8"),
-        ]
-    )
-    table = np.frombuffer(data[position : position + size], dtype=layout)
-    for row in table[(table["info"] & 15 == STT_FUNC) & (table["section"] != 0)]:
-        start = strings + int(row["name"])
-        yield (
-            int(row["value"]),
-            int(row["size"]),
-            data[start : data.find(b"\0", start)].decode("ascii", "replace"),
-        )
-
-
-@cache
-def _runtime() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL("libstdc++.so.6")
-    except OSError:
-        return None
-
-
-@lru_cache(maxsize=4096)
-def demangle(symbol: str) -> str:
-    """A C++ symbol as its source has it where the C++ runtime is there, else as it is."""
-    runtime = _runtime()
-    if runtime is None or not symbol.startswith("_Z"):
-        return symbol
-    status = ctypes.c_int()
-    runtime.__cxa_demangle.restype = ctypes.c_void_p
-    text = runtime.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
-    if not text:
-        return symbol
-    plain = ctypes.string_at(text).decode("ascii", "replace")
-    libc = ctypes.CDLL(None)
-    libc.free(ctypes.c_void_p(text))
-    return plain

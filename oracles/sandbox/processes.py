@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
+from oracles.native.watching import Watch
 from oracles.run import Limits
 from oracles.sandbox import worker
 from oracles.sandbox.container.start import start
@@ -99,6 +100,7 @@ class Zygote:
         shown: Sequence[str] = (),
         gpu: bool = False,
         contained: bool = True,
+        watch: Watch | None = None,
     ) -> None:
         self._control, theirs = socket.socketpair()
         self._python = python
@@ -108,10 +110,13 @@ class Zygote:
             *("--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
             *("--contain", str(int(contained))),
+            *(("--breakpoints", watch.option()) if watch else ()),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
         self._facts: Mapping[str, Any] | None = None
         needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
+        if watch:
+            needed.append(str(watch.handler))
         try:
             self._program = start(
                 command,
@@ -122,6 +127,7 @@ class Zygote:
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
                 contained=contained,
+                inherited=watch.descriptors if watch else (),
             )
         except UserError:
             self._control.close()

@@ -17,6 +17,7 @@ import numpy as np
 from corpus.case import ExternalFile
 from corpus.values import Value
 from oracles.backends import find_backend
+from oracles.native.watching import Watch
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import worker
 from oracles.sandbox.deaths import read_remains, run_of_death
@@ -58,7 +59,8 @@ class Sandbox:
     `backend` is a name, or the path of a backend's file; `python` another interpreter to run it under. The
     worker that runs the jobs is renewed after `renew_after` of them. `shown` are files and folders that it
     may read beside the interpreter's and the system's; with `gpu` the GPUs are there. `contained=False`
-    leaves namespaces and privileges as they are.
+    leaves namespaces and privileges as they are. With `watch` the framework's code tells which blocks each
+    job met.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Sandbox:
         shown: Sequence[str] = (),
         gpu: bool = False,
         contained: bool = True,
+        watch: Watch | None = None,
     ) -> None:
         self.backend_file = os.path.abspath(
             backend if backend.endswith(".py") else find_backend(backend).__file__
@@ -81,6 +84,7 @@ class Sandbox:
         self.contained = contained
         self.gpu = gpu
         self._shown = tuple(shown)
+        self.watch = watch
         self._scratch = Scratch()
         self._zygote: Zygote | None = None
         self._worker: Worker | None = None
@@ -175,6 +179,8 @@ class Sandbox:
             pass
         except worker.Garbled as error:
             garbled = str(error)
+        if self.watch:
+            self.watch.collect()
         if start + len(runs) < len(job.configs):
             dead = self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled)
             runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
@@ -264,6 +270,7 @@ class Sandbox:
                 shown=self._shown,
                 gpu=self.gpu,
                 contained=self.contained,
+                watch=self.watch,
             )
         return self._zygote
 

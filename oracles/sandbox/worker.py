@@ -324,6 +324,7 @@ def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> 
         while True:
             request, body = receive(channel)
             if request["op"] == "run":
+                options.breakpoints.begin()
                 marker.test = request["test"]
                 marker.begin(request["configs"][0][0])
                 run_configs(channel, backend, request, body, marker, options.work, options.cpu)
@@ -533,6 +534,7 @@ def clean_up(living: Collection[int], options: argparse.Namespace) -> None:
 def fork_worker(
     control: socket.socket, backend: Any, descriptors: Sequence[int], options: argparse.Namespace
 ) -> int:
+    options.breakpoints.settle()
     pid = os.fork()
     if not pid:
         status = OWN_FAILURE
@@ -595,6 +597,8 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     backend = load_backend(options.backend)
     facts["version"] = backend.load()
     facts["crash_handler"] = watch_signals(options)
+    options.breakpoints = arm_breakpoints(options.breakpoints, backend)
+    facts["breakpoints"] = options.breakpoints.complaint
     must_be_forkable()
     options.data = options.memory + data_size()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -606,6 +610,17 @@ def prepare(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     gc.collect()
     gc.freeze()
     return backend, facts
+
+
+def arm_breakpoints(option: str, backend: Any) -> Any:
+    """Breakpoints in the framework's code, where they are asked for; what the warm-up enters is left out."""
+    from oracles.in_worker.breakpoints import Breakpoints
+
+    breakpoints = Breakpoints(option)
+    if breakpoints.arm():
+        backend.load()
+        breakpoints.leave_out()
+    return breakpoints
 
 
 def must_be_forkable() -> None:
@@ -647,6 +662,7 @@ def main() -> None:
     for name in ("control", "memory", "contain"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--cpu", type=float, required=True)
+    parser.add_argument("--breakpoints", default="")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])

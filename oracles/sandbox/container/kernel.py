@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from contextlib import suppress
 from typing import Any
 
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = (
@@ -19,6 +20,7 @@ PDEATHSIG, DUMPABLE, KEEPCAPS, CAPBSET_DROP, NO_NEW_PRIVS, AMBIENT = 1, 4, 8, 24
 READ_ANY_FILE = 2
 """CAP_DAC_READ_SEARCH, which a user without any other right needs to read files as root reads them."""
 SIGCHLD = 17
+ADDR_NO_RANDOMIZE, ASK = 0x0040000, 0xFFFFFFFF
 CALLS = {
     "x86_64": {"clone": 56, "pivot_root": 155, "mount_setattr": 442},
     "aarch64": {"clone": 220, "pivot_root": 41, "mount_setattr": 442},
@@ -48,6 +50,12 @@ def direct(name: str, *arguments: Any) -> int:
 def fork_into(flags: int) -> int:
     """Fork a child that lives in new namespaces; as `os.fork` otherwise, for a process of one thread."""
     return direct("clone", *map(ctypes.c_ulong, (flags | SIGCHLD, 0, 0, 0, 0)))
+
+
+def fix_addresses() -> None:
+    """Programs that are started from here on lie at addresses that are not random, where that is allowed."""
+    with suppress(OSError):
+        call("personality", ctypes.c_ulong(call("personality", ctypes.c_ulong(ASK)) | ADDR_NO_RANDOMIZE))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:

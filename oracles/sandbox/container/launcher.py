@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[3]))
 
-from oracles.sandbox.container import seccomp
+from oracles.sandbox.container import kernel, seccomp
 from oracles.sandbox.container.by_hand import ALONE, DEVICES, Container, limit_resources, why_uncounted
 from oracles.sandbox.container.plan import LAYERS, Plan
 
@@ -49,6 +49,8 @@ def main() -> None:
     os.set_blocking(wake_read, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
+    if plan.inherited:
+        kernel.fix_addresses()
     pid = start(plan)
     guard(plan, pid, wake_read)
 
@@ -127,7 +129,8 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
         os.write(filter_write, seccomp.program())
         os.close(filter_write)
         limit_resources(plan)
-        place = next(number for number in range(3, 10) if number not in (plan.control, filter_read))
+        taken = (plan.control, filter_read, *plan.inherited)
+        place = next(number for number in range(3, 40) if number not in taken)
         os.dup2(status, place)
         for descriptor in (filter_read, plan.control):
             if descriptor >= 0:

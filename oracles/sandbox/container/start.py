@@ -61,8 +61,9 @@ def start(
     memory_bytes: int,
     gpu: bool = False,
     contained: bool = True,
+    inherited: Sequence[int] = (),
 ) -> Contained:
-    """Start a program that inherits `control`; raises `UserError` where it is not there.
+    """Start a program that inherits `control` and `inherited`; raises `UserError` where it is not there.
 
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
     the scratch folder's `work`.
@@ -82,6 +83,7 @@ def start(
         work_bytes=min(memory_bytes, MOST_WORK),
         bubblewrap=bubblewrap(),
         contained=contained,
+        inherited=tuple(inherited),
     )
     try:
         process = subprocess.Popen(
@@ -89,7 +91,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[control, report, scratch.lock],
+            pass_fds=[control, report, scratch.lock, *inherited],
             start_new_session=True,
             cwd="/",
         )

@@ -1,0 +1,113 @@
+"""Breakpoints as crux sees them: what a sandbox hands to its zygote, and what its workers met.
+
+All tests of a sandbox share one list in memory, which outlives every worker.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpus.errors import UserError
+from oracles.native.compiled import cache_folder, compiled
+from oracles.native.table import Library, Table, load_table
+
+SOURCE = Path(__file__).with_name("breakpoints.c")
+_TOTALS = struct.Struct("<QQ")
+Blocks = NDArray[np.uint32]
+"""Numbers of blocks over all tables of a `Watch`, in order, each once."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a test met: all functions that it entered, and the blocks that its sandbox met for the first time.
+
+    Functions that the warm-up of the framework enters are not told; nearly every test enters them.
+    """
+
+    functions: Blocks
+    blocks: Blocks
+
+
+class Watch:
+    """The breakpoints of some libraries; opens descriptors, which `close` closes. Raises `UserError`."""
+
+    def __init__(self, libraries: Sequence[Library], cache: Path | None = None) -> None:
+        library, reason = compiled(SOURCE)
+        if library is None:
+            raise UserError(f"--native-coverage: {reason}; install gcc or clang")
+        self.handler = library
+        folder = cache or cache_folder()
+        self.tables: tuple[Table, ...] = tuple(load_table(each, folder) for each in libraries)
+        sizes = [len(table.blocks) for table in self.tables]
+        self.firsts = tuple(sum(sizes[:index]) for index in range(len(sizes)))
+        self.total = sum(sizes)
+        self._is_function = np.concatenate([table.is_function for table in self.tables]).astype(bool)
+        self._descriptors = tuple(_in_memory(table.packed()) for table in self.tables)
+        room = self.total + 3 & ~3
+        self._shared = os.memfd_create("breakpoints")
+        os.ftruncate(self._shared, mmap.PAGESIZE + 5 * room)
+        self._memory = mmap.mmap(self._shared, mmap.PAGESIZE + 5 * room)
+        self._list = mmap.PAGESIZE + room
+        self._collected: list[Blocks] = []
+
+    def close(self) -> None:
+        """Give the memory and the descriptors back."""
+        self._memory.close()
+        for descriptor in (self._shared, *self._descriptors):
+            os.close(descriptor)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What the zygote must inherit: the shared memory, then a table for each library."""
+        return (self._shared, *self._descriptors)
+
+    def option(self) -> str:
+        """What the zygote is told: the handler, the shared memory, and each table with its first number."""
+        tables = (f"{file}:{first}" for file, first in zip(self._descriptors, self.firsts, strict=True))
+        return ",".join((str(self.handler), str(self._shared), *tables))
+
+    def met(self) -> Met:
+        """What the job that has just run met."""
+        return self._told([self._listed()])
+
+    def collect(self) -> None:
+        """Keep what the job that has just run met, before the next one begins."""
+        self._collected.append(self._listed())
+
+    def take(self) -> Met:
+        """What all jobs met that were collected since the last call."""
+        collected, self._collected = self._collected, []
+        return self._told(collected)
+
+    def _listed(self) -> Blocks:
+        (count,) = struct.unpack_from("<Q", self._memory, 0)
+        end = self._list + 4 * min(count, self.total)
+        listed = np.frombuffer(self._memory[self._list : end], "<u4")
+        return listed[listed < self.total]  # a worker that went wild may have written anything
+
+    def _told(self, collected: Sequence[Blocks]) -> Met:
+        found = np.unique(np.concatenate([np.zeros(0, np.uint32), *collected]))
+        is_function = self._is_function[found]
+        return Met(found[is_function], found[~is_function])
+
+    def ever(self) -> Blocks:
+        """All that was met since the beginning."""
+        seen = np.frombuffer(self._memory[mmap.PAGESIZE : mmap.PAGESIZE + self.total], np.uint8)
+        return np.flatnonzero(seen).astype(np.uint32)
+
+
+def _in_memory(content: bytes) -> int:
+    """A descriptor of a file in memory with this content."""
+    descriptor = os.memfd_create("table")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return descriptor
