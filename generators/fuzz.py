@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from queue import SimpleQueue
+from typing import Protocol
 
 from corpus.case import Case
-from generators.mixture import BLOCK
+from generators.learning import NOTHING, Lesson, operators
+from generators.mixture import BLOCK, Drawn
 from oracles.verdict import Outcome, Verdict
 
 Judgement = Callable[[Case, bool], Verdict]
 """Gives the verdict on a case; with True also at the lower levels of optimisation."""
 
+AVOIDED = "avoided"
+"""The kind of a symptom that says that a program was left out because of a known issue."""
 THOROUGH_EVERY = 8
 """Every so many seeds, a case is judged at the lower levels too: some bugs hide behind a later pass."""
 
@@ -28,10 +32,46 @@ class Tested:
     seed: int
     case_id: str
     verdict: Verdict
+    covered: Mapping[str, int] = field(default_factory=dict)
 
 
-Tester = Callable[[range, float], Iterable[Tested]]
-"""Tests the cases of some seeds in order, and stops early after so many seconds."""
+Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
+"""Tests the cases of some seeds in order, drawn from a lesson, and stops early after so many seconds."""
+
+
+class Teacher(Protocol):
+    """Who learns from the tests of a campaign and says what its blocks draw from."""
+
+    def lesson(self, block: range) -> Lesson | None:
+        """What a block draws from; None while some of that is still under way."""
+
+    def learn(self, block: range, tests: Sequence[Tested]) -> None:
+        """These tests of a block have come to their end, in the order of the blocks."""
+
+
+class NoTeacher:
+    """Nothing is learned."""
+
+    def lesson(self, block: range) -> Lesson | None:
+        """The empty lesson: no block waits for another one."""
+        return NOTHING
+
+    def learn(self, block: range, tests: Sequence[Tested]) -> None:
+        """Nothing is kept."""
+
+
+def lesson_of(tests: Iterable[Tested]) -> Lesson:
+    """What some tests teach. What was avoided on purpose was not refused."""
+    covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
+    for each in tests:
+        covered.update(each.covered)
+        outcome, symptom = each.verdict.outcome, each.verdict.symptom
+        names = operators(each.covered)
+        if outcome is Outcome.UNSUPPORTED and (symptom is None or symptom.kind != AVOIDED):
+            refused.update(names)
+        elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):
+            ran.update(names)
+    return Lesson(covered, ran, refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +96,23 @@ class Tally:
         )
 
 
-def judge_cases(
-    cases: Iterable[Case], seeds: range, judgement: Judgement, seconds: float
-) -> Iterator[Tested]:
+def judge_cases(drawn: Iterable[Drawn], judgement: Judgement, seconds: float) -> Iterator[Tested]:
     """What a tester does, given the cases of its seeds: judge them until the time is over."""
     deadline = time.monotonic() + seconds
-    for seed, case in zip(seeds, cases, strict=True):
-        yield Tested(seed, case.case_id, judgement(case, seed % THOROUGH_EVERY == 0))
+    for each in drawn:
+        verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
+        yield Tested(each.seed, each.case.case_id, verdict, each.covered)
         if time.monotonic() >= deadline:
             return
 
 
 def fuzz(
-    testers: Sequence[Tester], *, seed: int = 0, tests: int | None = None, seconds: float | None = None
+    testers: Sequence[Tester],
+    *,
+    seed: int = 0,
+    tests: int | None = None,
+    seconds: float | None = None,
+    teacher: Teacher | None = None,
 ) -> Iterator[Tested]:
     """Test the cases of the seeds from `seed` on; yields every test in the order of the seeds.
 
@@ -77,12 +121,16 @@ def fuzz(
     after the blocks that are under way. What a tester raises is raised here.
     """
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
-    for block, found in _blocks_in_order(testers, _blocks(seed, tests), deadline):
-        at = block.start
-        for tested in found:
-            yield tested
-            at = tested.seed + 1
-        if at < block.stop or time.monotonic() >= deadline:
+    learned = teacher or NoTeacher()
+    for block, found in _blocks_in_order(testers, _blocks(seed, tests), deadline, learned):
+        ended: list[Tested] = []
+        try:
+            for tested in found:
+                ended.append(tested)
+                yield tested
+        finally:
+            learned.learn(block, ended)
+        if len(ended) < len(block) or time.monotonic() >= deadline:
             return
 
 
@@ -96,33 +144,35 @@ def _blocks(seed: int, tests: int | None) -> Iterator[range]:
 
 
 def _blocks_in_order(
-    testers: Sequence[Tester], blocks: Iterator[range], deadline: float
+    testers: Sequence[Tester], blocks: Iterator[range], deadline: float, teacher: Teacher
 ) -> Iterator[tuple[range, Iterable[Tested]]]:
-    """Every block with its tests; keeps all testers busy where there are several."""
+    """Every block with its tests; keeps all testers busy where there are several and blocks may begin."""
     if len(testers) == 1:
         # In the caller's own thread, test by test: a judge's processes end with the thread that started them.
-        yield from ((block, testers[0](block, deadline - time.monotonic())) for block in blocks)
+        for block in blocks:
+            yield block, testers[0](block, deadline - time.monotonic(), teacher.lesson(block))
         return
     free: SimpleQueue[Tester] = SimpleQueue()
     for tester in testers:
         free.put(tester)
 
-    def with_a_free_tester(block: range) -> list[Tested]:
+    def with_a_free_tester(block: range, lesson: Lesson) -> list[Tested]:
         tester = free.get()
         try:
-            return list(tester(block, deadline - time.monotonic()))
+            return list(tester(block, deadline - time.monotonic(), lesson))
         finally:
             free.put(tester)
 
     waiting: deque[tuple[range, Future[list[Tested]]]] = deque()
     with ThreadPoolExecutor(len(testers)) as pool:
         try:
-            for block in blocks:
-                waiting.append((block, pool.submit(with_a_free_tester, block)))
-                if len(waiting) >= 2 * len(testers):
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-            while waiting:
+            upcoming = next(blocks, None)
+            while waiting or upcoming is not None:
+                lesson = teacher.lesson(upcoming) if upcoming is not None else None
+                if upcoming is not None and lesson is not None and len(waiting) < 2 * len(testers):
+                    waiting.append((upcoming, pool.submit(with_a_free_tester, upcoming, lesson)))
+                    upcoming = next(blocks, None)
+                    continue
                 first, future = waiting.popleft()
                 yield first, future.result()
         finally:

@@ -7,7 +7,7 @@ gives the same case wherever a run begins and whoever makes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +17,10 @@ from generators.changes.modes import Mode, as_case, in_mode, mode_of
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
+from generators.learning import Lesson
 from generators.sequences import sequences
-from generators.strategies import Made, find_strategy
+from generators.strategies import Made, find_strategy, find_taught
+from generators.strategies.coverage import Seen
 from oracles.demand import AGREEMENT
 
 BLOCK = 16
@@ -64,18 +66,42 @@ class Plan:
 PLAN = Plan()
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The case of a seed, and the operators and pieces of coverage that its program holds."""
+
+    seed: int
+    case: Case
+    covered: Mapping[str, int]
+
+
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
-    """The case of each seed, in order."""
+    """The case of each seed, in order, of a campaign that learns nothing."""
+    return (drawn.case for drawn in make_tests(plan, seeds))
+
+
+def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterator[Drawn]:
+    """The case of each seed, in order; with a lesson some strategies draw from it, and coverage is told."""
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
         drawn = sequences(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
-        for seed, program, strategy in _programs(plan, block):
+        for seed, program, strategy in _programs(plan, block, lesson):
             if seed >= seeds.start:
-                yield _case(plan, seed, program, strategy).with_passes(passes[seed - first])
+                covered = covered_by(program) if lesson is not None else {}
+                case = _case(plan, seed, program, strategy).with_passes(passes[seed - first])
+                yield Drawn(seed, case, covered)
 
 
-def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program | Made, str]]:
+def covered_by(program: Program | Made) -> Mapping[str, int]:
+    """The operators and the pieces of coverage of one ONNX program."""
+    seen = Seen()
+    if isinstance(program, Program):
+        seen.add(program)
+    return seen.counts
+
+
+def _programs(plan: Plan, block: range, lesson: Lesson | None) -> Iterator[tuple[int, Program | Made, str]]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     draws = Draws(f"block/{block.start}")
     shares = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
@@ -83,7 +109,11 @@ def _programs(plan: Plan, block: range) -> Iterator[tuple[int, Program | Made, s
     size = draws.pick(_SIZES)
     if plan.strategy != MIXED:
         strategy = plan.strategy
-    programs = find_strategy(strategy, plan.trust)(block, plan.nodes or size, plan.source, UNLIMITED)
+    taught = find_taught(strategy) if lesson is not None and plan.source is None else None
+    if taught and lesson is not None:
+        programs: Iterator[Program | Made] = taught(block, plan.nodes or size, lesson, UNLIMITED)
+    else:
+        programs = find_strategy(strategy, plan.trust)(block, plan.nodes or size, plan.source, UNLIMITED)
     for seed, program in zip(block, programs, strict=True):
         yield seed, program, strategy
 

@@ -1,7 +1,8 @@
 """How programs grow, one file a strategy. A file here that names `programs` is found by itself.
 
 A strategy is a function from a batch of seeds to their programs, in order. What it learns within a batch it
-may use within that batch only, so that the programs are the same for any number of processes.
+may use within that batch only, so that the programs are the same for any number of processes. One that names
+`taught` as well may draw from what a campaign has learned.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from corpus.errors import UserError
 from generators.growth.grow import Program
 from generators.language.budget import Budget
 from generators.language.counts import Counts
+from generators.learning import Lesson
 
 
 class Made(Protocol):
@@ -33,6 +35,9 @@ class Made(Protocol):
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
+
+Taught = Callable[[Sequence[int], int, Lesson, Budget], Iterator[Program]]
+"""From seeds, a number of nodes, what the campaign has learned, and what a program may cost."""
 
 DEFAULT = "random"
 
@@ -49,6 +54,14 @@ def find_strategy(name: str, trust: bool = False) -> Strategy:
     if name not in strategy_names():
         raise UserError(f"--strategy {name}: there is {', '.join(strategy_names())}, or a file, PATH.py:NAME")
     found: Strategy = import_module(f"{__name__}.{name}").programs
+    return found
+
+
+def find_taught(name: str) -> Taught | None:
+    """The strategy of this name as it draws from what a campaign has learned; None where it does not."""
+    if name not in strategy_names():
+        return None
+    found: Taught | None = getattr(import_module(f"{__name__}.{name}"), "taught", None)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +23,14 @@ from generators.language.operator import Operator
 from generators.language.program import ONNX_REALMS, Operand, Realm, realm_of
 from generators.language.scope import Mark, Scope, Temper, draw_temper
 from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
+from generators.learning import Lesson
 
 _PROBES = 10
 """Operators that are looked at for one step."""
 _ASKED = (2, 2, 1, 1)
 """How many new pieces a node must add to be kept, try by try; then any is."""
+_TRIED_AGAIN = 0.1
+"""How often an operator that the target refused is chosen among the others."""
 _IDLE = 400
 """Steps without a node before a program is left as it is: the budget allows no more."""
 _SIZES = (*range(1, 41), 43, 47, 48, 49, 53, 59, 61, 63, 64, 65, 67, 71, 96, 97, 127, 128, 129)
@@ -45,21 +48,29 @@ _REALMS: tuple[tuple[Realm, ...], ...] = (
 
 
 class Seen:
-    """How often each operator and each piece of coverage came up."""
+    """How often each operator and each piece of coverage came up: in `counts`, and `before`, which stays."""
 
-    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self.counts: Counter[str] = Counter(counts or {})
+    def __init__(self, before: Mapping[str, int] | None = None) -> None:
+        self.before: Mapping[str, int] = before or {}
+        self.counts: Counter[str] = Counter()
+
+    def times(self, key: str) -> int:
+        """How often an operator or a piece came up."""
+        return self.counts[key] + self.before.get(key, 0)
+
+    def total(self) -> Counter[str]:
+        """All counts."""
+        return Counter(self.before) + self.counts
 
     @property
     def pieces(self) -> int:
         """HirFuzz's diversity score (§5.5): every piece of coverage is worth one."""
-        return sum(1 for key in self.counts if ":" in key or ">" in key)
+        return sum(1 for key in self.total() if ":" in key or ">" in key)
 
     def rarest(self, draws: Draws, found: Sequence[Operator], before: str) -> Operator:
         """Of some operators the one that is new after the predecessor, and seen least by itself."""
-        counts = self.counts
         some = [draws.pick(found) for _ in range(_PROBES)]
-        return min(some, key=lambda one: (counts[f"{before}>{one.name}"], counts[one.name]))
+        return min(some, key=lambda one: (self.times(f"{before}>{one.name}"), self.times(one.name)))
 
     def add(self, program: Program) -> None:
         """Count what a finished program holds."""
@@ -82,7 +93,7 @@ class Seen:
             raise UserError(f"{path}: no coverage can be read ({error}); name one that was saved") from error
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(dict(sorted(self.counts.items())), indent=0) + "\n")
+        path.write_text(json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
 
 
 def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> list[str]:
@@ -130,12 +141,21 @@ def programs(
         yield guided(seed, nodes, seen, budget)
 
 
-def guided(seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED) -> Program:
-    """One program; what it covers is counted while it grows."""
+def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED) -> Iterator[Program]:
+    """Each program leans by what the campaign has learned, and by what the batch has seen before it."""
+    seen, refused = Seen(lesson.covered), lesson.refusals()
+    for seed in seeds:
+        yield guided(seed, nodes, seen, budget, refused)
+
+
+def guided(
+    seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED, refused: Set[str] = frozenset()
+) -> Program:
+    """One program; what it covers is counted while it grows. What is `refused` seldom comes."""
     draws = Draws(f"coverage/{seed}/{nodes}")
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
-    _grow(scope, seen, nodes)
+    _grow(scope, seen, nodes, refused)
     return finish(scope)
 
 
@@ -153,12 +173,14 @@ def _temper(draws: Draws, budget: Budget) -> Temper:
     return replace(temper, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
 
 
-def _grow(scope: GuidedScope, seen: Seen, nodes: int) -> None:
+def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None:
     """Steps that add too little are taken back; less is asked with every one."""
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
         known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.realms)
         found = [operator for operators in known.values() for operator in operators]
+        if refused and not scope.draws.chance(_TRIED_AGAIN):
+            found = [operator for operator in found if operator.name not in refused] or found
         return seen.rarest(scope.draws, found, producer.get(focus.name, "")) if found else None
 
     producer, tries, idle = scope.producer, 0, 0
@@ -167,7 +189,7 @@ def _grow(scope: GuidedScope, seen: Seen, nodes: int) -> None:
         step(scope, choose, nodes - count)
         idle = idle + 1 if len(scope.nodes) == count else 0
         gained = scope.gained(count, mark)
-        fresh = sum(piece not in seen.counts for piece in gained)
+        fresh = sum(not seen.times(piece) for piece in gained)
         if tries < len(_ASKED) and fresh < _ASKED[tries] * (len(scope.nodes) - count or 1):
             scope.restore(mark)
             tries += 1

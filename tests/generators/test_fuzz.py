@@ -10,17 +10,19 @@ import pytest
 
 from corpus.case import Case
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
-from generators.mixture import BLOCK
+from generators.learning import Lesson
+from generators.mixture import BLOCK, Drawn
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 
 
-def cases(seeds: range) -> Iterator[Case]:
-    return (Case("onnx", b"", {}, origin=f"seed:{seed}", settings=(("n", str(seed)),)) for seed in seeds)
+def cases(seeds: range) -> Iterator[Drawn]:
+    for seed in seeds:
+        yield Drawn(seed, Case("onnx", b"", {}, origin=f"seed:{seed}", settings=(("n", str(seed)),)), {})
 
 
 def judging_with(judgement: Judgement) -> Tester:
-    return lambda seeds, seconds: judge_cases(cases(seeds), seeds, judgement, seconds)
+    return lambda seeds, seconds, lesson: judge_cases(cases(seeds), judgement, seconds)
 
 
 def verdict_of(case: Case, thorough: bool) -> Verdict:
@@ -51,9 +53,9 @@ def test_any_number_of_workers_gives_the_same_results_in_the_same_order(workers:
 def test_a_run_that_begins_within_a_block_ends_it_with_the_others() -> None:
     asked: list[range] = []
 
-    def noting(seeds: range, seconds: float):
+    def noting(seeds: range, seconds: float, lesson: Lesson | None):
         asked.append(seeds)
-        return list(judge_cases(cases(seeds), seeds, verdict_of, seconds))
+        return list(judge_cases(cases(seeds), verdict_of, seconds))
 
     list(fuzz([noting], seed=BLOCK - 3, tests=BLOCK + 5))
     assert asked == [range(BLOCK - 3, BLOCK), range(BLOCK, 2 * BLOCK), range(2 * BLOCK, 2 * BLOCK + 2)]

@@ -9,13 +9,12 @@ import onnx
 
 from corpus.case import Case
 from corpus.onnx.types import dtype_name
-from generators.fuzz import Judgement
+from generators.fuzz import AVOIDED, Judgement
 from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
 from triage.bugs.known import KnownIssue
 
-AVOIDED = "avoided"
 Chain = tuple[re.Pattern[str], ...]
 
 

@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
-from generators.mixture import PLAN, Plan, make_cases
+from generators.mixture import PLAN, Plan, make_tests
 from oracles.backends import Speaking, find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
+from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.environment import describe_environment
 from triage.store.failures import Failure
-from triage.store.runs import finish_run, next_seed, start_run, update_run
+from triage.store.runs import finish_run, start_run, update_run
 
 SAVE_EVERY = 100
 """Tests between two notes of how far the run has come; a find is noted at once."""
@@ -41,8 +42,8 @@ def dialect_of(target: Target) -> str:
 class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
-    Without `--seed` it goes on where the last run on this target stopped. A sequence of passes that the
-    target asks for is every case's.
+    Without `--seed` it goes on where the last run on this target stopped, with what was learned. A sequence
+    of passes that the target asks for is every case's.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Fuzzer:
         passes_of = target.backend if plan.sequences else ""
         self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
         self._avoided = avoided
-        self.seed = options.seed if options.seed is not None else next_seed(store, str(target))
+        self._teaching = Teaching(store, str(target), options.seed)
+        self.seed = self._teaching.seed
         self.tally = Tally()
         self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
         self._stack = ExitStack()
@@ -78,7 +80,9 @@ class Fuzzer:
 
     def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
         """Test until the number of tests or the time is up."""
-        for tested in fuzz(self._testers.all, seed=self.seed, tests=tests, seconds=seconds):
+        for tested in fuzz(
+            self._testers.all, seed=self.seed, tests=tests, seconds=seconds, teacher=self._teaching
+        ):
             self.tally = self.tally.add(tested.verdict)
             self.seed = tested.seed + 1
             failure = self._keep(tested) if tested.verdict.is_bug else None
@@ -88,8 +92,9 @@ class Fuzzer:
         self._save()
 
     def _keep(self, tested: Tested) -> Failure:
-        (case,) = make_cases(self.plan, range(tested.seed, tested.seed + 1))
-        case = replace(case, target=self.target)
+        lesson = self._teaching.lesson_of_seed(tested.seed)
+        (made,) = make_tests(self.plan, range(tested.seed, tested.seed + 1), lesson)
+        case = replace(made.case, target=self.target)
         release = self._testers.release
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 

@@ -19,7 +19,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Judgement, Tested, Tester, judge_cases
-from generators.mixture import Plan, make_cases
+from generators.learning import Lesson
+from generators.mixture import Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from triage.bugs.known import KnownIssue
@@ -56,8 +57,8 @@ def open_testers(
 def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
-    def test(seeds: range, seconds: float) -> Iterator[Tested]:
-        return judge_cases(make_cases(plan, seeds), seeds, judged, seconds)
+    def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
+        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds)
 
     return test
 
@@ -85,13 +86,17 @@ class _Remote:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._told: Lesson | None = None
 
     def release(self) -> str:
         name: str = self._receive()
         return name
 
-    def __call__(self, seeds: range, seconds: float) -> list[Tested]:
-        self._connection.send((seeds, seconds))
+    def __call__(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
+        """The tests of some seeds; a lesson goes over once, with the first block that draws from it."""
+        news = (lesson,) if lesson is not self._told else ()
+        self._told = lesson
+        self._connection.send((seeds, seconds, news))
         found: list[Tested] = self._receive()
         return found
 
@@ -135,9 +140,11 @@ def _serve(
             with options.judge(target) as judge:
                 connection.send(("release", judge.release))
                 test = _in_this_process(judge, plan, issues)
+                lesson: Lesson | None = None
                 while True:
-                    seeds, seconds = connection.recv()
-                    connection.send(("tests", list(test(seeds, seconds))))
+                    seeds, seconds, news = connection.recv()
+                    lesson = news[0] if news else lesson
+                    connection.send(("tests", list(test(seeds, seconds, lesson))))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise
         except UserError as error:

@@ -370,7 +370,45 @@ def follow_causes(db: Database) -> None:
         db.execute(statement)
 
 
-MIGRATIONS = (create_tables, compare_signatures, ask_at_scale, find_waiting, read_well, follow_causes)
+CAMPAIGNS = (
+    """CREATE TABLE campaigns (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        target TEXT NOT NULL,
+        first_seed INTEGER NOT NULL,
+        started TEXT NOT NULL
+    )""",
+    "CREATE INDEX campaigns_by_target ON campaigns (target)",
+    """CREATE TABLE lessons (
+        campaign INTEGER NOT NULL REFERENCES campaigns (id),
+        block INTEGER NOT NULL,
+        next_seed INTEGER NOT NULL,
+        document BLOB NOT NULL,
+        PRIMARY KEY (campaign, block)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE learned (
+        campaign INTEGER PRIMARY KEY REFERENCES campaigns (id),
+        blocks INTEGER NOT NULL,
+        document BLOB NOT NULL
+    )""",
+)
+"""What campaigns learn: by block, and what their first blocks taught together (compressed JSON)."""
+
+
+def remember_campaigns(db: Database) -> None:
+    """Add the tables of what campaigns learn."""
+    for statement in CAMPAIGNS:
+        db.execute(statement)
+
+
+MIGRATIONS = (
+    create_tables,
+    compare_signatures,
+    ask_at_scale,
+    find_waiting,
+    read_well,
+    follow_causes,
+    remember_campaigns,
+)
 
 
 def is_current(connection: sqlite3.Connection) -> bool:

@@ -1,0 +1,105 @@
+"""What a campaign learns, and what a block of it may draw from: the same for any number of workers.
+
+The blocks of a campaign are parted into epochs. A block of epoch e draws from what the epochs up to e - 2
+have learned, merged in the order of their seeds; so the blocks of an epoch can be tested side by side while
+those of the one before are still under way, and nobody's speed changes a program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+GROWTH, LONGEST = 8, 64
+"""An epoch is as long as one in so many of the blocks before it; at least one block, at most so many."""
+MANY_REFUSALS = 4
+"""Programs with an operator that must be refused, and none accepted, until it counts as refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What some tests taught: how often each piece of coverage and each operator came up.
+
+    `ran` and `refused` count the programs that held an operator, of those that the target ran and of those
+    that it does not support.
+    """
+
+    covered: Mapping[str, int] = field(default_factory=dict)
+    ran: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    def refusals(self) -> frozenset[str]:
+        """The operators that the target does not seem to support."""
+        many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
+        return frozenset(name for name in many if name not in self.ran)
+
+    def document(self) -> dict[str, dict[str, int]]:
+        """The lesson as JSON has it."""
+        return {name: dict(getattr(self, name)) for name in ("covered", "ran", "refused")}
+
+
+NOTHING = Lesson()
+
+
+def together(lessons: Iterable[Lesson]) -> Lesson:
+    """What several lessons teach; in which order does not matter."""
+    covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
+    for each in lessons:
+        covered.update(each.covered)
+        ran.update(each.ran)
+        refused.update(each.refused)
+    return Lesson(covered, ran, refused)
+
+
+def operators(covered: Mapping[str, int]) -> list[str]:
+    """The operators among some pieces of coverage."""
+    return [key for key in covered if ":" not in key and ">" not in key]
+
+
+def epoch_starts() -> Iterator[int]:
+    """The first block of each epoch, blocks counted from the beginning of the campaign."""
+    start = 0
+    while True:
+        yield start
+        start += min(max(start // GROWTH, 1), LONGEST)
+
+
+def blocks_before(block: int) -> int:
+    """How many blocks a block draws from: those of the epochs up to the second before its own."""
+    previous = own = 0
+    for start in epoch_starts():
+        if start > block:
+            return previous
+        previous, own = own, start
+    raise AssertionError("epochs do not end")
+
+
+class Course:
+    """The lessons of a campaign, as its blocks end; what was learned before may be given `folded`.
+
+    `folded` is what the first `blocks` blocks taught.
+    """
+
+    def __init__(self, folded: Lesson = NOTHING, blocks: int = 0) -> None:
+        self.folded, self.blocks = folded, blocks
+        self._waiting: dict[int, Lesson] = {}
+        self.ended = blocks
+
+    def add(self, block: int, lesson: Lesson) -> None:
+        """A block has ended, or ended once more with more of its tests."""
+        self._waiting[block] = lesson
+        self.ended = max(self.ended, block + 1)
+
+    def lesson(self, block: int) -> Lesson | None:
+        """What a block draws from; None while some of that is still under way.
+
+        Blocks are asked for in their order.
+        """
+        wanted = blocks_before(block)
+        if self.ended < wanted:
+            return None
+        if wanted > self.blocks:
+            new = [self._waiting.pop(each, NOTHING) for each in range(self.blocks, wanted)]
+            self.folded, self.blocks = together([self.folded, *new]), wanted
+        return self.folded

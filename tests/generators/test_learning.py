@@ -1,0 +1,150 @@
+"""What a campaign learns: in epochs, so that nobody's speed and no number of workers changes a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import generators.fuzz as loop
+from corpus.case import Case
+from generators.changes.modes import Mode
+from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
+from generators.learning import (
+    LONGEST,
+    MANY_REFUSALS,
+    NOTHING,
+    Course,
+    Lesson,
+    blocks_before,
+    epoch_starts,
+    together,
+)
+from generators.mixture import BLOCK, Plan, make_tests
+from oracles.run import Phase
+from oracles.verdict import Outcome, Verdict
+
+GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
+counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
+lessons = st.builds(Lesson, counts, counts, counts)
+
+
+class Remembering:
+    """A teacher that keeps all lessons in memory."""
+
+    def __init__(self) -> None:
+        self.course = Course()
+
+    def lesson(self, block: range) -> Lesson | None:
+        return self.course.lesson(block.start // BLOCK)
+
+    def learn(self, block: range, tests: Sequence[loop.Tested]) -> None:
+        self.course.add(block.start // BLOCK, lesson_of(tests))
+
+
+def passing(case: Case, thorough: bool) -> Verdict:
+    return Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
+
+
+def worker(seeds: range, seconds: float, lesson: Lesson | None) -> list[loop.Tested]:
+    return list(judge_cases(make_tests(GUIDED, seeds, lesson), passing, seconds))
+
+
+def cases(testers: Sequence[Tester], tests: int) -> list[str]:
+    return [each.case_id for each in fuzz(testers, tests=tests, teacher=Remembering())]
+
+
+def score(tests: Sequence[loop.Tested]) -> int:
+    """Distinct pieces of coverage, as HirFuzz counts them."""
+    return sum(":" in key or ">" in key for key in Counter(key for each in tests for key in each.covered))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_any_number_of_workers_makes_the_same_programs(workers: int) -> None:
+    assert cases([worker] * workers, 10 * BLOCK) == cases([worker], 10 * BLOCK)
+
+
+def test_a_campaign_that_learns_covers_more_than_one_that_forgets() -> None:
+    learning = list(fuzz([worker], tests=24 * BLOCK, teacher=Remembering()))
+    forgetting = list(fuzz([worker], tests=24 * BLOCK))
+    assert score(learning) > 1.05 * score(forgetting)
+
+
+def test_the_first_two_epochs_are_those_of_a_campaign_that_forgets() -> None:
+    first, second = (list(fuzz([worker], tests=2 * BLOCK, teacher=each)) for each in (Remembering(), None))
+    assert [each.case_id for each in first] == [each.case_id for each in second]
+
+
+@given(st.integers(0, 20_000))
+def test_a_block_draws_from_all_epochs_but_its_own_and_the_one_before(block: int) -> None:
+    starts = []
+    for start in epoch_starts():
+        starts.append(start)
+        if start > block:
+            break
+    own = len(starts) - 2
+    assert blocks_before(block) == (starts[own - 1] if own else 0)
+    assert starts[own + 1] - starts[own] <= LONGEST
+
+
+@given(st.lists(lessons, max_size=6), st.randoms())
+def test_in_which_order_lessons_are_put_together_does_not_matter(found: list[Lesson], random) -> None:
+    mixed = list(found)
+    random.shuffle(mixed)
+    assert together(found) == together(mixed)
+
+
+@given(st.lists(lessons, min_size=3, max_size=40))
+def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(found: list[Lesson]) -> None:
+    whole, half = Course(), len(found) // 2
+    for block, lesson in enumerate(found):
+        whole.add(block, lesson)
+        if block == half:
+            whole.lesson(block)
+            kept = Course(whole.folded, whole.blocks)
+            for each in range(whole.blocks, half + 1):
+                kept.add(each, found[each])
+        if block > half:
+            kept.add(block, lesson)
+    assert kept.lesson(len(found)) == whole.lesson(len(found))
+
+
+def test_a_block_waits_for_what_it_draws_from() -> None:
+    course = Course()
+    assert course.lesson(0) == course.lesson(1) == NOTHING
+    assert course.lesson(2) is None
+    course.add(0, Lesson({"Relu": 1}))
+    assert course.lesson(2) == Lesson({"Relu": 1})
+
+
+def test_an_operator_that_is_refused_again_and_again_counts_as_refused() -> None:
+    refused = dict.fromkeys(("Odd", "Relu"), MANY_REFUSALS)
+    assert Lesson(ran={"Relu": 1}, refused=refused).refusals() == {"Odd"}
+    assert Lesson(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
+
+
+def test_what_is_refused_comes_seldom() -> None:
+    (first, *_) = Counter(
+        key for made in make_tests(GUIDED, range(4 * BLOCK), NOTHING) for key in made.covered if key.isalnum()
+    ).most_common(1)
+    name = first[0]
+    lesson = Lesson(refused={name: MANY_REFUSALS})
+    times = sum(name in made.covered for made in make_tests(GUIDED, range(4 * BLOCK), lesson))
+    assert times < first[1] / 2
+
+
+def test_a_lesson_knows_what_ran_and_what_was_refused() -> None:
+    unsupported = Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, "no such operator")
+    invalid = Verdict(Outcome.INVALID, Phase.IMPORT, "wrong")
+    verdicts = (Verdict(Outcome.PASS, Phase.EXECUTE, ""), unsupported, invalid)
+    names = ("A", "B", "C")
+    tests = [
+        loop.Tested(seed, "", verdict, {name: 1, f"{name}:1": 1, f"{name}>{name}": 1})
+        for seed, (verdict, name) in enumerate(zip(verdicts, names, strict=True))
+    ]
+    lesson = lesson_of(tests)
+    assert (dict(lesson.ran), dict(lesson.refused)) == ({"A": 1}, {"B": 1})
+    assert len(lesson.covered) == 9

@@ -1,0 +1,81 @@
+"""Campaigns in the store: what their blocks taught, so that the next run on the target draws from it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triage.store.database import Store, dump, now
+
+Document = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """The line of seeds of one target: the first one, and the first that no lesson tells of."""
+
+    id: int
+    first_seed: int
+    next_seed: int
+
+
+def start_campaign(store: Store, target: str, first_seed: int) -> Campaign:
+    """A new campaign of a target."""
+    with store.transaction():
+        values = {"target": target, "first_seed": first_seed, "started": now()}
+        return Campaign(store.insert("campaigns", values), first_seed, first_seed)
+
+
+def last_campaign(store: Store, target: str) -> Campaign | None:
+    """The campaign of a target that has come furthest; None where there is none."""
+    row = store.row(
+        """SELECT id, first_seed, coalesce(max(next_seed), first_seed) AS next_seed
+           FROM campaigns LEFT JOIN lessons ON campaign = id WHERE target = ?
+           GROUP BY id ORDER BY 3 DESC, id DESC LIMIT 1""",
+        (target,),
+    )
+    return Campaign(**row) if row else None
+
+
+def keep_lesson(store: Store, campaign: int, block: int, next_seed: int, document: Document) -> None:
+    """Keep what a block has taught so far, and the seed after its last test."""
+    store.write(
+        """INSERT INTO lessons VALUES (?, ?, ?, ?) ON CONFLICT (campaign, block) DO UPDATE
+           SET next_seed = excluded.next_seed, document = excluded.document""",
+        (campaign, block, next_seed, _packed(document)),
+    )
+
+
+def keep_folded(store: Store, campaign: int, blocks: int, document: Document) -> None:
+    """Keep what the first blocks taught together; their own lessons go."""
+    with store.transaction():
+        store.write(
+            """INSERT INTO learned VALUES (?, ?, ?) ON CONFLICT (campaign) DO UPDATE
+               SET blocks = excluded.blocks, document = excluded.document""",
+            (campaign, blocks, _packed(document)),
+        )
+        store.write("DELETE FROM lessons WHERE campaign = ? AND block < ?", (campaign, blocks))
+
+
+def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
+    """How many blocks were folded, and what they taught together."""
+    row = store.row("SELECT blocks, document FROM learned WHERE campaign = ?", (campaign,))
+    return (int(row["blocks"]), _unpacked(row["document"])) if row else (0, {})
+
+
+def load_lessons(store: Store, campaign: int) -> dict[int, dict[str, Any]]:
+    """By block the lessons that were not folded yet."""
+    rows = store.rows("SELECT block, document FROM lessons WHERE campaign = ? ORDER BY block", (campaign,))
+    return {int(row["block"]): _unpacked(row["document"]) for row in rows}
+
+
+def _packed(document: Document) -> bytes:
+    return zlib.compress(dump(document).encode(), 6)
+
+
+def _unpacked(content: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(zlib.decompress(content))
+    return found
