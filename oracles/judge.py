@@ -36,6 +36,7 @@ from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
 from oracles.probes.graph_context import GraphContext
+from oracles.probes.parting import Parting
 from oracles.probes.tir_context import TirContext
 from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
@@ -309,12 +310,21 @@ class Judge:
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more."""
         wrong = verdict.wrong
-        if wrong is None or wrong.first or case.format != "onnx" or len(verdict.runs) < 2:
+        if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
             return verdict
-        found = self._open(case).parting(verdict.runs[-1].config, wrong.output)
+        found = self.parting(case, verdict)
         if found is None:
             return verdict
-        return replace(verdict, wrong=replace(wrong, first=found.name, operator=found.node.op_type))
+        located = found.located(parse(case.program))
+        return replace(
+            verdict, wrong=replace(wrong, first=located.tensor, operator=located.op, located=located)
+        )
+
+    def parting(self, case: Case, verdict: Verdict) -> Parting | None:
+        """Where the runs of a wrong result part; None where none can tell, or the case is no ONNX model."""
+        if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
+            return None
+        return self._open(case).parting(verdict.runs[-1].config, verdict.wrong.output)
 
     def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
         """What to compare the baseline with: all optimisations; where that passes, the lower levels."""

@@ -57,6 +57,17 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class Located:
+    """The first wrong tensor, in the user's names: what makes it, how far off it is, what was still right."""
+
+    tensor: str
+    node: str
+    op: str
+    error: float
+    right_until: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WrongResult:
     """Of a mismatch: which output of which side is wrong, by how much, and where it begins.
 
@@ -76,6 +87,16 @@ class WrongResult:
     off_truth: tuple[float, float] | None = None
     first: str = ""
     operator: str = ""
+    located: Located | None = None
+
+    @property
+    def times(self) -> float | None:
+        """How many times further from the truth the wrong side is; None where no truth says so."""
+        if self.off_truth is None:
+            return None
+        near, far = sorted(self.off_truth)
+        return far / near if near else float("inf")
+
     contradiction: str = ""
 
     @property

@@ -118,16 +118,18 @@ class Session:
         subject, culprit = self._learn(subject)
         hints = read_hints(verdict, culprit)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and only is not None:
-            hints = self._hints_of_values(subject, hints, only)
+            hints = self._hints_of_values(subject, hints, verdict, only)
         engine = Engine(gate, all_moves(type(subject)), hints, lambda found: self._learn(found)[0])
         course = Course(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
         return course
 
-    def _hints_of_values(self, subject: Subject, hints: Hints, config: Config) -> Hints:
+    def _hints_of_values(self, subject: Subject, hints: Hints, verdict: Verdict, config: Config) -> Hints:
         """Where values part, as well: told by nodes, or by what the optimiser made of the program."""
         with self.pool.one() as judge:
             named = named_by_values(subject, judge, self.case, config)
+            parting = judge.parting(self.case, verdict)
+        named = named or ((parting.name,) if parting is not None else ())
         return replace(hints, nodes=named or hints.nodes, parting=self._parting(subject, config))
 
     def _parting(self, subject: Subject, config: Config) -> PartedTensors:

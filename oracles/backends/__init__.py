@@ -28,7 +28,7 @@ class Backend(Protocol):
         """The un-optimised baseline (not of `Compared`), the optimised config, then the lower levels."""
 
     def classify(self, run: Run) -> str:
-        """`unsupported`, `out-of-memory`, `invalid-input`, or "" for a run that may show a bug."""
+        """`unavailable`, `unsupported`, `out-of-memory`, `invalid-input`, or "" for what may be a bug."""
 
 
 @runtime_checkable

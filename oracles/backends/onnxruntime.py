@@ -116,7 +116,8 @@ def available(providers: list[str]) -> list[str]:
     """The providers, which onnxruntime would leave out without a word when its build lacks them."""
     for name in providers:
         if name not in core.get_available_providers():
-            raise RuntimeError(f"{name} is not available in this build of onnxruntime")
+            has = ", ".join(core.get_available_providers())
+            raise RuntimeError(f"{name} is not available in this build of onnxruntime, which has {has}")
     return list(providers)
 
 
@@ -353,6 +354,7 @@ CLASSES = (
             r"Failed to allocate memory",
         ),
     ),
+    ("unavailable", (r"is not available in this build of onnxruntime",)),
     (
         "unsupported",
         (

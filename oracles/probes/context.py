@@ -6,22 +6,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
 import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import producers, walk_model
+from corpus.values import Value
 from oracles.naming.names import names_of
-from oracles.numerics.compare import Tolerance
+from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
 from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
 from oracles.probes.alone import node_alone, type_alone
 from oracles.probes.noise import Noise
-from oracles.probes.parting import FirstParting, Parting
+from oracles.probes.parting import Differs, FirstParting, Parting
 from oracles.probes.truth import Truth, truths
 from oracles.run import Config, Run
 from oracles.sandbox.sandbox import Job
 
 REPEATS = 4
+
+EXACT_LEVELS = ("basic",)
+"""Levels at which no group of quantised nodes becomes one integer kernel: every quantisation rounds alone."""
+
+MUCH = 6.0
+"""How many times its spread a tensor must be away to be where two ways part."""
 
 
 class Context:
@@ -148,9 +156,29 @@ class Context:
         if key not in self._partings:
             job = replace(self.job, configs=(config,))
             values = self.noise.recording.values
-            parting = FirstParting(self.model, job, self._run_job, values, self.tolerance)
-            self._partings[key] = parting.first(output, self.noise.ancestors(output))
+            way = FirstParting(self.model, job, self._run_job, values, self._parter(config))
+            self._partings[key] = way.first(output, self.noise.ancestors(output))
         return self._partings[key]
+
+    def _parter(self, config: Config) -> Differs:
+        """What tells a tensor that is wrong in a configuration from one that is only rounded otherwise."""
+        spreads = self.noise.spreads(config.get("level") not in EXACT_LEVELS)
+
+        def differs(name: str, expected: Value, actual: Value) -> bool:
+            found = compare(name, expected, actual, self.screen)
+            if found is None or found.mask is None or name not in spreads:
+                return found is not None
+            left = np.asarray(expected)
+            # noise was put into runs without NaN and infinity: of these it says nothing
+            is_plain = np.isfinite(widen(left)) if is_float(left) else np.ones(left.shape, bool)
+            apart = distance(left, np.asarray(actual))
+            return bool(((apart > MUCH * spreads[name]) | ~is_plain)[found.mask].any())
+
+        return differs
+
+    def run_as(self, job: Job, config: Config) -> Run | None:
+        """Another program under a configuration; None where nothing runs it."""
+        return self._run_job(replace(job, configs=(config,)))[0] if self._run_job is not None else None
 
     def is_refused_alone(self, config: Config) -> bool:
         """Whether the configuration lacks what some node of the main graph needs by itself, too."""

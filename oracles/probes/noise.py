@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import NodeProto
 
-from corpus.onnx.graph import free_names, producers, subgraphs, walk_nodes
+from corpus.onnx.graph import free_names, outer_names, producers, subgraphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from oracles.in_worker.onnx.domain import DOMAIN
@@ -48,6 +48,9 @@ RECORDED_BYTES = 256 << 20
 CLEAR = 3.0
 """How many times its spread an element must be away to count."""
 
+SEEDS_OF_SPREADS = (1, 2, 3, 4)
+"""The noisy runs that say how far every tensor of a program moves."""
+
 CLEAR_IF_SMALL = 10.0
 """The same where only small differences are left."""
 
@@ -70,6 +73,7 @@ class Noise:
         self._gave_up = False
         self._draws = False
         self._made: dict[tuple[int, bool, bool], Mapping[str, Value] | None] = {}
+        self._spreads: dict[bool, Mapping[str, NDArray[np.float64]]] = {}
         self.notes: list[str] = []
 
     def beyond_noise(
@@ -252,6 +256,36 @@ class Noise:
     def recording(self) -> Recording:
         """The un-optimised run with its intermediates."""
         return record_model(self._model, self._job, self._rerun, byte_budget=RECORDED_BYTES)
+
+    def spreads(self, steps: bool = True) -> Mapping[str, NDArray[np.float64]]:
+        """How far noise moves each tensor of the main graph; those that no noisy run gives are left out.
+
+        Infinite where a run left the range of a type.
+        """
+        if steps not in self._spreads:
+            self._spreads[steps] = self._spread_of_all(steps)
+        return self._spreads[steps]
+
+    def _spread_of_all(self, steps: bool) -> dict[str, NDArray[np.float64]]:
+        outer = outer_names(self._model.graph)
+        made = [name for node in self._model.graph.node for name in node.output if name and name not in outer]
+        found: dict[str, NDArray[np.float64]] = {}
+        for seed in SEEDS_OF_SPREADS:
+            noisy = replace(self._perturbation(seed, self._replaced, steps), draws=self._draws)
+            program = noisy.apply(self._model)
+            del program.graph.output[:]
+            program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+            inputs = self._noisy_inputs(seed)
+            run = self._rerun(
+                replace(self._job, program=program.SerializeToString(), inputs=inputs, outputs=None)
+            )[0]
+            for name, value in run.outputs.items() if run.is_ok else ():
+                known = self.recording.values.get(name)
+                if not isinstance(known, np.ndarray) or not isinstance(value, np.ndarray):
+                    continue
+                if known.shape == value.shape and known.dtype == value.dtype:
+                    found[name] = np.maximum(found.get(name, 0.0), distance(known, value))
+        return found
 
     @cached_property
     def nonfinite(self) -> frozenset[str]:

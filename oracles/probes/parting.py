@@ -9,23 +9,53 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import onnx
 
-from corpus.onnx.graph import outer_names, producers
+from corpus.onnx.graph import free_names, outer_names, producers
 from corpus.values import Value
-from oracles.numerics.compare import Tolerance, compare
+from oracles.numerics.compare import distance
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Located
+
+Differs = Callable[[str, Value, Value], bool]
+"""Whether the two values of a tensor, by its name, differ by more than rounding."""
 
 
 @dataclass(frozen=True)
 class Parting:
-    """Where values part: the node, the tensor that it makes, and that tensor's two values."""
+    """Where values part: the node, the tensor that it makes, and that tensor's two values.
+
+    `together` says that every other tensor could be seen in the same run: what flows in was equal.
+    """
 
     node: onnx.NodeProto
     name: str
     expected: Value
     actual: Value
+    together: bool = False
+
+    @property
+    def error(self) -> float:
+        """How far apart the two values are at most; infinite for values of two shapes."""
+        if not isinstance(self.expected, np.ndarray) or not isinstance(self.actual, np.ndarray):
+            return float("inf")
+        if self.expected.shape != self.actual.shape or self.expected.dtype != self.actual.dtype:
+            return float("inf")
+        return float(distance(self.expected, self.actual).max(initial=0.0))
+
+    def located(self, model: onnx.ModelProto) -> Located:
+        """The same for a verdict, in the names of the model."""
+        name = self.node.name or self.name
+        return Located(self.name, name, self.node.op_type, self.error, self.right_until(model))
+
+    def right_until(self, model: onnx.ModelProto) -> tuple[str, ...]:
+        """The tensors that flow into the node and are right, computed ones first, weights left out."""
+        weights = {tensor.name for tensor in model.graph.initializer}
+        makers = producers(model.graph)
+        read = [name for name in (*self.node.input, *sorted(free_names(self.node))) if name not in weights]
+        return tuple(dict.fromkeys(sorted(filter(None, read), key=lambda name: name not in makers)))
 
 
 @dataclass(frozen=True)
@@ -36,7 +66,7 @@ class FirstParting:
     job: Job
     run: Callable[[Job], tuple[Run, ...]]
     values: Mapping[str, Value]
-    tolerance: Tolerance
+    differs: Differs
 
     def first(self, output: str, ancestors: set[str]) -> Parting | None:
         """The first of the tensors that `output` is computed from to differ; None where none tells."""
@@ -47,7 +77,8 @@ class FirstParting:
             for name in node.output
             if name in ancestors and name in self.values and name not in outer
         ]
-        return self._of(names) or self._bisected(names, output)
+        found = self._of(names)
+        return replace(found, together=True) if found is not None else self._bisected(names, output)
 
     def _of(self, names: Sequence[str]) -> Parting | None:
         """The first of several tensors that differs while all of them are outputs."""
@@ -59,7 +90,7 @@ class FirstParting:
         makers = producers(self.model.graph)
         for name in names if run.is_ok else ():
             expected, actual = self.values[name], run.outputs.get(name)
-            if compare(name, expected, actual, self.tolerance) is not None:
+            if self.differs(name, expected, actual):
                 return Parting(makers[name], name, expected, actual)
         return None
 

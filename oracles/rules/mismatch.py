@@ -17,15 +17,13 @@ from oracles.numerics.compare import Difference, compare, compare_outputs
 from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.numerics.operators import operator_of
-from oracles.probes.context import Context, evidence
+from oracles.probes.context import EXACT_LEVELS, Context, evidence
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict, WrongResult
 
 ORDER = 60
-EXACT_LEVELS = ("basic",)
-"""Levels at which no group of quantised nodes becomes one integer kernel: every quantisation rounds alone."""
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from corpus.case import Case
+from corpus.errors import UserError
 from oracles.naming.symptom import symptom_of_run
 from oracles.probes.context import Context
 from oracles.run import Run, Status
@@ -16,6 +17,10 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if baseline.status is not Status.EXCEPTION:
         return None
     kind = context.classify(baseline)
+    if kind == "unavailable":
+        raise UserError(
+            f"target {case.target}: {_first_line(baseline.message)}; choose another target or build"
+        )
     if kind == "unsupported":
         return _refused(Outcome.UNSUPPORTED, "not supported", runs, context)
     if kind == "invalid-input":

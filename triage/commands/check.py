@@ -18,23 +18,28 @@ Cases = Annotated[
 ]
 Repeat = Annotated[int, typer.Option("--repeat", help="Judge each case this many times.", min=1)]
 
+Locate = Annotated[
+    bool, typer.Option("--locate", help="Of a wrong value, the first wrong tensor and what was right before.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command("check")(as_command(CaseOptions, check))
 
 
-def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1) -> int:
+def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate = False) -> int:
     """Judge cases; exit code 1 when one of them shows a bug.
 
     Example: crux check model.onnx --target ort
     """
     single = len(cases) == 1 and cases != ["-"]
-    documents = emit(_verdicts(options, cases, repeat), as_json=options.json, show=_show, single=single)
+    found = _verdicts(options, cases, repeat, locate)
+    documents = emit(found, as_json=options.json, show=_show, single=single)
     return 1 if any(document["bug"] for document in documents) else 0
 
 
-def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[Document]:
+def _verdicts(options: CaseOptions, words: list[str], repeat: int, locate: bool) -> Iterator[Document]:
     from triage.cases.judges import Judges
 
     with Judges(options) as judges:
@@ -44,11 +49,14 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[D
         from triage.cases.verdicts import judge_often
         from triage.reductions.sketch import keep
         from triage.store.artifacts import note
+        from triage.store.documents import located_document
 
         for word, case in open_cases(words, options, judges):
             assert case.target is not None
             judge = judges.of(case.target, case.format)
             verdict, document = judge_often(judge, case, repeat)
+            if locate:
+                document["located"] = located_document(verdict.wrong)
             document["notes"] += [each for each in case.notes if each.startswith(CHANGED)]
             if options.db:
                 note(options.db, case, verdict, judge.release)
@@ -59,5 +67,16 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int) -> Iterator[D
 
 def _show(documents: list[Document]) -> Table:
     columns = ("case", "outcome", "phase", "what was seen")
-    rows = [(each["case"], each["outcome"], each["phase"], each["title"]) for each in documents]
+    rows = [(each["case"], each["outcome"], each["phase"], _seen(each)) for each in documents]
     return table(columns, rows)
+
+
+def _seen(document: Document) -> str:
+    """What was seen, and of a located wrong value where it begins."""
+    found = document.get("located")
+    if not found:
+        return str(document["title"])
+    right = ", ".join(found["right_until"]) or "the weights"
+    error = found["error"] if isinstance(found["error"], str) else f"{found['error']:.3g}"
+    maker = f"made by {found['op']} ({found['node']}), off by {error}"
+    return f"{document['title']}\nright until {right}; first wrong: {found['tensor']}, {maker}"

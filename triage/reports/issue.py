@@ -114,7 +114,10 @@ def _parting(wrong: WrongResult | None) -> str:
     if wrong is None or wrong.first in ("", wrong.output):
         return ""
     maker = f", made by `{wrong.operator}`" if wrong.operator else ""
-    return f"The first tensor that differs, in the order of the graph, is {as_code(wrong.first)}{maker}."
+    text = f"The first tensor that differs, in the order of the graph, is {as_code(wrong.first)}{maker}."
+    if wrong.times is not None and 1 < wrong.times < float("inf"):
+        text += f" The wrong side is {wrong.times:,.3g} times further from {wrong.truth} than the other."
+    return text
 
 
 def origin_text(draft: Draft) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from oracles.run import Run
@@ -37,7 +38,14 @@ def wrong_document(wrong: WrongResult) -> dict[str, Any]:
         "optimised_off_truth": _number(other),
         "first_divergent": wrong.first,
         "operator": wrong.operator,
+        "times_further": _number(wrong.times),
     }
+
+
+def located_document(wrong: WrongResult | None) -> dict[str, Any] | None:
+    """The first wrong tensor and what was right before it; None where nothing tells."""
+    found = wrong.located if wrong is not None else None
+    return {**asdict(found), "error": _number(found.error)} if found is not None else None
 
 
 def _number(value: float | None) -> float | str | None:

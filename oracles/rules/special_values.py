@@ -1,0 +1,78 @@
+"""Special values: an operator that defines what it makes of NaN and infinity makes something else of them.
+
+It does not matter where they came from: the first tensor that differs is made from equal values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpus.case import Case
+from corpus.onnx.graph import free_names
+from corpus.values import Value
+from oracles.naming.symptom import symptom_of_difference
+from oracles.numerics.compare import compare, is_float, widen
+from oracles.probes.alone import node_alone
+from oracles.probes.context import Context, evidence
+from oracles.probes.noise import DEFINED
+from oracles.probes.parting import Parting
+from oracles.probes.wrong_side import OPTIMISED
+from oracles.run import Phase, Run
+from oracles.verdict import Outcome, Verdict, WrongResult
+
+ORDER = 65
+"""After the ordinary comparison: only what that leaves open."""
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    baseline = runs[0]
+    if not baseline.is_ok or not context.model.graph.node:
+        return None
+    for run in runs[1:]:
+        for name, value in baseline.outputs.items() if run.is_ok else ():
+            if _differs_specially(name, value, run.outputs.get(name), context):
+                parting = context.parting(run.config, name)
+                if parting is not None and _is_defined(parting, run, context):
+                    return _verdict(name, parting, run, runs, context)
+    return None
+
+
+def _differs_specially(name: str, expected: Value, actual: Value, context: Context) -> bool:
+    """Whether the values differ and one of them, or what it is computed from, is not finite."""
+    if compare(name, expected, actual, context.tolerance) is None:
+        return False
+    return not (_is_finite(expected) and _is_finite(actual)) or not context.noise.nonfinite.isdisjoint(
+        context.noise.ancestors(name)
+    )
+
+
+def _is_finite(value: Value) -> bool:
+    return not isinstance(value, np.ndarray) or not is_float(value) or bool(np.isfinite(widen(value)).all())
+
+
+def _is_defined(parting: Parting, run: Run, context: Context) -> bool:
+    """Whether the operator's text says what it makes of its operands, and it alone makes another thing."""
+    if parting.node.op_type not in DEFINED or parting.node.domain:
+        return False
+    values = context.noise.recording.values
+    if all(_is_finite(values.get(name)) for name in free_names(parting.node)):
+        return False
+    found = node_alone(context.model, parting.node, parting.name, values, context.job)
+    other = context.run_as(found[1], run.config) if found is not None else None
+    if found is None or other is None or not other.is_ok:
+        return False
+    expected = values.get(parting.name)
+    return compare(parting.name, expected, other.outputs.get(parting.name), context.tolerance) is not None
+
+
+def _verdict(name: str, parting: Parting, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict:
+    difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
+    kind = difference.kind if difference is not None else "value"
+    words = f"{parting.node.op_type} of what is not finite gives another result on equal operands"
+    title = f"wrong {kind} of {parting.name!r}: {words} ({run.config.label} against {runs[0].config.label})"
+    wrong = WrongResult(
+        name, OPTIMISED, kind, parting.error, "the text of the operator",
+        first=parting.name, operator=parting.node.op_type, located=parting.located(context.model),
+    )  # fmt: skip
+    symptom = symptom_of_difference(kind, OPTIMISED, run.config.asked_by)
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=wrong)
