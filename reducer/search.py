@@ -96,6 +96,25 @@ def _midpoint(rest: Sequence[int], low: int, high: int, weigh: Callable[[int], f
     return (low + high) // 2
 
 
+LEAST_RUN = 3
+
+
+def drop_runs(items: Sequence[int]) -> SetSearch:
+    """Runs of neighbours go: half of the items first, then quarters; the last ones first."""
+    left = list(items)
+    length = len(left) // 2
+    while length >= LEAST_RUN:
+        end = len(left)
+        while end > 0:
+            start = max(0, end - length)
+            kept = left[:start] + left[end:]
+            if kept and (yield frozenset(kept)):
+                left = kept
+            end = start
+        length //= 2
+    return frozenset(left)
+
+
 FIRST_PROBABILITY = 0.1
 GROWTH = 1 / (1 - math.exp(-1))
 

@@ -6,7 +6,15 @@ from functools import partial
 from typing import TypeAlias
 
 from reducer.move import EITHER, Hints, Move, Search, over_sets
-from reducer.search import PATIENCE, Items, SetSearch, counter_dd, drop_one_at_a_time, find_essentials
+from reducer.search import (
+    PATIENCE,
+    Items,
+    SetSearch,
+    counter_dd,
+    drop_one_at_a_time,
+    drop_runs,
+    find_essentials,
+)
 from reducer.subject.nodesets import keep_nodes
 from reducer.subject.onnx import Subject
 
@@ -17,6 +25,9 @@ RARE = 3
 
 NEAR = (1, 4)
 """How many steps up from an essential node the other nodes of its pattern are looked for."""
+
+FAR = 12
+"""So many steps up are looked at where they are far fewer than all the nodes before an essential one."""
 
 FEW = 8
 """Up to here, asking for each node is cheaper than bisecting."""
@@ -77,6 +88,13 @@ def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     return (yield from drop_single_nodes(subject, hints, link=link))
 
 
+def drop_runs_of_nodes(subject: Subject, hints: Hints) -> Search:
+    """Where the bisections left a chain: stretches of it are bridged before dims and values are looked at."""
+    if not FEW < len(subject.nodes) <= MANY:
+        return subject
+    return (yield from _search(subject, drop_runs(range(len(subject.nodes))), link=True))
+
+
 def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     """What the bisections left: counter-based delta debugging when it is much, then node by node."""
     if len(subject.nodes) > MANY:
@@ -91,7 +109,7 @@ def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
 
 
 def _bisection(subject: Subject) -> SetSearch:
-    near = [partial(_producers, subject, steps) for steps in NEAR]
+    near = [*(partial(_producers, subject, steps) for steps in NEAR), partial(_cone, subject)]
     patience = PATIENCE if len(subject.nodes) > MANY else 1
     return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
 
@@ -105,6 +123,12 @@ def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
         edge = frozenset(subject.producer[name] for name in read if name in subject.producer)
         found |= edge
     return frozenset(found)
+
+
+def _cone(subject: Subject, nodes: Items) -> Items:
+    """The nodes `FAR` steps up, where an import fails of what many steps made; all where these are most."""
+    found = _producers(subject, FAR, nodes)
+    return found if 3 * len(found) <= max(nodes) else frozenset(range(len(subject.nodes)))
 
 
 MOVES = (
@@ -132,6 +156,7 @@ MOVES = (
         chance=0.25,
         subjects=EITHER,
     ),
+    Move("drop runs of nodes by link", 235, drop_runs_of_nodes, reshapes=True, chance=0.25, subjects=EITHER),
     Move(
         "drop single nodes of few by cut",
         240,

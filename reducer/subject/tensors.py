@@ -15,9 +15,9 @@ from corpus.values import Tensor, Value
 
 
 def type_of(value: Value) -> onnx.TypeProto | None:
-    """The static type of a value; None for an absent optional and for an empty sequence."""
+    """The static type of a value; None for an absent optional, an empty sequence and one of maps."""
     if isinstance(value, list):
-        if not value:
+        if not value or not all(isinstance(member, np.ndarray) for member in value):
             return None
         return helper.make_sequence_type_proto(_member_type(value))
     if value is None:

@@ -1,0 +1,190 @@
+"""A node on the way to a computed size goes, and what the size is computed from is sized anew.
+
+In `Shape → Gather → Sub → ConstantOfShape → Concat → Reshape` no node can be bypassed alone: each gives
+another size, and what follows does not fit any more. So the input of the Shape gets the dim that the Sub used
+to give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import onnx
+
+from corpus.values import Tensor
+from reducer.move import Hints, Move, Search, smaller_by
+from reducer.subject.nodesets import assemble, rename_reads
+from reducer.subject.onnx import Subject
+from reducer.subject.retype import change_tensors
+
+MOST_NODES = 40
+"""A larger graph is not looked at: there other moves are cheaper."""
+
+MOST_SIZES = 64
+"""Elements of a tensor of sizes."""
+
+MOST_ELEMENTS = 1 << 16
+"""Elements that a resized input may get."""
+
+Changes = dict[str, Tensor]
+
+
+def bypass_computed_sizes(subject: Subject, hints: Hints) -> Search:
+    """Each tensor of sizes gives way to one that it is computed from, the farthest first."""
+    if len(subject.nodes) > MOST_NODES:
+        return subject
+    pairs = [pair for node in reversed(subject.nodes) for pair in _pairs(subject, node)]
+    return (yield from smaller_by(subject, [partial(_bypassed, output, source) for output, source in pairs]))
+
+
+def _pairs(subject: Subject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
+    """The node's result and an ancestor of its type, if both are sizes of other values."""
+    if len(node.output) != 1 or _sizes(subject, node.output[0]) is None:
+        return
+    output = node.output[0]
+    for name in reversed(_ancestors(subject, output)):
+        if subject.kind(name) == subject.kind(output) and _sizes(subject, name) is not None:
+            yield output, name
+
+
+def _ancestors(subject: Subject, name: str) -> list[str]:
+    """The tensors that one is computed from, the nearest first."""
+    found: dict[str, None] = {}
+    waiting = [name]
+    while waiting:
+        index = subject.producer.get(waiting.pop(0))
+        new = [each for each in subject.reads[index] if each not in found] if index is not None else []
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+def _sizes(subject: Subject, name: str) -> Tensor | None:
+    """The recorded value of a small tensor of integers."""
+    value = subject.facts.values.get(name)
+    value = subject.array(name) if value is None else value
+    is_small = isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= MOST_SIZES
+    return value if is_small and isinstance(value, np.ndarray) else None
+
+
+def _bypassed(output: str, source: str, subject: Subject) -> Subject | None:
+    """The subject in which `source` stands for `output` and has its value; None where that cannot be."""
+    index, wanted, have = subject.producer.get(output), _sizes(subject, output), _sizes(subject, source)
+    if index is None or wanted is None or have is None or source not in _ancestors(subject, output):
+        return None
+    if subject.kind(output) != subject.kind(source):
+        return None
+    changes: Changes = {}
+    if not np.array_equal(wanted, have) and not _solve(subject, source, wanted, changes):
+        return None
+    sized = change_tensors(subject, changes) if changes else subject
+    if sized is None:
+        return None
+    nodes = [rename_reads(node, {output: source}) for i, node in enumerate(subject.nodes) if i != index]
+    return assemble(sized, _alive(nodes, frozenset(subject.graph_outputs), subject))
+
+
+def _alive(nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: Subject) -> list[onnx.NodeProto]:
+    """The nodes without those of which nothing is read any more, though it was."""
+    was_read = {name for reads in subject.reads for name in reads}
+    while True:
+        read = {name for node in nodes for name in node.input} | outputs
+        kept = [node for node in nodes if read.intersection(node.output) or not was_read & {*node.output}]
+        if len(kept) == len(nodes):
+            return kept
+        nodes = kept
+
+
+def _solve(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> bool:
+    """Choose the values of sources for which a tensor has the wanted value; False where none is found."""
+    index = subject.producer.get(name)
+    if index is None:
+        return _set(subject, name, wanted, changes)
+    node = subject.nodes[index]
+    solve = _WAYS_BACK.get(node.op_type)
+    return solve is not None and solve(subject, node, wanted, changes)
+
+
+def _set(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> bool:
+    known = subject.array(name)
+    if known is None or known.shape != wanted.shape or name in subject.inputs.keys() & changes.keys():
+        return False
+    changes[name] = wanted.astype(known.dtype)
+    return True
+
+
+def _back_through_moves(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+    source = _sizes(subject, node.input[0])
+    if source is None or source.size != wanted.size:
+        return False
+    return _solve(subject, node.input[0], wanted.reshape(source.shape).astype(source.dtype), changes)
+
+
+def _back_through_gather(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+    data, places = _sizes(subject, node.input[0]), _sizes(subject, node.input[1])
+    if data is None or places is None or data.ndim != 1:
+        return False
+    new = data.copy()
+    new[places] = wanted
+    return bool(np.array_equal(new[places], wanted)) and _solve(subject, node.input[0], new, changes)
+
+
+def _back_through_slice(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+    data = _sizes(subject, node.input[0])
+    bounds = [_sizes(subject, name) for name in node.input[1:] if name]
+    if data is None or data.ndim != 1 or len(bounds) < 2 or any(each is None for each in bounds):
+        return False
+    start, end = (int(each.ravel()[0]) for each in bounds[:2] if each is not None)
+    step = int(bounds[3].ravel()[0]) if len(bounds) > 3 and bounds[3] is not None else 1
+    places = np.arange(data.size)[start:end:step]
+    if places.shape != wanted.shape:
+        return False
+    new = data.copy()
+    new[places] = wanted
+    return _solve(subject, node.input[0], new, changes)
+
+
+def _back_through_concat(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+    at = 0
+    for name in node.input:
+        part = _sizes(subject, name)
+        if part is None or part.ndim != 1:
+            return False
+        piece, at = wanted[at : at + part.size], at + part.size
+        if not np.array_equal(piece, part) and not _solve(subject, name, piece, changes):
+            return False
+    return at == wanted.size
+
+
+def _back_through_shape(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+    name, known = node.input[0], subject.array(node.input[0])
+    is_whole = not node.attribute and wanted.ndim == 1 and bool((wanted >= 0).all())
+    if known is None or name not in subject.sources or not is_whole or known.ndim != wanted.size:
+        return False
+    dims = tuple(int(size) for size in wanted)
+    if name in changes or math.prod(dims) > MOST_ELEMENTS or known.size == 0:
+        return False
+    changes[name] = np.resize(known, dims)
+    return True
+
+
+Back = Callable[[Subject, onnx.NodeProto, Tensor, Changes], bool]
+_WAYS_BACK: dict[str, Back] = {
+    "Cast": _back_through_moves,
+    "Concat": _back_through_concat,
+    "Flatten": _back_through_moves,
+    "Gather": _back_through_gather,
+    "Identity": _back_through_moves,
+    "Reshape": _back_through_moves,
+    "Shape": _back_through_shape,
+    "Slice": _back_through_slice,
+    "Squeeze": _back_through_moves,
+    "Unsqueeze": _back_through_moves,
+}
+
+MOVES = (
+    Move("size anew what sizes are computed from", 605, bypass_computed_sizes, reshapes=True, late=True),
+)

@@ -1,0 +1,127 @@
+"""What `--tolerance auto` calls a wrong value: of any size, but not what rounding or a range explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import onnx
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from corpus.values import Value
+from oracles.judge import Judge
+from oracles.numerics.compare import AUTO, Tolerance, compare, small
+from oracles.probes.context import Context
+from oracles.rules import mismatch, special_values
+from oracles.run import Run
+from oracles.sandbox.sandbox import Job
+from oracles.verdict import Outcome, Verdict
+
+LEAST = float(np.finfo(np.float32).min)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Target("ort")) as made:
+        yield made
+
+
+def program(text: str, **inputs: Value) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    return Case("onnx", model.SerializeToString(), inputs, Target("ort"))
+
+
+def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> Context:
+    """A context of the case whose optimised run gives what `change` makes of the un-optimised results."""
+    context = judge._open(case)
+    (run,) = judge.rerun(context.job)
+    wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
+    context.notes.append("")
+    context.verdict = mismatch.judge(case, (run, wrong), context)  # type: ignore[attr-defined]
+    return context
+
+
+def verdict_of(context: Context) -> Verdict | None:
+    found: Verdict | None = context.verdict  # type: ignore[attr-defined]
+    return found
+
+
+MASKED = (
+    "g (float[2,4] x) => (float[2,4] y) <float[2,4] mask = {0,L,L,L, 0,0,L,L}, float[4,4] w = {1,2,3,4,5,6,7,"
+    " 8,9,1,2,3, 4,5,6,7}> { s = Add(x, mask) p = Softmax(s) y = MatMul(p, w) }"
+).replace("L", repr(LEAST))
+
+
+def test_a_mask_of_the_least_float_hides_no_wrong_value(judge: Judge) -> None:
+    case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
+    found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(1.5)}))
+    assert found is not None
+    assert found.outcome is Outcome.MISMATCH
+
+
+@pytest.mark.parametrize(("factor", "is_wrong"), [(1 + 1e-3, True), (1 + 2e-7, False), (1.0, False)])
+def test_a_small_difference_counts_if_rounding_does_not_explain_it(
+    judge: Judge, factor: float, is_wrong: bool
+) -> None:
+    case = program(MASKED, x=np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
+    found = verdict_of(judged(judge, case, lambda out: {"y": np.asarray(out["y"]) * np.float32(factor)}))
+    assert (found is not None) == is_wrong
+
+
+def test_a_result_that_cancels_may_move(judge: Judge) -> None:
+    """The magnitudes sum up to 4e4: what is left after cancellation may be off by their last places."""
+    case = program(
+        "g (float[4] x) => (float y) <float[4] w = {10000, -10000, 10000, -10000}> { y = MatMul(x, w) }",
+        x=np.array([1.0, 1.0, 1.0, 1.0000119], np.float32),
+    )
+    found = verdict_of(
+        judged(judge, case, lambda out: {"y": np.asarray(np.float32(out["y"]) + np.float32(2e-3))})
+    )
+    assert found is None
+
+
+def test_small_is_relative_to_the_greatest_finite_value() -> None:
+    values = np.array([100.0, 1e-3, np.inf], np.float32)
+    assert small(values, AUTO) == pytest.approx(100 * 128 * 2.0**-23, rel=1e-6)
+    near = values + np.array([0, 5e-4, 0], np.float32)
+    assert compare("y", values, near, AUTO) is None
+    far = values + np.array([0.01, 0, 0], np.float32)
+    assert compare("y", values, far, AUTO) is not None
+    assert compare("y", values, far, Tolerance()) is None
+
+
+def test_an_operator_that_defines_nan_answers_for_it(judge: Judge) -> None:
+    case = program(
+        "g (float[3] x) => (float[3] y) { s = Sqrt(x) r = Relu(s) y = Neg(r) }",
+        x=np.array([-1.0, 4.0, 9.0], np.float32),
+    )
+    context = judge._open(case)
+    (run,) = judge.rerun(context.job)
+
+    def dropping(job: Job) -> tuple[Run, ...]:
+        """An optimised way whose Relu makes 0 of NaN."""
+        (real,) = judge.rerun(job)
+        fixed = {
+            name: np.nan_to_num(np.asarray(value)) if name in ("r", "y") else value
+            for name, value in real.outputs.items()
+        }
+        return (Run(judge.configs[1], real.status, real.phase, fixed),)
+
+    context._run_job = dropping
+    (wrong,) = dropping(context.job)
+    found = special_values.judge(case, (run, wrong), context)
+    assert found is not None
+    assert found.wrong is not None
+    assert (found.wrong.first, found.wrong.operator) == ("r", "Relu")
+    assert found.wrong.located is not None
+    assert found.wrong.located.right_until == ("s",)
+
+
+def test_what_is_not_there_is_no_verdict(judge: Judge) -> None:
+    from corpus.errors import UserError
+
+    case = program("g (float[1] x) => (float[1] y) { y = Neg(x) }", x=np.ones(1, np.float32))
+    with Judge(Target.parse("ort:cuda")) as cuda, pytest.raises(UserError, match="CUDAExecutionProvider"):
+        cuda.verdict(case)
