@@ -18,7 +18,7 @@ from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, smaller_by
 from reducer.subject.nodesets import assemble, rename_reads
 from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_tensors
+from reducer.subject.retype import change_model, change_tensors
 
 MOST_NODES = 40
 """A larger graph is not looked at: there other moves are cheaper."""
@@ -37,7 +37,8 @@ def bypass_computed_sizes(subject: Subject, hints: Hints) -> Search:
     if len(subject.nodes) > MOST_NODES:
         return subject
     pairs = [pair for node in reversed(subject.nodes) for pair in _pairs(subject, node)]
-    return (yield from smaller_by(subject, [partial(_bypassed, output, source) for output, source in pairs]))
+    ways = [partial(way, output, source) for output, source in pairs for way in (_bypassed, _resized_below)]
+    return (yield from smaller_by(subject, ways))
 
 
 def _pairs(subject: Subject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
@@ -85,6 +86,18 @@ def _bypassed(output: str, source: str, subject: Subject) -> Subject | None:
         return None
     nodes = [rename_reads(node, {output: source}) for i, node in enumerate(subject.nodes) if i != index]
     return assemble(sized, _alive(nodes, frozenset(subject.graph_outputs), subject))
+
+
+def _resized_below(output: str, source: str, subject: Subject) -> Subject | None:
+    """The subject in which `source` stands for `output` as it is: what follows has other sizes."""
+    wanted, have = _sizes(subject, output), _sizes(subject, source)
+    if wanted is None or have is None or np.array_equal(wanted, have):
+        return None
+    if subject.kind(output) != subject.kind(source) or source not in _ancestors(subject, output):
+        return None
+    nodes = [rename_reads(node, {output: source}) for node in subject.nodes if output not in node.output]
+    found = assemble(subject, _alive(nodes, frozenset(subject.graph_outputs), subject))
+    return change_model(found, lambda model: None) if found is not None else None
 
 
 def _alive(nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: Subject) -> list[onnx.NodeProto]:
