@@ -12,9 +12,9 @@ from corpus.onnx.graph import free_names
 from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import compare, is_float, widen
+from oracles.numerics.operators import operator_of
 from oracles.probes.alone import node_alone
 from oracles.probes.context import Context, evidence
-from oracles.probes.noise import DEFINED
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import OPTIMISED
 from oracles.run import Phase, Run
@@ -52,7 +52,7 @@ def _is_finite(value: Value) -> bool:
 
 def _is_defined(parting: Parting, run: Run, context: Context) -> bool:
     """Whether the operator's text says what it makes of its operands, and it alone makes another thing."""
-    if parting.node.op_type not in DEFINED or parting.node.domain:
+    if not operator_of(parting.node).defines_nonfinite:
         return False
     values = context.noise.recording.values
     if all(_is_finite(values.get(name)) for name in free_names(parting.node)):
