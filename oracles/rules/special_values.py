@@ -20,7 +20,7 @@ from oracles.probes.wrong_side import OPTIMISED
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict, WrongResult
 
-ORDER = 65
+ORDER = 62
 """After the ordinary comparison: only what that leaves open."""
 
 
