@@ -1,5 +1,5 @@
-"""Failures and bugs as the database knows them: ids, history, known issues, merging, the overview.
+"""Bugs as people see them: failures recorded into clusters, their history, known issues, the overview.
 
-In come failures with signatures; out come clusters with status, owner, links and counts. Commands,
-pages and reports read it.
+In come failures with signatures; out come documents of clusters with status, counts and what is known. It
+asks `store` for rows and `clustering` for places; commands, campaigns, pages and reports call it.
 """

@@ -18,6 +18,7 @@ from triage.reports import sentences
 from triage.reports.checklist import Check
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
+from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.store.environment import package_line
 from triage.views.listing import describe_value, mermaid
 from triage.views.privacy import scrub
@@ -30,49 +31,73 @@ PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
     """The filled form; `extra` is what the project's own tool says of the environment."""
-    expectation, shown = draft.expectation, draft.exhibit
-    rows = sentences.value_rows(expectation, draft.tolerance)
+    return render(draft.form.template, **issue_view(draft, checks, extra).names())
+
+
+def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
+    """What the issue of a draft says, part by part."""
+    labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
+    environment = dict(_environment_rows(draft))
+    return IssueView(
+        Head(draft.form, draft.title, tuple(checks), labels),
+        _claimed(draft),
+        _program(draft),
+        _evidence(draft),
+        Varied(tuple(_varies(draft)), tuple(_releases(draft)), _advice(draft)),
+        _steps(draft),
+        Provenance(environment, extra, draft.history.sentences(), origin_text(draft)),
+    )
+
+
+def _claimed(draft: Draft) -> Claimed:
+    expectation = draft.expectation
     package = package_line(draft.environment, draft.package)
-    inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
-    return render(
-        draft.form.template,
-        form=draft.form,
-        title=draft.title,
-        checks=checks,
+    return Claimed(
         happened=sentences.happened(expectation, package),
         expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft)),
         outcome=expectation.outcome.value,
-        advice=_advice(draft),
-        nodes=draft.case.measure.nodes,
+        package=draft.package,
+    )
+
+
+def _program(draft: Draft) -> Program:
+    shown = draft.exhibit
+    inputs = [f"{name} = {describe_value(value)}" for name, value in draft.case.inputs.items()]
+    return Program(
         noun=shown.witness.noun,
+        nodes=draft.case.measure.nodes,
         is_onnx=draft.case.format == "onnx",
         listing=shown.listing,
         language=shown.language,
-        attached=list(shown.files),
         inputs="\n".join(inputs) or "(none)",
-        levels=[*_levels(draft), *_in_double(draft)],
-        rows=[] if draft.short and len(rows) == 1 else rows,
+        graph=mermaid(shown.drawn),
+        attached=tuple(shown.files),
+        sequence=draft.case.passes,
+    )
+
+
+def _evidence(draft: Draft) -> Evidence:
+    expectation = draft.expectation
+    rows = sentences.value_rows(expectation, draft.tolerance)
+    is_told = draft.short and expectation.outcome is Outcome.EXCEPTION
+    has_trace = not (rows or expectation.is_unstable or is_told)
+    return Evidence(
+        levels=(*_levels(draft), *_in_double(draft)),
+        rows=() if draft.short and len(rows) == 1 else tuple(rows),
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
-        trace=""
-        if rows or expectation.is_unstable or (draft.short and expectation.outcome is Outcome.EXCEPTION)
-        else sentences.short_trace(sentences.trace_text(expectation, rows)),
-        varies=list(_varies(draft)),
-        releases=_releases(draft),
-        notes=[note for note in draft.verdict.notes if is_apt(note, expectation)],
-        graph=mermaid(shown.drawn),
-        package=draft.package,
+        parting=_parting(draft.verdict.wrong),
+        trace=sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else "",
+        notes=tuple(note for note in draft.verdict.notes if is_apt(note, expectation)),
+    )
+
+
+def _steps(draft: Draft) -> Steps:
+    return Steps(
         needs=_needs(draft),
         printed=scrub(draft.proof.text),
         short=draft.short,
         short_printed=short_output(scrub(draft.scripts.proven.printed)),
-        environment=dict(_environment_rows(draft)),
-        labels=draft.form.labels(expectation.failing.phase, draft.case.format == "onnx"),
-        sequence=list(draft.case.passes),
-        parting=_parting(draft.verdict.wrong),
-        extra=extra,
-        found=draft.history.sentences(),
-        origin=origin_text(draft),
     )
 
 

@@ -1,5 +1,5 @@
 """The database: SQLite in WAL mode, contents by their hash beside it; all SQL stands here.
 
-In come records; out come records. Every write is one `BEGIN IMMEDIATE` transaction. Bugs, campaigns and
-commands call it; nothing here runs a case.
+In come cases, verdicts and decisions; out come typed rows (`Failure`, `Cluster`, `Alias`, …). Every write is
+one `BEGIN IMMEDIATE` transaction. Nothing here decides which failures are one bug, and nothing runs a case.
 """

@@ -1,0 +1,111 @@
+"""What `issue.md` says, part by part: the names of the fields are those that the forms use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from triage.projects import Project
+from triage.reports.checklist import Check
+from triage.reports.sentences import Row
+
+Shows = tuple[str, str, str]
+"""What was varied, with what the failure shows, with what it does not."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The title with the checklist, whose form it is, and under which labels it is filed."""
+
+    form: Project
+    title: str
+    checks: tuple[Check, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What happened and what was expected, a sentence or two each."""
+
+    happened: str
+    expected: str
+    outcome: str
+    package: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program as text in a language and as a picture; `sequence` are passes that it runs itself."""
+
+    noun: str
+    nodes: int
+    is_onnx: bool
+    listing: str
+    language: str
+    inputs: str
+    graph: str
+    attached: tuple[str, ...]
+    sequence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What each configuration gives, which values differ and where they part; or the trace."""
+
+    levels: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+    passing: str
+    failing: str
+    parting: str
+    trace: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Under what the failure shows and under what it does not, on which releases, and what to disable."""
+
+    varies: tuple[Shows, ...]
+    releases: tuple[tuple[str, str], ...]
+    advice: str
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How to run the scripts, and what they printed; `short` is empty if only the long one shows it."""
+
+    needs: str
+    printed: str
+    short: str
+    short_printed: str
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where it was seen and how it was found; `extra` is what the project's tool says of the machine."""
+
+    environment: Mapping[str, str]
+    extra: str
+    found: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class IssueView:
+    """All that a form is filled with."""
+
+    head: Head
+    claimed: Claimed
+    program: Program
+    evidence: Evidence
+    varied: Varied
+    steps: Steps
+    provenance: Provenance
+
+    def names(self) -> dict[str, Any]:
+        """Every field of every part by its name, as templates ask for them; no two parts share one."""
+        parts = [getattr(self, part.name) for part in fields(self)]
+        found = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
+        assert len(found) == sum(len(fields(part)) for part in parts)
+        return found
