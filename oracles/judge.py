@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-import onnx
-
 from corpus.case import Case
-from corpus.errors import UserError
-from corpus.formats import find_format
-from corpus.formats.onnx import parse, repair
+from corpus.formats.onnx import parse
 from corpus.target import Target
-from corpus.values import Value
-from oracles.asked import SETTING, Asked, Asking, Way, find_asked, own_judge
-from oracles.backends import (
-    Compared,
-    ComparesItself,
-    ComputesWide,
-    Forking,
-    Referred,
-    RunsGraphs,
-    Sequenced,
-    Tagging,
-    find_backend,
-)
+from oracles.asked import SETTING, find_asked
+from oracles.asking import Asker
+from oracles.backends import Backend, Referred, Sequenced
 from oracles.naming.symptom import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
-from oracles.probes.graph_context import GraphContext
 from oracles.probes.parting import Parting
-from oracles.probes.tir_context import TirContext
-from oracles.rules import Rule, find_rules, is_suspect, sceptical_rules
+from oracles.rulebook import Opened, Rulebook
+from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
+from oracles.sandbox.configurations import unsequenced
+from oracles.sandbox.executor import Executor
 from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"
@@ -52,11 +34,6 @@ UNDECIDED = "undecided"
 NONFINITE = "nonfinite"
 """The note of a difference that was set aside because of values that are not finite."""
 
-REFEREE_CPU_SECONDS = 5.0
-
-OPTIMISED_BYTES = 64 << 20
-"""Of a larger program the optimised form is not asked for."""
-
 DECLARED_BYTES = 16 << 20
 """Of a larger program the outputs' types are not compared with the outputs."""
 
@@ -64,7 +41,7 @@ _LIMITS = Limits()
 
 
 class Judge:
-    """Gives verdicts on cases of one target and format; owns the sandboxes that they run in, so close it."""
+    """Gives verdicts on cases of one target and format; its executor owns the sandboxes, so close it."""
 
     def __init__(
         self,
@@ -84,48 +61,12 @@ class Judge:
         self.accept_invalid = accept_invalid
         self.lower_levels = lower_levels
         self.watch = watch
-        self.backend = find_backend(target.backend)
-        self.configs = self._configs()
-        if isinstance(self.backend, Sequenced):
-            self.configs = (unsequenced(self.configs[0], self.configs[0].label), *self.configs[1:])
+        self.executor = Executor(target, format=format, limits=limits, watch=watch)
+        self._rulebook = Rulebook(self.executor, self.tolerance, self.screen, accept_invalid)
+        self._asker = Asker(self._rulebook)
         usual = self.backend.ASKED if isinstance(self.backend, Referred) and format != "onnx" else ""
         self._asked = find_asked(target.get(SETTING, usual))
-        self._forks = isinstance(self.backend, Forking)
-        self._sandbox = Sandbox(
-            target.backend,
-            python=target.get("python") or None,
-            limits=limits,
-            renew_after=1 if self._forks else RENEW_AFTER,
-            gpu=target.device.startswith("cuda"),
-            watch=watch,
-        )
-        self._others: dict[str, Sandbox] = {}
         self._siblings: dict[str, Judge] = {}
-        self._is_hurried = False
-        self._referee: Sandbox | None = None
-
-    def _configs(self) -> tuple[Config, ...]:
-        """The baseline, which may be another backend's, then the target's own ways."""
-        if self.format != "onnx":
-            return self._configs_of_graphs()
-        own = self.backend.configs(self.target)
-        if not isinstance(self.backend, Compared):
-            return own
-        name = self.backend.BASELINE
-        first = find_backend(name).configs(Target(name))[0]
-        return (replace(first, label=f"{name} {first.label}", backend=name), *own)
-
-    def _configs_of_graphs(self) -> tuple[Config, ...]:
-        """The target's own ways to run such programs; raises `UserError` where it has none."""
-        backend = self.backend
-        if not isinstance(backend, RunsGraphs) or self.format not in backend.FORMATS:
-            usual = find_format(self.format).TARGET
-            raise UserError(
-                f"target {self.target}: runs no {self.format} programs; choose another, such as {usual}"
-            )
-        if isinstance(backend, ComparesItself):
-            return backend.configs_of_graphs(self.target, self.format)
-        return backend.configs(self.target)
 
     def __enter__(self) -> Judge:
         return self
@@ -134,10 +75,6 @@ class Judge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def begin(self) -> None:
-        """Start the target's sandbox without waiting for it."""
-        self._sandbox.begin()
 
     def of_format(self, format: str) -> Judge:
         """The judge of the same target and settings for programs of a format."""
@@ -158,74 +95,26 @@ class Judge:
         """End the sandboxes."""
         for sibling in self._siblings.values():
             sibling.close()
-        for sandbox in (self._sandbox, self._referee, *self._others.values()):
-            if sandbox:
-                sandbox.close()
+        self.executor.close()
 
-    def hurry(self, wall_seconds: float) -> None:
-        """From here on a run that takes so long hangs, and is not run a second time to be sure."""
-        self._is_hurried = True
-        wall = min(self.limits.wall_seconds, wall_seconds)
-        self._sandbox.limits = replace(self.limits, wall_seconds=wall)
+    @property
+    def backend(self) -> Backend:
+        """What the target runs cases with."""
+        return self.executor.backend
 
-    def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
-        """What the case does under each configuration, unjudged and as it is."""
-        return self._run(
-            Job(
-                case.program,
-                case.inputs,
-                configs,
-                case.external,
-                format=case.format,
-                passes=case.passes,
-                **job_options,
-            )
-        )
-
-    def rerun(self, job: Job) -> tuple[Run, ...]:
-        """Run another program in the un-optimised configuration."""
-        return self._run(replace(job, configs=self.configs[:1]))
-
-    def run_as(self, job: Job) -> tuple[Run, ...]:
-        """Run another program under the job's own configurations."""
-        return self._run(job)
-
-    def _run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-        """Run every config where it belongs, a baseline of another backend in that one's sandbox."""
-        runs: list[Run] = []
-        for name, configs in groupby(job.configs, key=lambda config: config.backend):
-            part = replace(job, configs=tuple(configs))
-            runs += self._sandbox_of(name).run(part, fresh=fresh)
-        return tuple(runs)
-
-    def _sandbox_of(self, name: str) -> Sandbox:
-        if not name:
-            return self._sandbox
-        if name not in self._others:
-            self._others[name] = Sandbox(name, limits=self.limits)
-        return self._others[name]
-
-    def cpu_seconds(self) -> float:
-        """CPU time that the processes of all its sandboxes have used."""
-        sandboxes = (self._sandbox, self._referee, *self._others.values())
-        return sum(sandbox.cpu_seconds() for sandbox in sandboxes if sandbox)
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        """The ways to run a case, the un-optimised baseline first."""
+        return self.executor.configs
 
     @property
     def release(self) -> str:
         """The version of the framework that runs the cases."""
-        return str(self._sandbox.facts.get("version", ""))
+        return self.executor.release
 
-    def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
-        """The program as the backend's optimiser leaves it; None where that cannot be had."""
-        is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
-        if not hasattr(self.backend, "optimised") or not is_plain:
-            return None
-        program = base64.b64encode(case.program).decode("ascii")
-        try:
-            answer = self._sandbox.ask("optimised", program, config.get("level"))
-        except SandboxError:
-            return None
-        return parse(base64.b64decode(answer)) if answer else None
+    def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
+        """What the case does under each configuration, unjudged and as it is."""
+        return self.executor.runs(case, configs, **job_options)
 
     def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
         """Judge a case.
@@ -234,8 +123,9 @@ class Judge:
         a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
         the un-optimised baseline with that one configuration.
         """
+        opened = Opened(case)
         if only is not None and only.asked_by:
-            return self._verdict_of_way(case, only, fresh)
+            return self._verdict_of_way(opened, only, fresh)
         rounds = self._rounds(case, only)
         baseline: Run | None = None
         context: Context | None = None
@@ -245,13 +135,14 @@ class Judge:
             suspect = is_suspect(case, runs)
             if suspect is False:
                 return _set_aside(runs)
-            is_clean = self._is_clean(case, runs)
+            is_clean = self._is_clean(opened, runs)
             if is_clean and suspect and baseline is None:
-                context = self._open(case)
-                is_clean = self._judge(case, runs, context, sceptical_rules()).outcome is Outcome.PASS
+                context = self._rulebook.open(opened)
+                found = self._rulebook.judge(case, runs, context, sceptical_rules())
+                is_clean = found.outcome is Outcome.PASS
             if not is_clean:
-                context = context or self._open(case)
-                verdict = self._second_take(case, context, runs, fresh)
+                context = context or self._rulebook.open(opened)
+                verdict = self._second_take(opened, context, runs, fresh)
                 if verdict.outcome is not Outcome.PASS:
                     return verdict
                 runs, notes = verdict.runs, (*notes, *verdict.notes)
@@ -260,52 +151,15 @@ class Judge:
                     rounds = [self._simpler(case)]
             baseline = runs[0]
         for oracle in self._asked if only is None else ():
-            found = self._ask(oracle, case, runs[0], fresh)
-            if found is not None:
-                return found
+            asked = self._asker.ask(oracle, opened, runs[0], fresh)
+            if asked is not None:
+                return asked
         return _harmless(runs, tuple(dict.fromkeys(notes)))
 
-    def _ask(
-        self, oracle: Asked, case: Case, baseline: Run, fresh: bool, only: Config | None = None
-    ) -> Verdict | None:
-        """What one more oracle finds in a case that passes otherwise; None where it finds nothing."""
-        ways = list(oracle.ways(case, Asking(self.target, self.configs)))
-        if only is not None:  # as it is given: passes may be disabled in it
-            ways = [replace(way, config=only) for way in ways if way.config.asked_by == only.asked_by]
-        judge = own_judge(oracle)
-        if judge is not None:
-            return judge(case, (baseline, *(self._run_way(way, case) for way in ways)), self._open(case))
-        for way in ways:
-            verdict = self._judge_way(way, case, baseline, fresh)
-            if verdict is not None:
-                return verdict
-        return None
-
-    def _judge_way(self, way: Way, case: Case, baseline: Run, fresh: bool) -> Verdict | None:
-        run = self._run_way(way, case)
-        if not run.is_ok and (way.config.backend or self._classify(run) == "unsupported"):
-            return None
-        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, self.tolerance) is None:
-            return None
-        runs = baseline, run if self._forks else self._run_way(way, case, fresh=fresh)
-        context = self._open(case)
-        verdict = self._judge(case, runs, context, find_rules())
-        notes = tuple(dict.fromkeys((*context.notes, *verdict.notes, *self._tags(verdict))))
-        return replace(verdict, notes=notes) if verdict.is_bug else None
-
-    def _verdict_of_way(self, case: Case, config: Config, fresh: bool) -> Verdict:
+    def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """The case judged by that one way of an oracle that is asked for by name."""
-        baseline = self.runs(case, self.configs[:1])[0]
-        (oracle,) = find_asked(config.asked_by.partition(":")[0])
-        only = None if own_judge(oracle) else config
-        found = self._ask(oracle, case, baseline, fresh, only) if baseline.is_ok else None
-        return found or _harmless((baseline,), ())
-
-    def _run_way(self, way: Way, case: Case, *, fresh: bool = False) -> Run:
-        program = case.program if way.program is None else way.program
-        inputs = case.inputs if way.inputs is None else way.inputs
-        job = Job(program, inputs, (way.config,), case.external, format=case.format, passes=case.passes)
-        return self._run(job, fresh=fresh)[0]
+        baseline = self.runs(opened.case, self.configs[:1])[0]
+        return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), ())
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more."""
@@ -321,10 +175,10 @@ class Judge:
         )
 
     def parting(self, case: Case, verdict: Verdict) -> Parting | None:
-        """Where the runs of a wrong result part; None where none can tell, or the case is no ONNX model."""
+        """Where the runs of a wrong result part; None if none can tell, or the case is no ONNX model."""
         if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
             return None
-        return self._open(case).parting(verdict.runs[-1].config, verdict.wrong.output)
+        return self._rulebook.open(Opened(case)).parting(verdict.runs[-1].config, verdict.wrong.output)
 
     def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
         """What to compare the baseline with: all optimisations; where that passes, the lower levels."""
@@ -348,121 +202,31 @@ class Judge:
             return self.runs(case, (self.configs[0], *others))
         return (baseline, *self.runs(case, others))
 
-    def _is_clean(self, case: Case, runs: tuple[Run, ...]) -> bool:
-        expected = runs[0].outputs
+    def _is_clean(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
+        case, expected = opened.case, runs[0].outputs
         if not all(run.is_ok for run in runs) or any(
             compare_outputs(expected, run.outputs, self.screen) for run in runs[1:]
         ):
             return False
         is_small = case.format == "onnx" and len(case.program) <= DECLARED_BYTES
-        return not (is_small and outputs_contradict(parse(case.program), expected))
+        return not (is_small and outputs_contradict(opened.model, expected))
 
-    def describe(self, program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
-        """The `types` of a graph's bindings, or the `error` that makes it ill-formed; nothing if it dies."""
-        tensors = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
-        types = {name: (value.dtype.name, value.shape) for name, value in tensors.items()}
-        try:
-            answer: Mapping[str, Any] = self._sandbox.ask("describe", program.decode(), types)
-        except SandboxError:
-            return {}
-        return answer
-
-    def _open_graph(self, case: Case) -> GraphContext:
-        assert isinstance(self.backend, RunsGraphs)
-        double = Config("float64", self.backend.DOUBLE) if self.backend.DOUBLE else None
-        if isinstance(self.backend, Referred):
-            double = Config("float64", backend=self.backend.REFEREE)
-        return GraphContext(
-            find_format(case.format).parse(case.program),
-            Job(case.program, case.inputs, self.configs[:1], format=case.format, passes=case.passes),
-            describe=self.describe,
-            double=double,
-            classify=self._classify,
-            tolerance=self.tolerance,
-            screen=self.screen,
-            rerun=self.rerun,
-            run_as=self.run_as,
-        )
-
-    def _open_loops(self, case: Case) -> TirContext:
-        return TirContext(
-            Job(case.program, case.inputs, self.configs[:1], format=case.format, passes=case.passes),
-            classify=self._classify,
-            tolerance=self.tolerance,
-            rerun=self.rerun,
-        )
-
-    def _open(self, case: Case) -> Context:
-        if case.format == "tir":
-            return self._open_loops(case)
-        if case.format != "onnx":
-            return self._open_graph(case)
-        original = parse(case.program)
-        model, notes = repair(original)
-        program = case.program if model is original else model.SerializeToString()
-        context = Context(
-            model,
-            Job(program, case.inputs, self.configs[:1], case.external, passes=case.passes),
-            classify=self._classify,
-            tolerance=self.tolerance,
-            screen=self.screen,
-            is_wide=isinstance(self.backend, ComputesWide) and self.target.device == "cpu",
-            accept_invalid=self.accept_invalid,
-            rerun=self.rerun,
-            ask_referee=self._ask_referee,
-            run_job=self._run,
-        )
-        context.notes.extend(notes)
-        return context
-
-    def _second_take(self, case: Case, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
-        runs = first
-        repaired = context.job.program is not case.program
+    def _second_take(self, opened: Opened, context: Context, first: tuple[Run, ...], fresh: bool) -> Verdict:
+        runs, executor = first, self.executor
+        repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
-        is_hang = self._is_hurried and any(run.status is Status.TIMEOUT for run in first)
-        if not is_hang and (repaired or (fresh and not self._forks)):
+        is_hang = executor.is_hurried and any(run.status is Status.TIMEOUT for run in first)
+        if not is_hang and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
-            runs = self._run(replace(context.job, configs=configs), fresh=fresh)
+            runs = executor.run(replace(context.job, configs=configs), fresh=fresh)
         changed = [run.status for run in runs] != [run.status for run in first]
-        was_clean = self._is_clean(case, first)
-        if not repaired and not was_clean and (changed or self._is_clean(case, runs)):
+        was_clean = self._is_clean(opened, first)
+        if not repaired and not was_clean and (changed or self._is_clean(opened, runs)):
             context.notes.append(STATE_DEPENDENT)
-        verdict = self._judge(case, runs, context, find_rules())
+        verdict = self._rulebook.judge(opened.case, runs, context)
         set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()
-        notes = (*context.notes, *set_aside, *verdict.notes, *self._tags(verdict))
+        notes = (*context.notes, *set_aside, *verdict.notes, *self._rulebook.tags(verdict))
         return replace(verdict, notes=tuple(dict.fromkeys(notes)))
-
-    def _classify(self, run: Run) -> str:
-        backend = find_backend(run.config.backend) if run.config.backend else self.backend
-        return backend.classify(run)
-
-    def _tags(self, verdict: Verdict) -> tuple[str, ...]:
-        run = verdict.runs[-1] if verdict.runs else None
-        if run is None or run.is_ok or not verdict.is_bug or not isinstance(self.backend, Tagging):
-            return ()
-        return self.backend.tags(run)
-
-    def _judge(self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...]) -> Verdict:
-        case = replace(case, target=self.target)
-        for rule in rules:
-            verdict = rule(case, runs, context)
-            if verdict is not None:
-                return verdict
-        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
-
-    def _ask_referee(self, job: Job) -> Run:
-        """The case in an independent implementation, under a small limit: it may be slow, or wrong itself."""
-        name = "ort" if self.target.backend == "reference" else "reference"
-        if self._referee is None:
-            limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
-            self._referee = Sandbox(name, limits=limits)
-        configs = find_backend(name).configs(Target(name))[:1]
-        return self._referee.run(replace(job, configs=configs))[0]
-
-
-def unsequenced(config: Config, label: str) -> Config:
-    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
-    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 
 def _set_aside(runs: tuple[Run, ...]) -> Verdict:

@@ -136,10 +136,10 @@ class Session:
         """Where values part, by a run of the program as the optimiser leaves it."""
         with self.pool.one() as judge:
             case = subject.case(self.case)
-            optimised = judge.optimised(case, config)
+            optimised = judge.executor.optimised(case, config)
             if optimised is None:
                 return PartedTensors()
-            recording = record(judge, replace(case, program=optimised.SerializeToString()))
+            recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
             return find_parting(subject, optimised, recording.values, judge.screen)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:

@@ -45,7 +45,7 @@ def open_subject(case: Case, pool: JudgePool) -> Subject:
 def _describer(pool: JudgePool) -> Describe:
     def describe(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
         with pool.one() as judge:
-            return judge.describe(program, inputs)
+            return judge.executor.describe(program, inputs)
 
     return describe
 
@@ -60,10 +60,10 @@ def is_valid(subject: Subject) -> bool:
 def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, str]:
     """The subject with fresh facts, and the name of the node at which its un-optimised run breaks."""
     if not isinstance(subject, GraphSubject):
-        return learn(subject, lambda case: record(judge, case), like)
+        return learn(subject, lambda case: record(judge.executor, case), like)
     job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
-    recording = record_graph(subject.program, job, judge.rerun)
-    told = judge.describe(subject.document, subject.inputs)
+    recording = record_graph(subject.program, job, judge.executor.rerun)
+    told = judge.executor.describe(subject.document, subject.inputs)
     types, numbers = told.get("types", {}), frozenset(told.get("numbers", ()))
     shapes = {name: tuple(dims) for name, (_, dims) in types.items() if dims is not None}
     learned = replace(subject, facts=Facts(values=recording.values), shapes=shapes, numbers=numbers)
@@ -75,7 +75,7 @@ def named_by_values(subject: Subject, judge: Judge, like: Case, config: Config) 
     if not isinstance(subject, GraphSubject):
         return ()
     job = Job(subject.document, subject.inputs, (config,), format=like.format)
-    values = recorded_outputs(subject.program, job, judge.run_as)
+    values = recorded_outputs(subject.program, job, judge.executor.run)
     wrong: set[str] = set()
     first: list[str] = []
     for binding in subject.program.main.bindings:

@@ -104,7 +104,7 @@ class _Look:
         self.steps = steps
         self.graph = model.graph
         self.nodes = list(model.graph.node if nodes is None else nodes)
-        values = record_whole(judge, case, byte_budget=BYTE_BUDGET)
+        values = record_whole(judge.executor, case, byte_budget=BYTE_BUDGET)
         self.ran = values is not None
         self.trouble = self._trouble(values or {})
 
@@ -222,7 +222,7 @@ def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None) -> _L
     start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
     settings = (("via", "gradients"), ("guards", _guards_as_text()), ("steps", STEPS), ("rate", rate))
     way = Config("gradients", settings, backend="torch")
-    (run,) = judge.run_as(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
+    (run,) = judge.executor.run(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
     if not run.is_ok or look.trouble is None:
         return None
     changed = replace(look.case, inputs={**look.case.inputs, **run.outputs})

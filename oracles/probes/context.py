@@ -2,119 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
 import onnx
 
-from corpus.formats.onnx import checker_complaint
-from corpus.onnx.graph import producers, walk_model
-from corpus.values import Value
-from oracles.naming.names import names_of
-from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
-from oracles.numerics.operators import operator_of
-from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
-from oracles.probes.alone import node_alone, type_alone
+from oracles.numerics.compare import Tolerance
 from oracles.probes.noise import Noise
-from oracles.probes.parting import Differs, FirstParting, Parting
-from oracles.probes.truth import Truth, truths
+from oracles.probes.parting import Parting
+from oracles.probes.truth import Truth
 from oracles.run import Config, Run
+from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Located
 
 REPEATS = 4
 
 EXACT_LEVELS = ("basic",)
 """Levels at which no group of quantised nodes becomes one integer kernel: every quantisation rounds alone."""
 
-MUCH = 6.0
-"""How many times its spread a tensor must be away to be where two ways part."""
 
+class Context(ABC):
+    """One case on its way through the rules; the kinds of programs have a class each.
 
-class Context:
-    """One case on its way through the rules.
-
-    `tolerance` says which differences are plain, `screen` which are looked at all the same.
-
-    `rerun` runs other programs in the backend's un-optimised configuration; `ask_referee` runs the case
-    itself in an independent implementation. Both cost time, so only a suspicious case gets so far. `earlier`
-    holds un-optimised runs of the same program made before those under judgement.
+    `tolerance` says which differences are plain, `screen` which are looked at all the same. `executor` runs
+    other programs, and the case itself in an independent implementation. Both cost time, so only a suspicious
+    case gets so far. `earlier` holds un-optimised runs of the same program made before those under judgement.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        job: Job,
-        *,
-        classify: Callable[[Run], str],
-        tolerance: Tolerance,
-        screen: Tolerance | None = None,
-        is_wide: bool = False,
-        accept_invalid: bool,
-        rerun: Callable[[Job], tuple[Run, ...]],
-        ask_referee: Callable[[Job], Run],
-        run_job: Callable[[Job], tuple[Run, ...]] | None = None,
-    ) -> None:
-        self.model = model
+    def __init__(self, job: Job, executor: Executor, *, tolerance: Tolerance, screen: Tolerance) -> None:
         self.job = job
+        self.executor = executor
         self.tolerance = tolerance
-        self.screen = screen or tolerance
+        self.screen = screen
         self.notes: list[str] = []
         self.earlier: tuple[Run, ...] = ()
-        self._classify = classify
-        self._is_wide = is_wide
-        self._accept_invalid = accept_invalid
-        self.rerun = rerun
-        self.ask_referee = ask_referee
-        self._run_job = run_job
-        self._partings: dict[tuple[Config, str], Parting | None] = {}
         self._told: list[Truth] = []
 
     def classify(self, run: Run) -> str:
         """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
-        return self._classify(run)
+        return self.executor.classify(run)
 
-    @cached_property
+    def rerun(self, job: Job) -> tuple[Run, ...]:
+        """Run another program in the backend's un-optimised configuration."""
+        return self.executor.rerun(job)
+
+    def run_as(self, job: Job, config: Config) -> Run:
+        """Run another program under a configuration."""
+        return self.executor.run(replace(job, configs=(config,)))[0]
+
+    def ask_referee(self, job: Job) -> Run:
+        """Run a program in an independent implementation."""
+        return self.executor.ask_referee(job)
+
+    @property
+    @abstractmethod
     def complaint(self) -> str | None:
-        """Why the checker rejects the model; None when it does not, or when invalid models are accepted."""
-        if self._accept_invalid:
-            return None
-        return checker_complaint(self.model) or type_complaint(self.model)
+        """Why the program is invalid; None if it is valid, or if invalid ones are accepted."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def names(self) -> frozenset[str]:
-        return names_of(self.model)
+        """The names in the program, which messages are made blind to."""
+
+    @property
+    @abstractmethod
+    def is_random(self) -> bool:
+        """Whether the program draws random numbers, so that two runs may differ."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """What rounding may do to the program's results."""
+
+    @property
+    def nodes(self) -> Sequence[onnx.NodeProto]:
+        """The nodes of an ONNX model's main graph; none of another program."""
+        return ()
+
+    @property
+    def has_open_operators(self) -> bool:
+        """Whether a specification leaves open what some operator gives on some operands."""
+        return False
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape that inference gives a value on these inputs; None where it is not known."""
-        declared = self._types.get(name)
-        return static_dims(declared) if declared is not None else None
+        """The shape that inference gives a value on these inputs; None if it is not known."""
+        return None
+
+    def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
+        """The type that a value of the main graph must have; None if nothing says so."""
+        return None
+
+    def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
+        """A node as a program of its own that gives `name`, on recorded operands; None if it cannot be."""
+        return None
+
+    def written_out(self) -> tuple[Job, Noise] | None:
+        """The program with its own functions written out, and that one's noise; None if it calls none."""
+        return None
 
     def left_open(self, output: str) -> str:
-        """What before an output may give what it likes, of programs that are no ONNX models; else empty."""
+        """What before an output may give what it likes, if the whole program tells; else empty."""
         return ""
 
-    @cached_property
-    def _types(self) -> Types:
-        return tensor_types(self.model, self.job.inputs)
+    def parting(self, config: Config, output: str) -> Parting | None:
+        """The first tensor before an output at which a configuration parts from the un-optimised run."""
+        return None
+
+    def located(self, parting: Parting) -> Located | None:
+        """A parting for a verdict, in the names of the program; None if these are not known."""
+        return None
+
+    def is_refused_alone(self, config: Config) -> bool:
+        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
+        return False
 
     @cached_property
     def referee(self) -> Run:
         """The run of an independent implementation (the reference evaluator, or onnxruntime for that one)."""
         return self.ask_referee(self.job)
 
-    @cached_property
+    @property
     def own_truth(self) -> Truth | None:
-        """What the un-optimised backend makes of the program in float64; None where it cannot run that."""
-        if not any(self.noise.widens(output.name) for output in self.model.graph.output):
-            return None
-        return next(truths(self.model, self.job, lambda job: self.rerun(job)[0]), None)
+        """What the un-optimised backend makes of the program in float64; None if it cannot run that."""
+        return None
+
+    def truths_of(self, parting: Parting) -> Iterator[Truth]:
+        """What the referee makes in float64 of one node alone, on the values that flow into it."""
+        return iter(())
 
     def truths_for(self, output: str) -> Iterator[Truth]:
         """What implementations make of the program in float64: the referee, then the un-optimised backend.
 
-        That one says nothing new of an output before which no float becomes a wider one.
+        Skip the backend's own if every float before the output is float64 already: it would repeat the same
+        arithmetic.
         """
         for truth in self._truths():
             if not truth.is_own or self.noise.widens(output):
@@ -126,95 +149,15 @@ class Context:
             self._told.append(truth)
             yield truth
 
-    @cached_property
+    @property
+    @abstractmethod
     def _untold(self) -> Iterator[Truth]:
-        return truths(self.model, self.job, self.ask_referee, lambda job: self.rerun(job)[0])
-
-    def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
-        """The type that a value of the main graph must have, by what flows into its node where need be."""
-        if name not in self._declared:
-            known, node = self.noise.types.get(name), self._makers.get(name)
-            if node is not None and (known is None or static_dims(known) is None):
-                values = self.noise.recording.values
-                known = type_alone(self.model, node, name, values, self.job) or known
-            self._declared[name] = known
-        return self._declared[name]
-
-    @cached_property
-    def _declared(self) -> dict[str, onnx.TypeProto.Tensor | None]:
-        return {}
-
-    @cached_property
-    def _makers(self) -> dict[str, onnx.NodeProto]:
-        return producers(self.model.graph)
-
-    def parting(self, config: Config, output: str) -> Parting | None:
-        """The first tensor before an output at which a configuration parts from the un-optimised run."""
-        if self._run_job is None or not self.model.graph.node:
-            return None
-        key = config, output
-        if key not in self._partings:
-            job = replace(self.job, configs=(config,))
-            values = self.noise.recording.values
-            way = FirstParting(self.model, job, self._run_job, values, self._parter(config))
-            self._partings[key] = way.first(output, self.noise.ancestors(output))
-        return self._partings[key]
-
-    def _parter(self, config: Config) -> Differs:
-        """What tells a tensor that is wrong in a configuration from one that is only rounded otherwise."""
-        spreads = self.noise.spreads(config.get("level") not in EXACT_LEVELS)
-
-        def differs(name: str, expected: Value, actual: Value) -> bool:
-            found = compare(name, expected, actual, self.screen)
-            if found is None or found.mask is None or name not in spreads:
-                return found is not None
-            left = np.asarray(expected)
-            # noise was put into runs without NaN and infinity: of these it says nothing
-            is_plain = np.isfinite(widen(left)) if is_float(left) else np.ones(left.shape, bool)
-            apart = distance(left, np.asarray(actual))
-            return bool(((apart > MUCH * spreads[name]) | ~is_plain)[found.mask].any())
-
-        return differs
-
-    def run_as(self, job: Job, config: Config) -> Run | None:
-        """Another program under a configuration; None where nothing runs it."""
-        return self._run_job(replace(job, configs=(config,)))[0] if self._run_job is not None else None
-
-    def is_refused_alone(self, config: Config) -> bool:
-        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
-        return any(self._lacks(node, config) for node in self.model.graph.node)
-
-    def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
-        output = next(filter(None, node.output), "")
-        found = node_alone(self.model, node, output, self.noise.recording.values, self.job)
-        if found is None or self._run_job is None:
-            return False
-        (run,) = self._run_job(replace(found[1], configs=(config,)))
-        return not run.is_ok and self.classify(run) == "unsupported"
-
-    def truths_of(self, parting: Parting) -> Iterator[Truth]:
-        """What the referee makes in float64 of one node alone, on the values that flow into it."""
-        found = node_alone(self.model, parting.node, parting.name, self.noise.recording.values, self.job)
-        return truths(*found, self.ask_referee) if found is not None else iter(())
-
-    @cached_property
-    def is_random(self) -> bool:
-        """Whether the model draws random numbers, so that two runs may differ."""
-        return any(operator_of(node).is_random or _is_training(node) for node in walk_model(self.model))
+        """The truths that nobody has asked for yet; the same iterator each time."""
 
     @cached_property
     def repeats(self) -> tuple[Run, ...]:
         """More un-optimised runs on the same inputs, in one process: memory is dirty from the second on."""
         return (*self.earlier, *(run for _ in range(REPEATS) for run in self.rerun(self.job)))
-
-    @cached_property
-    def noise(self) -> Noise:
-        return Noise(self.model, self.job, self.rerun, is_wide=self._is_wide)
-
-
-def _is_training(node: onnx.NodeProto) -> bool:
-    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
-    return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])
 
 
 def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:

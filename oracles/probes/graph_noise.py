@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import onnx
 
 from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
@@ -22,7 +21,7 @@ from oracles.numerics.graph_operators import ACCUMULATING, writes
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, element_of
 from oracles.numerics.perturbation import MOST_NOISE, grid_factor
 from oracles.probes.graph_record import record_graph
-from oracles.probes.noise import SNAPPING, Noise
+from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording
 from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
@@ -38,26 +37,28 @@ Step: TypeAlias = tuple[str, Tensor]
 MOST_ELEMENTS = 1 << 22
 
 
-class GraphNoise(Noise):
+class GraphNoise(SampledNoise):
     """What rounding may do to the results of one program."""
 
     def __init__(self, program: GraphProgram, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
-        super().__init__(onnx.ModelProto(), job, rerun)
+        super().__init__(job, rerun)
         self.program = program
 
     @cached_property
     def recording(self) -> Recording:
+        """The un-optimised run with every binding."""
         return record_graph(self.program, self._job, self._rerun)
 
-    @cached_property
-    def types(self) -> dict[str, onnx.TypeProto.Tensor]:
-        return {}
-
-    @cached_property
+    @property
     def _quantises(self) -> bool:
         return False
 
+    def widens(self, name: str) -> bool:
+        """True: nobody has looked at the types."""
+        return True
+
     def ancestors(self, name: str) -> set[str]:
+        """The names that a binding is computed from, itself included."""
         makers = {binding.name: binding for binding in self.program.main.bindings}
         found, waiting = {name}, [name]
         while waiting:

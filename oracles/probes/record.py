@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import numpy_helper
@@ -16,10 +15,8 @@ from corpus.onnx.types import memory_bytes
 from corpus.values import Value
 from oracles.numerics.value_types import Types, static_dims, tensor_types
 from oracles.run import Run
+from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-
-if TYPE_CHECKING:
-    from oracles.judge import Judge
 
 BYTE_BUDGET = 1 << 30
 Rerun = Callable[[Job], tuple[Run, ...]]
@@ -39,19 +36,21 @@ class Recording:
     complete: bool
 
 
-def record(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recording:
+def record(executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recording:
     """The un-optimised run of a case with every intermediate of the main graph as an output."""
     model, _ = repair(parse(case.program))
-    job = Job(case.program, case.inputs, judge.configs[:1], case.external)
-    return record_model(model, job, judge.rerun, byte_budget=byte_budget)
+    job = Job(case.program, case.inputs, executor.configs[:1], case.external)
+    return record_model(model, job, executor.rerun, byte_budget=byte_budget)
 
 
-def record_whole(judge: Judge, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Mapping[str, Value] | None:
+def record_whole(
+    executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET
+) -> Mapping[str, Value] | None:
     """The values of one un-optimised run by name; None where it does not end well."""
     model = _ordered(repair(parse(case.program))[0])
-    job = Job(case.program, case.inputs, judge.configs[:1], case.external)
+    job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
-    run = _Prefix(model, job, judge.rerun, wanted).run(len(model.graph.node))
+    run = _Prefix(model, job, executor.rerun, wanted).run(len(model.graph.node))
     return {**_initializers(model), **case.inputs, **run.outputs} if run.is_ok else None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
-import onnx
 
 from corpus.tir.program import parse
 from corpus.tir.scopes import defined_names
@@ -14,6 +13,7 @@ from corpus.values import Value
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
 from oracles.probes.context import Context
 from oracles.probes.noise import Noise
+from oracles.probes.record import Recording
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
@@ -23,28 +23,10 @@ INTERPRETER = "the interpreter"
 
 
 class TirContext(Context):
-    """One such case on its way through the rules; its ONNX model is an empty one.
+    """One such case on its way through the rules.
 
     The referee is the interpreter: it refuses what is not defined, and what it does not know counts as run.
     """
-
-    def __init__(
-        self,
-        job: Job,
-        *,
-        classify: Callable[[Run], str],
-        tolerance: Tolerance,
-        rerun: Callable[[Job], tuple[Run, ...]],
-    ) -> None:
-        super().__init__(
-            onnx.ModelProto(),
-            job,
-            classify=classify,
-            tolerance=tolerance,
-            accept_invalid=True,
-            rerun=rerun,
-            ask_referee=self._ask,
-        )
 
     @cached_property
     def interpretation(self) -> Interpretation:
@@ -58,6 +40,7 @@ class TirContext(Context):
 
     @cached_property
     def names(self) -> frozenset[str]:
+        """The names in the program."""
         module = parse(self._program_bytes)
         found = {name for function in module.functions.values() for name in defined_names(function)}
         return frozenset(found | {*module.functions} - {"main"})
@@ -90,7 +73,12 @@ class TirContext(Context):
             }
             yield Truth(INTERPRETER, wide)
 
-    def _ask(self, job: Job) -> Run:
+    @property
+    def _untold(self) -> Iterator[Truth]:
+        return iter(())
+
+    def ask_referee(self, job: Job) -> Run:
+        """What the interpreter makes of the case itself."""
         found = self.interpretation
         config = Config(INTERPRETER)
         if found.reason and found.is_modelled:
@@ -104,8 +92,25 @@ class TirNoise(Noise):
     def __init__(
         self, interpretation: Interpretation, job: Job, rerun: Callable[[Job], tuple[Run, ...]]
     ) -> None:
-        super().__init__(onnx.ModelProto(), job, rerun)
+        super().__init__(job, rerun)
         self.interpretation = interpretation
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The inputs: what is between them and the outputs is memory of the program."""
+        return Recording(self._job.inputs, None, True)
+
+    def ancestors(self, name: str) -> set[str]:
+        """The output itself: nobody tells which inputs reach it."""
+        return {name}
+
+    def unknown_before(self, name: str) -> str:
+        """Empty: the interpreter knows every operator, or gives no outputs."""
+        return ""
+
+    def widens(self, name: str) -> bool:
+        """True: nobody has looked at the types."""
+        return True
 
     def beyond_noise(
         self,

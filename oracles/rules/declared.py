@@ -16,7 +16,6 @@ from corpus.onnx.graph import free_names
 from oracles.naming.symptom import symptom_of_run
 from oracles.numerics.compare import compare
 from oracles.numerics.declarations import Contradiction, contradiction, keeps_to
-from oracles.probes.alone import node_alone
 from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
 from oracles.text.normalise import parse_message
@@ -71,7 +70,7 @@ def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
     """The tensors at which something is wrong: outputs, and what goes into the node that complains."""
     baseline = runs[0]
     broken = context.noise.recording.crashed_at
-    for node in context.model.graph.node:
+    for node in context.nodes:
         if broken and (node.name == broken or broken in node.output):
             yield from free_names(node)
         elif not broken and baseline.status is Status.EXCEPTION:  # nothing to be seen while each is an output
@@ -83,7 +82,7 @@ def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
         ):
             yield name
     for operator in {parse_message(run.message).op for run in runs if run.status is Status.EXCEPTION}:
-        named = (node for node in context.model.graph.node if node.op_type == operator)
+        named = (node for node in context.nodes if node.op_type == operator)
         yield from (name for node in named for name in node.input)
 
 
@@ -94,7 +93,7 @@ def _contradiction(context: Context, name: str) -> Contradiction | None:
 
 def _finds(context: Context) -> Iterator[_Find]:
     """The results that contradict their types, in the order of the graph."""
-    for node in context.model.graph.node:
+    for node in context.nodes:
         for name in node.output:
             what = _contradiction(context, name) if name else None
             if what is not None:
@@ -103,7 +102,7 @@ def _finds(context: Context) -> Iterator[_Find]:
 
 def _is_confirmed(found: _Find, context: Context) -> bool:
     """Whether the node alone does it again on the same operands, and the referee gives what is declared."""
-    alone = node_alone(context.model, found.node, found.name, context.noise.recording.values, context.job)
+    alone = context.alone(found.node, found.name)
     if alone is None:
         return False
     _, job = alone

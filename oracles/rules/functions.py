@@ -6,13 +6,10 @@ results. Whatever the form, inlining may not change anything, so the un-optimise
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from corpus.case import Case
-from corpus.formats.onnx import inlined, parse
+from corpus.formats.onnx import parse
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
-from oracles.probes.noise import Noise
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
@@ -29,15 +26,16 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    model, baseline = context.model, runs[0]
-    if not model.functions or not baseline.is_ok or baseline.config.backend or context.is_random:
+    baseline = runs[0]
+    if not baseline.is_ok or baseline.config.backend:
         return None
-    plain = inlined(model)
-    job = replace(context.job, program=plain.SerializeToString())
+    plain = context.written_out()
+    if plain is None or context.is_random:
+        return None
+    job, noise = plain
     again = context.rerun(job)[0]
     if not again.is_ok or compare_outputs(again.outputs, baseline.outputs, context.tolerance) is None:
         return None
-    noise = Noise(plain, job, context.rerun)
     found = noise.beyond_noise(again.outputs, baseline.outputs, context.tolerance)
     difference = next(iter(found), None)
     if difference is None:

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from corpus.case import Case
-from corpus.onnx.graph import walk_model
 from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import Difference, compare, compare_outputs
@@ -110,7 +109,7 @@ def _parting(
     """
     if judgement.side == NEITHER or difference.kind in ("dtype", "presence"):
         return None
-    is_open = any(bool(operator_of(node).opens) for node in walk_model(context.model))
+    is_open = context.has_open_operators
     decides = is_open or baseline.config.backend or not judgement.truth
     return context.parting(run.config, difference.output) if decides else None
 
@@ -123,7 +122,7 @@ def _unknown(difference: Difference, judgement: Judgement, context: Context) -> 
 
 def _hangs_on_no_scale(output: str, context: Context) -> bool:
     """Whether something on the way to an output is quantised by a scale that is not above 0."""
-    scaled = [node for node in context.model.graph.node if operator_of(node).has_scale]
+    scaled = [node for node in context.nodes if operator_of(node).has_scale]
     if not scaled:
         return False
     values, wanted = context.noise.recording.values, context.noise.ancestors(output)

@@ -13,7 +13,6 @@ from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import compare, is_float, widen
 from oracles.numerics.operators import operator_of
-from oracles.probes.alone import node_alone
 from oracles.probes.context import Context, evidence
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import OPTIMISED
@@ -26,7 +25,7 @@ ORDER = 62
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     baseline = runs[0]
-    if not baseline.is_ok or not context.model.graph.node:
+    if not baseline.is_ok or not context.nodes:
         return None
     for run in runs[1:]:
         for name, value in baseline.outputs.items() if run.is_ok else ():
@@ -57,9 +56,9 @@ def _is_defined(parting: Parting, run: Run, context: Context) -> bool:
     values = context.noise.recording.values
     if all(_is_finite(values.get(name)) for name in free_names(parting.node)):
         return False
-    found = node_alone(context.model, parting.node, parting.name, values, context.job)
+    found = context.alone(parting.node, parting.name)
     other = context.run_as(found[1], run.config) if found is not None else None
-    if found is None or other is None or not other.is_ok:
+    if other is None or not other.is_ok:
         return False
     expected = values.get(parting.name)
     return compare(parting.name, expected, other.outputs.get(parting.name), context.tolerance) is not None
@@ -72,7 +71,7 @@ def _verdict(name: str, parting: Parting, run: Run, runs: tuple[Run, ...], conte
     title = f"wrong {kind} of {parting.name!r}: {words} ({run.config.label} against {runs[0].config.label})"
     wrong = WrongResult(
         name, OPTIMISED, kind, parting.error, "the text of the operator",
-        first=parting.name, operator=parting.node.op_type, located=parting.located(context.model),
+        first=parting.name, operator=parting.node.op_type, located=context.located(parting),
     )  # fmt: skip
     symptom = symptom_of_difference(kind, OPTIMISED, run.config.asked_by)
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=wrong)

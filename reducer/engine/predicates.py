@@ -42,7 +42,7 @@ class SameSymptom:
                 verdict = judge.verdict(case, only=self.only)
             else:
                 with self.patience.timed() as limit:
-                    judge.hurry(limit)
+                    judge.executor.hurry(limit)
                     verdict = judge.verdict(case, only=self.only)
             witness = _witness(verdict, judge)
         interesting = verdict.symptom == self.symptom

@@ -39,9 +39,9 @@ def test_tests_per_cpu_second(strategy: str, mode: Mode, capsys: pytest.CaptureF
     with Judge(Target("ort")) as judge:
         ask = judgement(judge)
         list(map(judge.verdict, make_cases(Plan("random", Mode.STRICT), range(8))))
-        start = own_seconds() + judge.cpu_seconds()
+        start = own_seconds() + judge.executor.cpu_seconds()
         for number, case in enumerate(make_cases(Plan(strategy, mode), range(TESTS))):
             outcomes[ask(case, number % 8 == 0).outcome.value] += 1
-        seconds = own_seconds() + judge.cpu_seconds() - start
+        seconds = own_seconds() + judge.executor.cpu_seconds() - start
     with capsys.disabled():
         print(f"\n{strategy} {mode}: {TESTS / seconds:.0f} tests per CPU-second; {sorted(outcomes.items())}")

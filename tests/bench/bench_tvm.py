@@ -20,9 +20,9 @@ def test_cpu_time_of_a_test(mode: str, capsys: pytest.CaptureFixture[str]) -> No
     cases = list(make_cases(Plan("random", Mode.STRICT, nodes=5), SEEDS))
     with Judge(Target.parse(f"tvm@{mode}"), lower_levels=False) as judge:
         judge.runs(cases[0], judge.configs[1:2])
-        before = judge.cpu_seconds()
+        before = judge.executor.cpu_seconds()
         runs = [judge.runs(case, judge.configs[1:2])[0] for case in cases]
-        seconds = judge.cpu_seconds() - before
+        seconds = judge.executor.cpu_seconds() - before
     used = [run.cpu_seconds for run in runs if run.is_ok]
     with capsys.disabled():
         print(f"\ntvm@{mode}: {len(cases) / seconds:.1f} tests per CPU-second, {len(used)} end well,", end="")

@@ -49,7 +49,7 @@ def case(graph: str, **inputs: Any) -> Case:
 
 def are_finite(judge: Judge, found: Case) -> bool:
     """By the recording of another run, and every intermediate there."""
-    recording = record(judge, found)
+    recording = record(judge.executor, found)
     values = [value for value in recording.values.values() if isinstance(value, np.ndarray)]
     return recording.complete and all(np.isfinite(value).all() for value in values)
 

@@ -104,7 +104,7 @@ def test_tvm_infers_the_types_that_the_solvers_promise(family: str, judge: Judge
         if operator.family == family:
             for _, call in samples(operator, SAMPLES):
                 calls.add(operator, call)
-    answer = judge.describe(calls.program().to_bytes(), {})
+    answer = judge.executor.describe(calls.program().to_bytes(), {})
     assert "error" not in answer, answer["error"]
     for name, wanted in calls.wanted.items():
         dtype, dims, _ = type_to_json(wanted)["tensor"]
@@ -135,7 +135,7 @@ def test_every_form_has_a_weight() -> None:
 def test_tvm_finds_the_programs_well_formed(judge: Judge) -> None:
     for seed in range(60):
         program = make_program(seed, 10)
-        assert "error" not in judge.describe(program.program.to_bytes(), program.inputs), seed
+        assert "error" not in judge.executor.describe(program.program.to_bytes(), program.inputs), seed
 
 
 def test_a_seed_gives_the_same_program_and_its_document_is_read_back() -> None:

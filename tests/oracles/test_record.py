@@ -33,7 +33,7 @@ def test_a_whole_run_gives_every_value(judge: Judge) -> None:
         "g (float[2] x) => (float[2] y) <float[2] w = {2.0, 3.0}> { a = Mul(x, w) b = Neg(a) y = Abs(b) }",
         x=np.ones(2, F),
     )
-    recording = record(judge, chain)
+    recording = record(judge.executor, chain)
     assert (recording.crashed_at, recording.complete) == (None, True)
     assert set(recording.values) == {"x", "w", "a", "b", "y"}
     np.testing.assert_array_equal(recording.values["b"], [-2, -3])  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def test_sequences_and_bodies_are_recorded(judge: Judge) -> None:
         x=np.arange(4, dtype=F),
         c=np.array(True),
     )
-    recording = record(judge, mixed)
+    recording = record(judge.executor, mixed)
     assert recording.crashed_at is None
     assert isinstance(recording.values["s"], list)
     np.testing.assert_array_equal(recording.values["z"], -np.arange(4, dtype=F))  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def test_a_run_that_breaks_is_recorded_up_to_the_culprit(
         x=np.array([values[0]]),
         z=np.array([values[1]]),
     )
-    recording = record(judge, chain)
+    recording = record(judge.executor, chain)
     assert recording.crashed_at == "c"
     assert set(recording.values) == {"x", "z", "a", "b"}
 
@@ -80,14 +80,14 @@ def test_the_first_node_can_be_the_culprit(judge: Judge) -> None:
         x=np.array([1]),
         z=np.array([0]),
     )
-    recording = record(judge, broken)
+    recording = record(judge.executor, broken)
     assert recording.crashed_at == "c"
     assert set(recording.values) == {"x", "z"}
 
 
 def test_a_graph_without_nodes_that_does_not_run_has_no_culprit(judge: Judge) -> None:
     folded = case("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
-    recording = record(judge, folded)
+    recording = record(judge.executor, folded)
     assert recording.crashed_at is None
     assert set(recording.values) == {"x"}
 
@@ -97,7 +97,7 @@ def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
         "g (float[1] x) => (float[1] y) <int64[1] n = {1000}> { big = Expand(x, n) y = ReduceSum(big) }",
         x=np.ones(1, F),
     )
-    recording = record(judge, large, byte_budget=1000)
+    recording = record(judge.executor, large, byte_budget=1000)
     assert not recording.complete
     assert "y" in recording.values
     assert "big" not in recording.values
@@ -113,6 +113,6 @@ def test_nodes_in_any_order_are_recorded(judge: Judge) -> None:
     nodes = list(model.graph.node)[::-1]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    recording = record(judge, Case("onnx", model.SerializeToString(), chain.inputs))
+    recording = record(judge.executor, Case("onnx", model.SerializeToString(), chain.inputs))
     assert recording.crashed_at == "c"
     assert set(recording.values) == {"x", "z", "a"}

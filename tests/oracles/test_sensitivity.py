@@ -17,7 +17,7 @@ from oracles.numerics.input_noise import perturb_inputs
 from oracles.numerics.perturbation import Perturbation
 from oracles.numerics.value_types import tensor_types
 from oracles.probes.graph_noise import snapped_program
-from oracles.probes.noise import Noise
+from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
 
 F = np.float32
@@ -38,9 +38,9 @@ def weigh(judge: Judge, graph: str, change: Any, steps: bool = True, **inputs: A
     """The kind of difference left when the first output is changed; empty when noise explains it."""
     model = model_of(graph)
     job = Job(model.SerializeToString(), inputs, judge.configs[:1])
-    baseline = judge.rerun(job)[0]
+    baseline = judge.executor.rerun(job)[0]
     name, value = next(iter(baseline.outputs.items()))
-    noise = Noise(model, job, judge.rerun)
+    noise = OnnxNoise(model, job, judge.executor.rerun)
     left = next(noise.beyond_noise(baseline.outputs, {name: change(value)}, LOOSE, steps=steps), None)
     return left.kind if left is not None else ""
 
@@ -160,9 +160,11 @@ def test_a_pair_of_seeds_moves_every_element_both_ways(judge: Judge) -> None:
     model = model_of("g (float[200] x) => (float[200] y) { y = Exp(x) }")
     x = np.arange(200, dtype=F) % 3
     job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
-    middle = np.asarray(judge.rerun(job)[0].outputs["y"], np.float64)
+    middle = np.asarray(judge.executor.rerun(job)[0].outputs["y"], np.float64)
     up, down = (
-        np.asarray(judge.rerun(Job(noisy.SerializeToString(), {"x": x}, ()))[0].outputs["y"], np.float64)
+        np.asarray(
+            judge.executor.rerun(Job(noisy.SerializeToString(), {"x": x}, ()))[0].outputs["y"], np.float64
+        )
         for noisy in (Perturbation(tensor_types(model), seed).apply(model) for seed in (1, 2))
     )
     assert (np.sign(up - middle) == -np.sign(down - middle)).all()
@@ -181,7 +183,7 @@ def test_integers_have_no_noise_and_need_no_run() -> None:
     def refuse(job: Job) -> Any:
         raise AssertionError("nothing to run")
 
-    noise = Noise(model, Job(model.SerializeToString(), {"x": value}, ()), refuse)
+    noise = OnnxNoise(model, Job(model.SerializeToString(), {"x": value}, ()), refuse)
     left = next(noise.beyond_noise({"y": value}, {"y": value + 1}, LOOSE), None)
     assert left is not None
 
@@ -227,10 +229,10 @@ def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(
     model = model_of(f"g (float[3] x) => (float[3] y) {{ {nodes} }}")
     x = np.array([-1.0, 1.0, 2.0], F)
     job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
-    expected = judge.rerun(job)[0].outputs["y"]
+    expected = judge.executor.rerun(job)[0].outputs["y"]
     assert isinstance(expected, np.ndarray)
     actual = np.where(np.isnan(expected), F(7), expected)
-    noise = Noise(model, job, judge.rerun)
+    noise = OnnxNoise(model, job, judge.executor.rerun)
     found = next(noise.beyond_noise({"y": expected}, {"y": actual}, LOOSE), None)
     assert (found is not None) == is_left
     if found is not None:
@@ -253,12 +255,12 @@ def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:
     )
     inputs = {"x": np.arange(6, dtype=F).reshape(2, 3) / 7, "c": np.array(True)}
     job = Job(model.SerializeToString(), inputs, judge.configs[:1])
-    expected = judge.rerun(job)[0].outputs
+    expected = judge.executor.rerun(job)[0].outputs
     moved = set()
     for seed in (1, 2):
         noisy = Perturbation(tensor_types(model, inputs), seed).apply(model)
         onnx.checker.check_model(noisy)
-        run = judge.rerun(Job(noisy.SerializeToString(), perturb_inputs(inputs, seed), ()))[0]
+        run = judge.executor.rerun(Job(noisy.SerializeToString(), perturb_inputs(inputs, seed), ()))[0]
         assert run.is_ok, run.message
         for name, value in expected.items():
             np.testing.assert_allclose(run.outputs[name], value, atol=0.35, rtol=0.05)  # type: ignore[arg-type]
@@ -275,9 +277,9 @@ def test_noise_comes_at_every_opset(judge: Judge, opset: int, dims: str) -> None
         f" g (float[{dims}] x) => (float[{dims}] y) {{ y = Exp(x) }}"
     )
     x = {"x": np.full((2, 3), 0.3, F)}
-    expected = judge.rerun(Job(model.SerializeToString(), x, ()))[0].outputs["y"]
+    expected = judge.executor.rerun(Job(model.SerializeToString(), x, ()))[0].outputs["y"]
     noisy = Perturbation(tensor_types(model), 1).apply(model)
-    run = judge.rerun(Job(noisy.SerializeToString(), x, ()))[0]
+    run = judge.executor.rerun(Job(noisy.SerializeToString(), x, ()))[0]
     assert run.is_ok, run.message
     assert (np.asarray(run.outputs["y"]) != np.asarray(expected)).all()
 
@@ -317,11 +319,11 @@ def test_what_draws_no_random_numbers_gets_its_noise_in_constants() -> None:
     model = model_of(graph)
     with Judge(Target("torch")) as torch:
         job = Job(model.SerializeToString(), {}, torch.configs[1:2])
-        (run,) = torch.run_as(job)
+        (run,) = torch.executor.run(job)
         assert run.is_ok, run.message
         expected = run.outputs["y"]
         assert isinstance(expected, np.ndarray)
-        noise = Noise(model, job, torch.run_as)
+        noise = OnnxNoise(model, job, torch.executor.run)
         assert expected.tolist() == [3, 1]
         actual = {"y": expected - np.float32([1, 5])}
         (left,) = noise.beyond_noise(run.outputs, actual, LOOSE)
@@ -348,5 +350,5 @@ def test_an_operator_without_a_row_is_told_through_calls_and_only_before_the_val
         ' <domain: "own", opset_import: ["" : 17]> Twice (a) => (b) { b = Add(a, a) }'
         ' <domain: "own", opset_import: ["" : 17, "other" : 1]> Strange (a) => (b) { b = other.Swirl(a) }'
     )
-    noise = Noise(model, Job(b"", {}, ()), lambda job: ())
+    noise = OnnxNoise(model, Job(b"", {}, ()), lambda job: ())
     assert noise.unknown_before("y") == unknown

@@ -36,7 +36,7 @@ def program(text: str, **inputs: Value) -> Case:
 def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> Context:
     """A context of the case whose optimised run gives what `change` makes of the un-optimised results."""
     context = judge._open(case)
-    (run,) = judge.rerun(context.job)
+    (run,) = judge.executor.rerun(context.job)
     wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
     context.notes.append("")
     context.verdict = mismatch.judge(case, (run, wrong), context)  # type: ignore[attr-defined]
@@ -98,11 +98,11 @@ def test_an_operator_that_defines_nan_answers_for_it(judge: Judge) -> None:
         x=np.array([-1.0, 4.0, 9.0], np.float32),
     )
     context = judge._open(case)
-    (run,) = judge.rerun(context.job)
+    (run,) = judge.executor.rerun(context.job)
 
     def dropping(job: Job) -> tuple[Run, ...]:
         """An optimised way whose Relu makes 0 of NaN."""
-        (real,) = judge.rerun(job)
+        (real,) = judge.executor.rerun(job)
         fixed = {
             name: np.nan_to_num(np.asarray(value)) if name in ("r", "y") else value
             for name, value in real.outputs.items()

@@ -59,7 +59,7 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> No
         node.op_type for node in onnx.load_model_from_string(third.program).graph.node
     ]
     inputs = inputs_in_double(third.inputs)
-    (run,) = judge.rerun(Job(wide.SerializeToString(), inputs, ()))
+    (run,) = judge.executor.rerun(Job(wide.SerializeToString(), inputs, ()))
     assert run.is_ok, run.message
     exact = np.exp(np.array([0.1, 0.2], F).astype(float) + 1 / 3)
     np.testing.assert_allclose(run.outputs["h"], exact, rtol=1e-15)  # type: ignore[arg-type]
@@ -115,14 +115,14 @@ def test_quantisation_without_a_scale_is_judged_by_nobody(
         " d = DequantizeLinear(q, s) y = Neg(d) }",
         x=np.ones(2, F),
     )
-    run = judge._run
+    run = judge.executor.run
 
     def other(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         runs = run(job, fresh=fresh)
         wrong = {"y": np.full(2, 7, F)}
         return tuple(replace(each, outputs=wrong) if each.config.label == "all" else each for each in runs)
 
-    monkeypatch.setattr(judge, "_run", other)
+    monkeypatch.setattr(judge.executor, "run", other)
     assert judge.verdict(quantised, only=judge.configs[1]).outcome.value == outcome
 
 
@@ -137,10 +137,10 @@ def test_values_part_at_the_first_tensor_that_shows_it(
     judge: Judge, shows: tuple[str, ...], is_hidden: bool
 ) -> None:
     """A backend that is wrong from a tensor on, also where it is right while more than one is an output."""
-    values = record(judge, CHAIN).values
+    values = record(judge.executor, CHAIN).values
 
     def wrong(job: Job) -> tuple[Run, ...]:
-        (run,) = judge.rerun(job)
+        (run,) = judge.executor.rerun(job)
         is_right = is_hidden and len(run.outputs) > 1
         outputs = {
             name: value + 1 if name in shows and not is_right else value  # type: ignore[operator]

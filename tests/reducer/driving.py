@@ -56,7 +56,7 @@ def subject_of(judge: Judge, case: Case) -> Subject:
 
 
 def learn_with(judge: Judge, like: Case) -> Callable[[Subject], Subject]:
-    return lambda subject: learn(subject, lambda case: record(judge, case), like)[0]
+    return lambda subject: learn(subject, lambda case: record(judge.executor, case), like)[0]
 
 
 def find_move(name: str) -> Move:

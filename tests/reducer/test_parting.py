@@ -29,7 +29,7 @@ def judge() -> Iterator[Judge]:
 def part(judge: Judge, original: str, optimised: str) -> PartedTensors:
     inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
     case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
-    values = record(judge, other).values
+    values = record(judge.executor, other).values
     return find_parting(subject_of(judge, case), model_of(optimised), values, Tolerance())
 
 

@@ -33,7 +33,7 @@ class Judges:
         from corpus.onnx.client import begin
 
         if Path(word).suffix == ".onnx" and Path(word).is_file():
-            self.of(self.options.target_of(None)).begin()
+            self.of(self.options.target_of(None)).executor.begin()
             begin()
 
     def __enter__(self) -> Self:

@@ -172,7 +172,7 @@ class GraphExhibit:
 
     @cached_property
     def _described(self) -> Mapping[str, Any]:
-        return self.judge.describe(self.case.program, self.case.inputs)
+        return self.judge.executor.describe(self.case.program, self.case.inputs)
 
     @property
     def files(self) -> Mapping[str, bytes]:

@@ -1,0 +1,69 @@
+"""The oracles that are asked for by name: further ways to run a case that passes otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from oracles.asked import Asked, Asking, Way, find_asked, own_judge
+from oracles.numerics.compare import compare_outputs
+from oracles.rulebook import Opened, Rulebook
+from oracles.run import Config, Run
+from oracles.sandbox.executor import Executor
+from oracles.sandbox.sandbox import Job
+from oracles.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks oracles about a case by the rules of its target."""
+
+    rulebook: Rulebook
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the ways."""
+        return self.rulebook.executor
+
+    def ask(
+        self, oracle: Asked, opened: Opened, baseline: Run, fresh: bool, only: Config | None = None
+    ) -> Verdict | None:
+        """What one oracle finds, by all its ways or `only` by that one; None if it finds nothing."""
+        case = opened.case
+        ways = list(oracle.ways(case, Asking(self.executor.target, self.executor.configs)))
+        if only is not None:  # as it is given: passes may be disabled in it
+            ways = [replace(way, config=only) for way in ways if way.config.asked_by == only.asked_by]
+        judge = own_judge(oracle)
+        if judge is not None:
+            runs = (baseline, *(self._run(way, opened) for way in ways))
+            return judge(case, runs, self.rulebook.open(opened))
+        for way in ways:
+            verdict = self._judge_way(way, opened, baseline, fresh)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def ask_way(self, opened: Opened, baseline: Run, config: Config, fresh: bool) -> Verdict | None:
+        """What the one way of an oracle finds that a configuration names."""
+        (oracle,) = find_asked(config.asked_by.partition(":")[0])
+        only = None if own_judge(oracle) else config
+        return self.ask(oracle, opened, baseline, fresh, only) if baseline.is_ok else None
+
+    def _judge_way(self, way: Way, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
+        rulebook, executor = self.rulebook, self.executor
+        run = self._run(way, opened)
+        if not run.is_ok and (way.config.backend or executor.classify(run) == "unsupported"):
+            return None
+        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, rulebook.tolerance) is None:
+            return None
+        runs = baseline, run if executor.forks else self._run(way, opened, fresh=fresh)
+        context = rulebook.open(opened)
+        verdict = rulebook.judge(opened.case, runs, context)
+        notes = tuple(dict.fromkeys((*context.notes, *verdict.notes, *rulebook.tags(verdict))))
+        return replace(verdict, notes=notes) if verdict.is_bug else None
+
+    def _run(self, way: Way, opened: Opened, *, fresh: bool = False) -> Run:
+        case = opened.case
+        program = case.program if way.program is None else way.program
+        inputs = case.inputs if way.inputs is None else way.inputs
+        job = Job(program, inputs, (way.config,), case.external, format=case.format, passes=case.passes)
+        return self.executor.run(job, fresh=fresh)[0]

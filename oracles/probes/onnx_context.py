@@ -1,0 +1,190 @@
+"""What rules may ask about an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import onnx
+
+from corpus.formats.onnx import checker_complaint, inlined
+from corpus.onnx.graph import producers, walk_model
+from corpus.values import Value
+from oracles.naming.names import names_of
+from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
+from oracles.numerics.operators import operator_of
+from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
+from oracles.probes.alone import node_alone, type_alone
+from oracles.probes.context import EXACT_LEVELS, Context
+from oracles.probes.onnx_noise import OnnxNoise
+from oracles.probes.parting import Differs, FirstParting, Parting
+from oracles.probes.truth import Truth, truths
+from oracles.run import Config
+from oracles.sandbox.executor import Executor
+from oracles.sandbox.sandbox import Job
+from oracles.verdict import Located
+
+MUCH = 6.0
+"""How many times its spread a tensor must be away to be where two ways part."""
+
+
+class OnnxContext(Context):
+    """One ONNX model on its way through the rules.
+
+    `is_wide`: the backend computes short floats in a longer type, so that they round once.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        job: Job,
+        executor: Executor,
+        *,
+        tolerance: Tolerance,
+        screen: Tolerance,
+        is_wide: bool,
+        accept_invalid: bool,
+    ) -> None:
+        super().__init__(job, executor, tolerance=tolerance, screen=screen)
+        self.model = model
+        self._is_wide = is_wide
+        self._accept_invalid = accept_invalid
+        self._partings: dict[tuple[Config, str], Parting | None] = {}
+
+    @cached_property
+    def complaint(self) -> str | None:
+        """Why the checker rejects the model; None when it does not, or when invalid models are accepted."""
+        if self._accept_invalid:
+            return None
+        return checker_complaint(self.model) or type_complaint(self.model)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in the model."""
+        return names_of(self.model)
+
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape that inference gives a value on these inputs; None where it is not known."""
+        declared = self._types.get(name)
+        return static_dims(declared) if declared is not None else None
+
+    @cached_property
+    def _types(self) -> Types:
+        return tensor_types(self.model, self.job.inputs)
+
+    @cached_property
+    def own_truth(self) -> Truth | None:
+        """What the un-optimised backend makes of the program in float64; None where it cannot run that."""
+        if not any(self.noise.widens(output.name) for output in self.model.graph.output):
+            return None
+        return next(truths(self.model, self.job, lambda job: self.rerun(job)[0]), None)
+
+    @cached_property
+    def _untold(self) -> Iterator[Truth]:
+        return truths(self.model, self.job, self.ask_referee, lambda job: self.rerun(job)[0])
+
+    def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
+        """The type that a value of the main graph must have, by what flows into its node where need be."""
+        if name not in self._declared:
+            known, node = self.noise.types.get(name), self._makers.get(name)
+            if node is not None and (known is None or static_dims(known) is None):
+                values = self.noise.recording.values
+                known = type_alone(self.model, node, name, values, self.job) or known
+            self._declared[name] = known
+        return self._declared[name]
+
+    @cached_property
+    def _declared(self) -> dict[str, onnx.TypeProto.Tensor | None]:
+        return {}
+
+    @cached_property
+    def _makers(self) -> dict[str, onnx.NodeProto]:
+        return producers(self.model.graph)
+
+    def parting(self, config: Config, output: str) -> Parting | None:
+        """The first tensor before an output at which a configuration parts from the un-optimised run."""
+        if not self.model.graph.node:
+            return None
+        key = config, output
+        if key not in self._partings:
+            job = replace(self.job, configs=(config,))
+            values = self.noise.recording.values
+            way = FirstParting(self.model, job, self.executor.run, values, self._parter(config))
+            self._partings[key] = way.first(output, self.noise.ancestors(output))
+        return self._partings[key]
+
+    def _parter(self, config: Config) -> Differs:
+        """What tells a tensor that is wrong in a configuration from one that is only rounded otherwise."""
+        spreads = self.noise.spreads(config.get("level") not in EXACT_LEVELS)
+
+        def differs(name: str, expected: Value, actual: Value) -> bool:
+            found = compare(name, expected, actual, self.screen)
+            if found is None or found.mask is None or name not in spreads:
+                return found is not None
+            left = np.asarray(expected)
+            # noise was put into runs without NaN and infinity: of these it says nothing
+            is_plain = np.isfinite(widen(left)) if is_float(left) else np.ones(left.shape, bool)
+            apart = distance(left, np.asarray(actual))
+            return bool(((apart > MUCH * spreads[name]) | ~is_plain)[found.mask].any())
+
+        return differs
+
+    def located(self, parting: Parting) -> Located:
+        """A parting for a verdict, in the names of the model."""
+        return parting.located(self.model)
+
+    def is_refused_alone(self, config: Config) -> bool:
+        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
+        return any(self._lacks(node, config) for node in self.model.graph.node)
+
+    def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
+        output = next(filter(None, node.output), "")
+        found = self.alone(node, output)
+        if found is None:
+            return False
+        (run,) = self.executor.run(replace(found[1], configs=(config,)))
+        return not run.is_ok and self.classify(run) == "unsupported"
+
+    def truths_of(self, parting: Parting) -> Iterator[Truth]:
+        """What the referee makes in float64 of one node alone, on the values that flow into it."""
+        found = self.alone(parting.node, parting.name)
+        return truths(*found, self.ask_referee) if found is not None else iter(())
+
+    @cached_property
+    def nodes(self) -> Sequence[onnx.NodeProto]:
+        """The nodes of the main graph."""
+        return tuple(self.model.graph.node)
+
+    @cached_property
+    def has_open_operators(self) -> bool:
+        """Whether ONNX leaves open what some operator gives on some operands."""
+        return any(operator_of(node).opens for node in walk_model(self.model))
+
+    def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
+        """A node as a model of its own that gives `name`, on recorded operands; None if it cannot be."""
+        return node_alone(self.model, node, name, self.noise.recording.values, self.job)
+
+    def written_out(self) -> tuple[Job, OnnxNoise] | None:
+        """The model with its functions inlined, and that one's noise; None if it has none."""
+        if not self.model.functions:
+            return None
+        plain = inlined(self.model)
+        job = replace(self.job, program=plain.SerializeToString())
+        return job, OnnxNoise(plain, job, self.rerun)
+
+    @cached_property
+    def is_random(self) -> bool:
+        """Whether the model draws random numbers, so that two runs may differ."""
+        return any(operator_of(node).is_random or _is_training(node) for node in walk_model(self.model))
+
+    @cached_property
+    def noise(self) -> OnnxNoise:
+        """What rounding may do to the model's results."""
+        return OnnxNoise(self.model, self.job, self.rerun, is_wide=self._is_wide)
+
+
+def _is_training(node: onnx.NodeProto) -> bool:
+    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
+    return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])

@@ -1,0 +1,47 @@
+"""The ways in which a target runs a case: the baseline first, then what is compared with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corpus.errors import UserError
+from corpus.formats import find_format
+from corpus.target import Target
+from oracles.backends import Compared, ComparesItself, RunsGraphs, Sequenced, find_backend
+from oracles.run import Config
+
+
+def configs_of(target: Target, format: str) -> tuple[Config, ...]:
+    """The configurations of a target for programs of a format, the un-optimised baseline first.
+
+    The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
+    """
+    configs = _configs_of_onnx(target) if format == "onnx" else _configs_of_graphs(target, format)
+    if isinstance(find_backend(target.backend), Sequenced):
+        return (unsequenced(configs[0], configs[0].label), *configs[1:])
+    return configs
+
+
+def unsequenced(config: Config, label: str) -> Config:
+    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
+    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
+
+
+def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
+    backend = find_backend(target.backend)
+    own = backend.configs(target)
+    if not isinstance(backend, Compared):
+        return own
+    name = backend.BASELINE
+    first = find_backend(name).configs(Target(name))[0]
+    return (replace(first, label=f"{name} {first.label}", backend=name), *own)
+
+
+def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
+    backend = find_backend(target.backend)
+    if not isinstance(backend, RunsGraphs) or format not in backend.FORMATS:
+        usual = find_format(format).TARGET
+        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
+    if isinstance(backend, ComparesItself):
+        return backend.configs_of_graphs(target, format)
+    return backend.configs(target)

@@ -1,0 +1,155 @@
+"""Runs cases of one target in its sandboxes; gives no judgement."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.formats.onnx import parse
+from corpus.target import Target
+from corpus.values import Value
+from oracles.backends import Forking, find_backend
+from oracles.native.watching import Watch
+from oracles.run import Config, Limits, Run
+from oracles.sandbox.configurations import configs_of
+from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
+
+REFEREE_CPU_SECONDS = 5.0
+
+OPTIMISED_BYTES = 64 << 20
+"""Of a larger program the optimised form is not asked for."""
+
+
+class Executor:
+    """Owns the sandboxes that the cases of one target and format run in, so close it.
+
+    `configs` are the ways to run a case, the un-optimised baseline first. `forks` says that every test has a
+    process of its own anyway.
+    """
+
+    def __init__(self, target: Target, *, format: str, limits: Limits, watch: Watch | None = None) -> None:
+        self.target = target
+        self.limits = limits
+        self.backend = find_backend(target.backend)
+        self.configs = configs_of(target, format)
+        self.forks = isinstance(self.backend, Forking)
+        self.is_hurried = False
+        self._sandbox = Sandbox(
+            target.backend,
+            python=target.get("python") or None,
+            limits=limits,
+            renew_after=1 if self.forks else RENEW_AFTER,
+            gpu=target.device.startswith("cuda"),
+            watch=watch,
+        )
+        self._others: dict[str, Sandbox] = {}
+        self._referee: Sandbox | None = None
+
+    def begin(self) -> None:
+        """Start the target's sandbox without waiting for it."""
+        self._sandbox.begin()
+
+    def close(self) -> None:
+        """End the sandboxes."""
+        for sandbox in self._sandboxes():
+            sandbox.close()
+
+    def hurry(self, wall_seconds: float) -> None:
+        """From here on a run that takes so long hangs, and is not run a second time to be sure."""
+        self.is_hurried = True
+        wall = min(self.limits.wall_seconds, wall_seconds)
+        self._sandbox.limits = replace(self.limits, wall_seconds=wall)
+
+    def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
+        """What the case does under each configuration, unjudged and as it is."""
+        return self.run(
+            Job(
+                case.program,
+                case.inputs,
+                configs,
+                case.external,
+                format=case.format,
+                passes=case.passes,
+                **job_options,
+            )
+        )
+
+    def rerun(self, job: Job) -> tuple[Run, ...]:
+        """Run another program in the un-optimised configuration."""
+        return self.run(replace(job, configs=self.configs[:1]))
+
+    def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+        """Run every config of a job where it belongs: a baseline of another backend in that one's sandbox.
+
+        With `fresh` in a new process.
+        """
+        runs: list[Run] = []
+        for name, configs in groupby(job.configs, key=lambda config: config.backend):
+            part = replace(job, configs=tuple(configs))
+            runs += self._sandbox_of(name).run(part, fresh=fresh)
+        return tuple(runs)
+
+    def ask_referee(self, job: Job) -> Run:
+        """The case in an independent implementation, under a small limit: it may be slow, or wrong itself."""
+        name = "ort" if self.target.backend == "reference" else "reference"
+        if self._referee is None:
+            limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
+            self._referee = Sandbox(name, limits=limits)
+        configs = find_backend(name).configs(Target(name))[:1]
+        return self._referee.run(replace(job, configs=configs))[0]
+
+    def classify(self, run: Run) -> str:
+        """What the backend that made a run knows about its message, or nothing."""
+        backend = find_backend(run.config.backend) if run.config.backend else self.backend
+        return backend.classify(run)
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the processes of all its sandboxes have used."""
+        return sum(sandbox.cpu_seconds() for sandbox in self._sandboxes())
+
+    @property
+    def release(self) -> str:
+        """The version of the framework that runs the cases."""
+        return str(self._sandbox.facts.get("version", ""))
+
+    def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
+        """The program as the backend's optimiser leaves it; None where that cannot be had."""
+        is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
+        if not hasattr(self.backend, "optimised") or not is_plain:
+            return None
+        program = base64.b64encode(case.program).decode("ascii")
+        try:
+            answer = self._sandbox.ask("optimised", program, config.get("level"))
+        except SandboxError:
+            return None
+        return parse(base64.b64decode(answer)) if answer else None
+
+    def describe(self, program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
+        """The `types` of a graph's bindings, or the `error` that makes it ill-formed; nothing if it dies."""
+        tensors = {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
+        types = {name: (value.dtype.name, value.shape) for name, value in tensors.items()}
+        try:
+            answer: Mapping[str, Any] = self._sandbox.ask("describe", program.decode(), types)
+        except SandboxError:
+            return {}
+        return answer
+
+    def _sandbox_of(self, name: str) -> Sandbox:
+        if not name:
+            return self._sandbox
+        if name not in self._others:
+            self._others[name] = Sandbox(name, limits=self.limits)
+        return self._others[name]
+
+    def _sandboxes(self) -> Iterator[Sandbox]:
+        yield self._sandbox
+        if self._referee is not None:
+            yield self._referee
+        yield from self._others.values()
