@@ -42,12 +42,16 @@ class Facts:
         self.names: frozenset[str] = frozenset()
         self.tolerance = self.screen = Tolerance()
         self.is_random = False
-        self.model = onnx.ModelProto()
+        self.nodes: tuple[onnx.NodeProto, ...] = ()
+        self.has_open_operators = False
         self.noise = Quiet()
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 
     def declared(self, name: str) -> None:
+        return None
+
+    def written_out(self) -> None:
         return None
 
     def classify(self, run: Run) -> str:
