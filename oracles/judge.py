@@ -116,6 +116,10 @@ class Judge:
         """What the case does under each configuration, unjudged and as it is."""
         return self.executor.runs(case, configs, **job_options)
 
+    def open(self, case: Case) -> Context:
+        """What rules may ask of a case."""
+        return self._rulebook.open(Opened(case))
+
     def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
         """Judge a case.
 
@@ -178,7 +182,7 @@ class Judge:
         """Where the runs of a wrong result part; None if none can tell, or the case is no ONNX model."""
         if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
             return None
-        return self._rulebook.open(Opened(case)).parting(verdict.runs[-1].config, verdict.wrong.output)
+        return self.open(case).parting(verdict.runs[-1].config, verdict.wrong.output)
 
     def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
         """What to compare the baseline with: all optimisations; where that passes, the lower levels."""

@@ -35,7 +35,7 @@ def program(text: str, **inputs: Value) -> Case:
 
 def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> Context:
     """A context of the case whose optimised run gives what `change` makes of the un-optimised results."""
-    context = judge._open(case)
+    context = judge.open(case)
     (run,) = judge.executor.rerun(context.job)
     wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
     context.notes.append("")
@@ -97,7 +97,7 @@ def test_an_operator_that_defines_nan_answers_for_it(judge: Judge) -> None:
         "g (float[3] x) => (float[3] y) { s = Sqrt(x) r = Relu(s) y = Neg(r) }",
         x=np.array([-1.0, 4.0, 9.0], np.float32),
     )
-    context = judge._open(case)
+    context = judge.open(case)
     (run,) = judge.executor.rerun(context.job)
 
     def dropping(job: Job) -> tuple[Run, ...]:
