@@ -14,6 +14,7 @@ from typing import Protocol
 from corpus.case import Case
 from generators.learning import NOTHING, Lesson, operators
 from generators.mixture import BLOCK, Drawn
+from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
 Judgement = Callable[[Case, bool], Verdict]
@@ -27,12 +28,16 @@ THOROUGH_EVERY = 8
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again."""
+    """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again.
+
+    `met` is what it met of the target's code, where that is watched.
+    """
 
     seed: int
     case_id: str
     verdict: Verdict
     covered: Mapping[str, int] = field(default_factory=dict)
+    met: Met | None = None
 
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
@@ -96,12 +101,17 @@ class Tally:
         )
 
 
-def judge_cases(drawn: Iterable[Drawn], judgement: Judgement, seconds: float) -> Iterator[Tested]:
+def judge_cases(
+    drawn: Iterable[Drawn],
+    judgement: Judgement,
+    seconds: float,
+    met: Callable[[], Met | None] = lambda: None,
+) -> Iterator[Tested]:
     """What a tester does, given the cases of its seeds: judge them until the time is over."""
     deadline = time.monotonic() + seconds
     for each in drawn:
         verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
-        yield Tested(each.seed, each.case.case_id, verdict, each.covered)
+        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met())
         if time.monotonic() >= deadline:
             return
 

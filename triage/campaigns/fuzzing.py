@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from corpus.target import Target
@@ -13,6 +13,7 @@ from oracles.backends import Speaking, find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
+from triage.campaigns.native import NativeCoverage, open_watch
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
@@ -43,7 +44,7 @@ class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
     Without `--seed` it goes on where the last run on this target stopped, with what was learned. A sequence
-    of passes that the target asks for is every case's.
+    of passes that the target asks for is every case's. With `native` the target's own code is watched.
     """
 
     def __init__(
@@ -54,12 +55,16 @@ class Fuzzer:
         command: str,
         plan: Plan = PLAN,
         avoided: tuple[KnownIssue, ...] = (),
+        *,
+        native: bool = False,
     ) -> None:
         self.store, self.options = store, options
         self.target, given = split(target)
         passes_of = target.backend if plan.sequences else ""
         self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
         self._avoided = avoided
+        self._is_native = native
+        self.native: NativeCoverage | None = None
         self._teaching = Teaching(store, str(target), options.seed)
         self.seed = self._teaching.seed
         self.tally = Tally()
@@ -69,12 +74,19 @@ class Fuzzer:
 
     def __enter__(self) -> Fuzzer:
         self._testers = self._stack.enter_context(
-            open_testers(self.options, self.target, self.plan, self._avoided)
+            open_testers(self.options, self.target, self.plan, self._avoided, native=self._is_native)
         )
+        if self._is_native:
+            watch = self._stack.enter_context(closing(open_watch(self.target)))
+            self.native = NativeCoverage(self.store, self.target, watch)
+            if self._testers.begun:
+                self.native.add(self._testers.begun)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._save()
+        if self.native:
+            self.native.save(self.run, self.tally.tests)
         finish_run(self.store, self.run, "done" if kind is None else "interrupted")
         self._stack.close()
 
@@ -85,6 +97,9 @@ class Fuzzer:
         ):
             self.tally = self.tally.add(tested.verdict)
             self.seed = tested.seed + 1
+            if self.native and tested.met:
+                self.native.add(tested.met)
+                self.native.save_now_and_then(self.run, self.tally.tests)
             failure = self._keep(tested) if tested.verdict.is_bug else None
             if failure or self.tally.tests % SAVE_EVERY == 0:
                 self._save()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -22,43 +22,63 @@ from generators.fuzz import Judgement, Tested, Tester, judge_cases
 from generators.learning import Lesson
 from generators.mixture import Plan, make_tests
 from oracles.judge import Judge
+from oracles.native.watching import Met, Watch
 from oracles.verdict import Verdict
 from triage.bugs.known import KnownIssue
 from triage.campaigns.avoiding import avoiding, chains
+from triage.campaigns.native import open_watch
 from triage.console.options import CaseOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Testers:
-    """All testers of a run, and the release of the package that they test."""
+    """All testers of a run, and the release of the package that they test.
+
+    `begun` is what the start of the target met of its code, where that is watched.
+    """
 
     all: list[Tester]
     release: str
+    begun: Met | None = None
 
 
 @contextmanager
 def open_testers(
-    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...] = ()
+    options: CaseOptions,
+    target: Target,
+    plan: Plan,
+    issues: tuple[KnownIssue, ...] = (),
+    *,
+    native: bool = False,
 ) -> Iterator[Testers]:
     """As many testers as there are jobs; with one job it is this process itself.
 
-    What could show one of the `issues` is not run.
+    What could show one of the `issues` is not run. With `native` the target's own code is watched.
     """
     with ExitStack() as stack:
         if options.jobs == 1:
-            judge = stack.enter_context(options.judge(target))
-            yield Testers([_in_this_process(judge, plan, issues)], judge.release)
+            watch = stack.enter_context(closing(open_watch(target))) if native else None
+            judge = stack.enter_context(options.judge(target, watch=watch))
+            test = _in_this_process(judge, plan, issues)
+            yield Testers([test], judge.release, begun(watch))
             return
-        remote = [stack.enter_context(_process(options, target, plan, issues)) for _ in range(options.jobs)]
-        releases = [tester.release() for tester in remote]
-        yield Testers(list(remote), releases[0])
+        given = (options, target, plan, issues, native)
+        remote = [stack.enter_context(_process(*given)) for _ in range(options.jobs)]
+        greetings = [tester.greeting() for tester in remote]
+        yield Testers(list(remote), *greetings[0])
+
+
+def begun(watch: Watch | None) -> Met | None:
+    """What was met before the first test."""
+    return Met(watch.ever(), watch.ever()[:0]) if watch else None
 
 
 def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -> Tester:
+    take = judge.watch.take if judge.watch else lambda: None
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
     def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
-        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds)
+        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take)
 
     return test
 
@@ -88,9 +108,10 @@ class _Remote:
         self._connection = connection
         self._told: Lesson | None = None
 
-    def release(self) -> str:
-        name: str = self._receive()
-        return name
+    def greeting(self) -> tuple[str, Met | None]:
+        """The release of the package, and what the start met; the tester says them first."""
+        found: tuple[str, Met | None] = self._receive()
+        return found
 
     def __call__(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
         """The tests of some seeds; a lesson goes over once, with the first block that draws from it."""
@@ -112,11 +133,11 @@ class _Remote:
 
 @contextmanager
 def _process(
-    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...]
+    options: CaseOptions, target: Target, plan: Plan, issues: tuple[KnownIssue, ...], native: bool
 ) -> Iterator[_Remote]:
     context = get_context("spawn")
     near, far = context.Pipe()
-    process = context.Process(target=_serve, args=(far, options, target, plan, issues), daemon=False)
+    process = context.Process(target=_serve, args=(far, options, target, plan, issues, native), daemon=False)
     process.start()
     far.close()
     try:
@@ -132,13 +153,15 @@ def _serve(
     target: Target,
     plan: Plan,
     issues: tuple[KnownIssue, ...],
+    native: bool,
 ) -> None:
     """A tester's process: answers until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked is interrupted as well, and closes the pipe
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
-            with options.judge(target) as judge:
-                connection.send(("release", judge.release))
+            watch = open_watch(target) if native else None
+            with options.judge(target, watch=watch) as judge:
+                connection.send(("greeting", (judge.release, begun(watch))))
                 test = _in_this_process(judge, plan, issues)
                 lesson: Lesson | None = None
                 while True:

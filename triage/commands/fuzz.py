@@ -10,7 +10,7 @@ import typer
 
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import MIXED, Mode, Modes, Source, Strategy, plan_of
+from triage.console.program_options import MIXED, Mode, Modes, NativeCoverage, Source, Strategy, plan_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,6 +42,7 @@ def fuzz(
     mode: Modes = Mode.MIXED,
     source: Source = None,
     avoid_known: AvoidKnown = False,
+    native_coverage: NativeCoverage = False,
 ) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
 
@@ -59,7 +60,7 @@ def fuzz(
     summary: dict[str, Any] = {}
     with progress() as shown:
         plan = plan_of(strategy, mode, source, options.trust)
-        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known)
+        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known, native_coverage)
         if options.json:
             failing = [document["id"] for document in found]
         else:
@@ -79,6 +80,7 @@ def _failures(
     summary: dict[str, Any],
     shown: Progress,
     avoid_known: bool,
+    native: bool,
 ) -> Iterator[Document]:
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
@@ -95,7 +97,7 @@ def _failures(
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "fuzz", settled, avoided) as fuzzer,
+        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))
@@ -117,6 +119,7 @@ def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
         "clusters": clusters,
         "seconds": round(seconds, 3),
         "tests_per_second": round(tally.tests / seconds, 1) if seconds else 0.0,
+        **({"native_blocks": fuzzer.native.blocks} if fuzzer.native else {}),
     }
 
 

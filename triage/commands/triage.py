@@ -50,6 +50,7 @@ def add_to(app: typer.Typer) -> None:
         ("merge", merge_clusters),
         ("split", split_cluster),
         ("rename", rename_cluster),
+        ("coverage", show_coverage),
     ):
         group.command(name)(as_command(StoreOptions, function))
     app.add_typer(group, name="triage")
@@ -156,6 +157,33 @@ def rename_cluster(options: StoreOptions, cluster: ClusterId, title: Title) -> i
 
     with open_existing(options.database) as store:
         return _tell(options, rename(store, live_cluster(store, cluster), title))
+
+
+def show_coverage(options: StoreOptions) -> int:
+    """Say how much of a target's own code campaigns with --native-coverage have met, by pass and by file.
+
+    Example: crux triage coverage --json
+    """
+    from triage.store.coverage import coverage_documents
+    from triage.store.database import open_existing
+
+    with open_existing(options.database) as store:
+        emit(coverage_documents(store), as_json=options.json, show=_show_coverage)
+    return 0
+
+
+def _show_coverage(documents: list[Document]) -> Table:
+    rows = []
+    for each in documents:
+        rows.append((each["target"], "all", *_shares(each)))
+        rows += [(each["target"], one["name"], *_shares(one)) for one in each["passes"]]
+    return table(("target", "pass", "blocks", "", "functions"), rows)
+
+
+def _shares(counts: Document) -> tuple[str, str, str]:
+    blocks = f"{counts['blocks_met']:,} of {counts['blocks']:,}"
+    percent = f"{100 * counts['blocks_met'] / max(counts['blocks'], 1):.1f} %"
+    return blocks, percent, f"{counts['functions_met']:,} of {counts['functions']:,}"
 
 
 def _tell(options: StoreOptions, cluster: Cluster) -> int:

@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
+    from oracles.native.watching import Watch
     from oracles.numerics.compare import Tolerance
     from oracles.run import Limits
 
@@ -123,8 +124,15 @@ class CaseOptions(StoreOptions):
 
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)
 
-    def judge(self, target: Target, *, lower_levels: bool = True, format: str = "onnx") -> Judge:
-        """A judge of a target with these limits and tolerances, not yet opened."""
+    def judge(
+        self,
+        target: Target,
+        *,
+        lower_levels: bool = True,
+        format: str = "onnx",
+        watch: Watch | None = None,
+    ) -> Judge:
+        """A judge of a target with these limits and tolerances, not yet opened; `watch` is told its code."""
         from oracles.judge import Judge
 
         return Judge(
@@ -134,6 +142,7 @@ class CaseOptions(StoreOptions):
             accept_invalid=self.accept_invalid,
             lower_levels=lower_levels,
             format=format,
+            watch=watch,
         )
 
 

@@ -33,6 +33,10 @@ Strategy = Annotated[
         "uniform; PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
     ),
 ]
+NativeCoverage = Annotated[
+    bool,
+    typer.Option("--native-coverage", help="Watch which code of the target the tests meet (x86-64)."),
+]
 Source = Annotated[
     Path | None,
     typer.Option(

@@ -400,6 +400,50 @@ def remember_campaigns(db: Database) -> None:
         db.execute(statement)
 
 
+NATIVE = (
+    """CREATE TABLE native_libraries (
+        target TEXT NOT NULL,
+        build TEXT NOT NULL,
+        library TEXT NOT NULL,
+        blocks INTEGER NOT NULL,
+        met BLOB NOT NULL,
+        PRIMARY KEY (target, build)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE native_files (
+        target TEXT NOT NULL,
+        library TEXT NOT NULL,
+        file TEXT NOT NULL,
+        pass_name TEXT NOT NULL,
+        functions INTEGER NOT NULL,
+        functions_met INTEGER NOT NULL,
+        blocks INTEGER NOT NULL,
+        blocks_met INTEGER NOT NULL,
+        PRIMARY KEY (target, library, file)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE native_curve (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        at TEXT NOT NULL,
+        tests INTEGER NOT NULL,
+        functions INTEGER NOT NULL,
+        blocks INTEGER NOT NULL
+    )""",
+    "CREATE INDEX native_curve_by_run ON native_curve (run)",
+    """CREATE VIEW native_passes AS
+       SELECT target, pass_name AS pass, sum(functions) AS functions, sum(functions_met) AS functions_met,
+           sum(blocks) AS blocks, sum(blocks_met) AS blocks_met,
+           round(100.0 * sum(blocks_met) / sum(blocks), 1) AS percent
+       FROM native_files WHERE pass_name != '' GROUP BY target, pass_name""",
+)
+"""What tests met of a target's own code: bits by build (compressed), counts by file, points over time."""
+
+
+def cover_native_code(db: Database) -> None:
+    """Add the tables of the coverage of a target's own code."""
+    for statement in NATIVE:
+        db.execute(statement)
+
+
 MIGRATIONS = (
     create_tables,
     compare_signatures,
@@ -408,6 +452,7 @@ MIGRATIONS = (
     read_well,
     follow_causes,
     remember_campaigns,
+    cover_native_code,
 )
 
 

@@ -1,0 +1,36 @@
+"""`--native-coverage` on a real onnxruntime: what was met is in the database, and grows from run to run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.triage.test_cli import crux
+from triage.store.database import Store
+
+
+def printed(folder: Path, *words: str) -> Any:
+    """The JSON that a command prints."""
+    result = crux(folder, *words, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) -> None:
+    first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
+    second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")
+    assert second["native_blocks"] > first["native_blocks"] > 10_000
+    (document,) = printed(tmp_path, "triage", "coverage")
+    assert document["target"] == "ort"
+    assert document["blocks_met"] == second["native_blocks"]
+    assert any(each["name"] == "constant_folding" and each["blocks_met"] for each in document["passes"])
+    assert [point["tests"] for point in document["curve"]][-1] == 40
+    with Store(tmp_path / "crux.db") as store:
+        assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
+
+
+def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path: Path) -> None:
+    result = crux(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
+    assert result.returncode == 2
+    assert "cannot be watched" in result.stderr
