@@ -412,7 +412,7 @@ ENDLESS = """
 import sqlite3, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from triage.store.foreign import interruptible
+from triage.store.upkeep.foreign import interruptible
 with sqlite3.connect(":memory:") as opened, interruptible(opened):
     print("begun", flush=True)
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

@@ -17,7 +17,7 @@ from triage.bugs.failures import record_failure, set_aside
 from triage.reductions.selection import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
-from triage.store.health import examine
+from triage.store.upkeep.health import examine
 
 
 @pytest.fixture(scope="module")

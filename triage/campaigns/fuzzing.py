@@ -17,8 +17,8 @@ from triage.campaigns.native import NativeCoverage, open_watch
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
+from triage.setup.environment import describe_environment
 from triage.store.database import Store
-from triage.store.environment import describe_environment
 from triage.store.failures import Failure
 from triage.store.runs import finish_run, start_run, update_run
 

@@ -40,7 +40,7 @@ def check(options: StoreOptions) -> int:
 
     from corpus.errors import UserError
     from triage.store.database import open_existing
-    from triage.store.health import examine
+    from triage.store.upkeep.health import examine
 
     try:
         with open_existing(options.database) as store:
@@ -58,7 +58,7 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
     Example: crux db gc --db crux.db
     """
     from triage.store.database import open_existing
-    from triage.store.upkeep import collect_garbage
+    from triage.store.upkeep.care import collect_garbage
 
     with open_existing(options.database) as store:
         _tell(options, collect_garbage(store, grace_minutes * 60))
@@ -71,7 +71,7 @@ def export(options: StoreOptions, out: Out) -> int:
     Example: crux db export tuesday.zip --db crux.db
     """
     from triage.store.database import open_existing
-    from triage.store.upkeep import export
+    from triage.store.upkeep.care import export
 
     with open_existing(options.database) as store:
         _tell(options, export(store, out))
@@ -86,7 +86,7 @@ def import_(options: StoreOptions, source: Source) -> int:
     from corpus.errors import UserError
     from triage.clustering.grouping import regroup
     from triage.store.database import Store
-    from triage.store.merging import take_in
+    from triage.store.upkeep.merging import take_in
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")

@@ -13,7 +13,7 @@ from oracles.run import Run
 from oracles.verdict import Outcome
 from triage.claims.claim import UNOPTIMISED
 from triage.reports.draft import Draft
-from triage.store.environment import package_line
+from triage.setup.environment import package_line
 from triage.views.privacy import private_words_in
 
 

@@ -24,7 +24,7 @@ from triage.reports.scripts import Scripts
 from triage.reports.variations import Variation, vary_dtypes
 from triage.repro.proving import Proof
 from triage.repro.source import Source
-from triage.store.environment import describe_environment
+from triage.setup.environment import describe_environment
 from triage.views.rendering import as_comment
 
 

@@ -19,7 +19,7 @@ from triage.reports.checklist import Check
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
-from triage.store.environment import package_line
+from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
 from triage.views.privacy import scrub
 from triage.views.rendering import as_code, render

@@ -63,7 +63,7 @@ def _packages() -> Iterator[Finding]:
 
 def _database(path: Path) -> Finding:
     from triage.store.database import Store
-    from triage.store.health import examine
+    from triage.store.upkeep.health import examine
 
     if not path.exists():
         return Finding("database", True, f"{path}: none yet", core=False)

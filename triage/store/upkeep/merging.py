@@ -18,10 +18,10 @@ from oracles.naming.signature import Signature
 from triage.store.clusters import MERGED, NEW, load_signature
 from triage.store.database import Row, Store, blobs_beside, dump
 from triage.store.failures import REDUCED
-from triage.store.foreign import copy_foreign, must_hold_true
-from triage.store.health import named_blobs
 from triage.store.names import CLUSTER, FAILURE, cluster_name, failure_name
-from triage.store.unpacking import unpack
+from triage.store.upkeep.foreign import copy_foreign, must_hold_true
+from triage.store.upkeep.health import named_blobs
+from triage.store.upkeep.unpacking import unpack
 
 POINTING = (MERGED, "duplicate")
 """States of a cluster whose note is another cluster's name."""

@@ -15,7 +15,7 @@ from typing import Any
 from corpus.errors import UserError
 from triage.store.blobs import Blobs
 from triage.store.database import Store, blobs_beside, own_file
-from triage.store.health import named_blobs
+from triage.store.upkeep.health import named_blobs
 
 GRACE_SECONDS = 3600
 """A blob is on disk before the row that names it: what is younger may be about to be named."""
