@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,7 +36,10 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate
     single = len(cases) == 1 and cases != ["-"]
     found = _verdicts(options, cases, repeat, locate)
     documents = emit(found, as_json=options.json, show=_show, single=single)
-    return 1 if any(document["bug"] for document in documents) else 0
+    failing = [document["case"] for document in documents if document["bug"]]
+    if failing:
+        say(f"next: crux reduce {failing[0]} -o crux-small")
+    return 1 if failing else 0
 
 
 def _verdicts(options: CaseOptions, words: list[str], repeat: int, locate: bool) -> Iterator[Document]:

@@ -79,17 +79,21 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
         "tests_per_second": round(tally.tests / hunting.fuzzed, 1) if hunting.fuzzed else 0.0,
         "bugs": [bug.document() for bug in bugs],
     }
+    from triage.bugs.known import load_known
+    from triage.bugs.standing import in_a_line, overview_with_states
+
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    say(
-        f"{len(bugs)} bugs in {seconds:.0f} s: {tally.tests:,} tests, {tally.failures} failing; "
-        f"`crux triage --db {options.database}` lists them"
-    )
+    say(f"{tally.tests:,} tests in {seconds:.0f} s, {tally.failures} of them failing")
+    known = overview_with_states(hunting.store, load_known(options.database))
+    say(in_a_line(known, options.database))
 
 
 def _show(documents: list[Document]) -> RenderableType:
     (found,) = documents
     if not found["bugs"]:
-        return "No bug was found."
+        waiting = found["failures"]
+        text = f"{waiting} failing program{'' if waiting == 1 else 's'} found, none reduced yet."
+        return text if waiting else "No bug was found."
     rows = [
         (
             bug["id"],

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, table
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from triage.console.progress import Progress
 
 Ids = Annotated[
     list[str] | None,
@@ -73,15 +75,32 @@ def report(
 def _reports(
     options: CaseOptions, words: list[str], out: Path, form: str, known: Path | None
 ) -> Iterator[Document]:
+    from functools import partial
+
     from triage.cases.judges import Judges
+    from triage.console.progress import progress
     from triage.reports.by_name import report_word
 
-    with Judges(options) as judges:
+    with Judges(options) as judges, progress() as shown:
         for word in words:
-            document = report_word(word, options, judges, out, form, known)
-            if not document["ready"]:
-                say(f"crux: {word}: not ready, see the list in {document['folder']}/issue.md")
+            said = partial(_say_step, shown, word)
+            document = report_word(word, options, judges, out, form, known, said)
+            shown.note(_what_next(word, document))
             yield document
+
+
+def _say_step(shown: Progress, word: str, text: str) -> None:
+    shown.note(f"{word}: {text}")
+
+
+def _what_next(word: str, document: Document) -> str:
+    """What a person does with the report."""
+    issue = f"{document['folder']}/issue.md"
+    if document["state"] == "known":
+        return f"{word}: known as {document['known']}; do not file it again ({issue})"
+    if document["state"] == "ready":
+        return f"{word}: ready; next: read {issue}, file it and attach {document['zip']}"
+    return f"{word}: not ready, the list in {issue} says why"
 
 
 def _written(
@@ -111,7 +130,5 @@ def _show_written(documents: list[Document]) -> Table:
 
 
 def _show(documents: list[Document]) -> Table:
-    rows = [
-        (each["id"], "yes" if each["ready"] else "NO", each["title"], each["folder"]) for each in documents
-    ]
-    return table(("id", "ready", "title", "folder"), rows)
+    rows = [(each["id"], each["state"], each["title"], each["folder"]) for each in documents]
+    return table(("id", "state", "title", "folder"), rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import StoreOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,7 +66,7 @@ def list_clusters(
     if context.invoked_subcommand:
         return 0
     from triage.bugs.known import load_known, note_known
-    from triage.bugs.overview import overview
+    from triage.bugs.standing import in_a_line, overview_with_states
     from triage.store.database import open_existing
     from triage.store.search import find_clusters
 
@@ -74,8 +74,9 @@ def list_clusters(
         only = find_clusters(store, search) if search else None
         issues = load_known(options.database, known)
         note_known(store, issues)
-        documents = overview(store, issues, only)
+        documents = overview_with_states(store, issues, only)
         emit(documents, as_json=options.json, show=_show)
+        say(in_a_line(documents, options.database))
     return 0
 
 
@@ -199,12 +200,12 @@ def _show_decided(documents: list[Document]) -> Table:
 
 def _show(documents: list[Document]) -> Table:
     def row(cluster: Document) -> tuple[object, ...]:
-        status = f"{cluster['status']} {cluster['note']}".strip()
+        state = f"{cluster['state']} {cluster['note']}".strip()
         known = cluster["known"]
         seen = f"{cluster['count']} ({cluster['reduced']} reduced)"
-        return cluster["id"], status, seen, cluster["title"], known, " ".join(cluster["related"])
+        return cluster["id"], state, seen, cluster["title"], known, " ".join(cluster["related"])
 
-    return table(("id", "status", "failures", "title", "known as", "related"), map(row, documents))
+    return table(("id", "state", "failures", "title", "known as", "related"), map(row, documents))
 
 
 def _show_traces(documents: list[Document]) -> Table:

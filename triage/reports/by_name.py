@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,30 @@ from triage.store.names import find_cluster, is_name
 
 
 def report_word(
-    word: str, options: CaseOptions, judges: Judges, out: Path, form: str = "", known: Path | None = None
+    word: str,
+    options: CaseOptions,
+    judges: Judges,
+    out: Path,
+    form: str = "",
+    known: Path | None = None,
+    said: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Report one id or case folder into `out`, under its own name; `known` is a file of known issues."""
+    """Report one id or case folder into `out`, under its own name.
+
+    `known` is a file of known issues, `said` hears what is being done.
+    """
     case = open_one(word, options, judges)
     assert case.target is not None
     judge = judges.of(case.target, case.format)
     if Path(word).exists() or not is_name(word):
         library = _library(options.database, known)
         history = history_of_folder(Path(word))
-        report = write_report(case, judge, out / _folder_name(word), history, library, form)
+        report = write_report(case, judge, out / _folder_name(word), history, library, form, said)
         return _document(word, report)
     with open_existing(options.database) as store:
         history = history_of_name(store, word)
         library = Library.of_store(store, known)
-        report = write_report(case, judge, out / (history.cluster or word), history, library, form)
+        report = write_report(case, judge, out / (history.cluster or word), history, library, form, said)
         note_report(store, case, report, history)
     return _document(word, report)
 
@@ -67,6 +77,8 @@ def _document(word: str, report: Report) -> dict[str, Any]:
         "id": word,
         "title": report.title,
         "ready": report.ready,
+        "state": report.state,
+        "known": report.known,
         "folder": str(report.folder),
         "zip": str(report.archive),
         "signature": report.signature,

@@ -94,12 +94,9 @@ def _release(draft: Draft) -> Check:
 
 def _looked_up(draft: Draft) -> Iterator[Check]:
     """That nobody knows it yet: known issues, clusters like this one."""
-    known = draft.library.known(draft.signature, draft.judge.release)
-    if known is not None:
-        where = f", {known.url}" if known.url else ""
-        yield Check(True, f"known issues were looked up: it is `{known.id}` ({known.title}{where})")
-    else:
-        yield Check(True, "known issues were looked up: none matches")
+    known = draft.known
+    found = f"it is `{known.id}`, see above" if known else "none matches"
+    yield Check(True, f"known issues were looked up: {found}")
     if not draft.library.signatures:
         return
     similar = draft.library.similar(draft.signature, draft.history.cluster)

@@ -16,6 +16,7 @@ from oracles.run import Run
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
+from triage.bugs.known import KnownIssue
 from triage.bugs.library import Library
 from triage.claims.claim import Claim, Expectation
 from triage.projects import Project, project_of
@@ -112,6 +113,11 @@ class Draft:
         if self.judge.target.backend not in self.project.varied or self.case.format != "onnx":
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)
+
+    @cached_property
+    def known(self) -> KnownIssue | None:
+        """The known issue that it is."""
+        return self.library.known(self.signature, self.judge.release)
 
     @property
     def title(self) -> str:

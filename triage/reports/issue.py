@@ -39,7 +39,7 @@ def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueV
     labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
     environment = dict(_environment_rows(draft))
     return IssueView(
-        Head(draft.form, draft.title, tuple(checks), labels),
+        Head(draft.form, draft.title, tuple(checks), labels, draft.known),
         _claimed(draft),
         _program(draft),
         _evidence(draft),

@@ -38,7 +38,10 @@ COLLECT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Report:
-    """A written report; `ready` when every check holds that is needed for that."""
+    """A written report; `ready` when every check holds that is needed for that.
+
+    `known` names the known issue that the bug is; such a report is for a comment there, not for filing.
+    """
 
     folder: Path
     archive: Path
@@ -46,6 +49,12 @@ class Report:
     ready: bool
     checks: tuple[Check, ...]
     signature: str
+    known: str = ""
+
+    @property
+    def state(self) -> str:
+        """`ready`, `known` or `not ready`."""
+        return "known" if self.known else "ready" if self.ready else "not ready"
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -91,7 +100,8 @@ def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
     files = {**files, "issue.md": text.encode()}
     archive = write_bundle(folder, files, {file.location: file.path for file in draft.case.external})
     ready = all(check.holds for check in checked if check.is_needed)
-    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest)
+    known = draft.known.id if draft.known else ""
+    return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known)
 
 
 def _shown(case: Case, judge: Judge) -> Verdict:

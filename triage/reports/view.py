@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from triage.bugs.known import KnownIssue
 from triage.projects import Project
 from triage.reports.checklist import Check
 from triage.reports.sentences import Row
@@ -16,12 +17,13 @@ Shows = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Head:
-    """The title with the checklist, whose form it is, and under which labels it is filed."""
+    """The title with the checklist, whose form it is, under which labels it is filed, what it is known as."""
 
     form: Project
     title: str
     checks: tuple[Check, ...]
     labels: tuple[str, ...]
+    known: KnownIssue | None
 
 
 @dataclass(frozen=True)

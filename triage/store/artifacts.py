@@ -92,6 +92,12 @@ def keep_report(
         store.log("reported", subject, ready=ready)
 
 
+def last_reports(store: Store) -> dict[str, tuple[str, bool]]:
+    """The folder of each cluster's last report, by the cluster's name, and whether it was ready."""
+    rows = store.rows("SELECT cluster, folder, ready FROM reports WHERE cluster IS NOT NULL ORDER BY id")
+    return {cluster_name(int(row["cluster"])): (str(row["folder"]), bool(row["ready"])) for row in rows}
+
+
 def last_report(store: Store, cluster: int) -> str:
     """The folder of a cluster's newest report; empty where it has none."""
     row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
