@@ -123,7 +123,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
     for text in document.get("words_left", ()):
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    if not budget.check:
+    if not request.check:
         say(f"next: crux report {out} -o crux-report")
     return 0
 
