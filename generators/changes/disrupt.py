@@ -7,6 +7,7 @@ how, or declines and leaves it as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import onnx
@@ -64,7 +65,8 @@ def disrupt(draws: Draws, program: Program) -> tuple[onnx.ModelProto, str] | Non
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
-    for violate in draws.sample(VIOLATIONS, len(VIOLATIONS)):
+    orders = (draws.sample(kinds, len(kinds)) for kinds in (VIOLATIONS, FOREIGN))
+    for violate in chain.from_iterable(orders):
         violation = violate(draws, model.graph, program.types, opset)
         if violation:
             leave_shapes_open(model.graph)
@@ -261,3 +263,55 @@ VIOLATIONS: tuple[Violate, ...] = (
     *(_attribute, _attribute, _shape, _rank),
 )
 """The kinds, those of which there are many forms more than once."""
+
+
+def _foreign_nodes(draws: Draws, graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Operators of other domains than ONNX's in any order."""
+    found = [node for node in graph.node if node.domain]
+    yield from draws.sample(found, len(found))
+
+
+def _unknown_operator(
+    draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+) -> str | None:
+    """An operator that its domain does not have."""
+    for node in _foreign_nodes(draws, graph):
+        node.op_type = "NothingOfThisName"
+        return f"operator: {node.name} is {node.op_type}, which {node.domain} does not have"
+    return None
+
+
+def _unknown_attribute(
+    draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+) -> str | None:
+    """An attribute that the operator does not have."""
+    for node in _foreign_nodes(draws, graph):
+        node.attribute.add(name="nothing_knows_this", type=AttributeProto.INT, i=1)
+        return f"attribute: {node.name} has none of the name nothing_knows_this"
+    return None
+
+
+def _foreign_cycle(
+    draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+) -> str | None:
+    """A node that needs its own result."""
+    for node in _foreign_nodes(draws, graph):
+        if node.input:
+            node.input[0] = node.output[0]
+            return f"cycle: {node.name} needs its own result"
+    return None
+
+
+def _foreign_dangling(
+    draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
+) -> str | None:
+    """An operand that nothing makes."""
+    for node in _foreign_nodes(draws, graph):
+        if node.input:
+            node.input[0] = "nothing_makes_this"
+            return f"dangling name: operand 0 of {node.name}"
+    return None
+
+
+FOREIGN: tuple[Violate, ...] = (_unknown_operator, _unknown_attribute, _foreign_cycle, _foreign_dangling)
+"""The kinds for programs without a node of ONNX that could be broken: they need no schema of ONNX."""

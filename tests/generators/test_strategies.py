@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from generators.language.counts import Counts, count
 from generators.language.draws import Draws
 from generators.language.program import Realm
 from generators.library import COVERAGE_FILE
+from generators.mixture import BLOCK, Plan, make_cases
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
@@ -166,6 +168,18 @@ def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_chec
         assert kind in ("attribute", "rank", "shape") or complaint is not None, note
     assert set(kinds) == KINDS
     assert kinds.total() >= 180
+
+
+@pytest.mark.parametrize("plan", [Plan(nodes=1), Plan(nodes=1, dialect="aten")], ids=["onnx", "aten"])
+def test_every_disruptive_program_of_a_mixture_has_a_violation(plan: Plan) -> None:
+    """Also where all operators are com.microsoft's or torch's own, of which ONNX has no schema."""
+    disruptive = replace(plan, mode=Mode.DISRUPTIVE, strategy="mixed")
+    foreign = 0
+    for case in make_cases(disruptive, range(20 * BLOCK)):
+        assert any(note.startswith("violation: ") for note in case.notes), case.origin
+        nodes = onnx.ModelProto.FromString(case.program).graph.node
+        foreign += all(node.domain for node in nodes if node.op_type != "Constant")
+    assert foreign > 5
 
 
 def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them() -> None:
