@@ -195,16 +195,6 @@ def graph_of_json(item: Json) -> Graph:
     )
 
 
-def _input(item: Json) -> Input:
-    name, dtype, shape, *layout = item
-    pairs = tuple((int(dim), int(gap)) for dim, gap in layout[0]) if layout else ()
-    if pairs and (
-        sorted(dim for dim, _ in pairs) != [*range(len(shape))] or any(gap < 0 for _, gap in pairs)
-    ):
-        raise ValueError(f"input {name!r} is of no layout")
-    return Input(name, dtype, tuple(shape), pairs)
-
-
 def graph_to_json(graph: Graph) -> Json:
     """The JSON object that spells a graph."""
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from generators.language.intervals import hull, symmetric, within_type
+from generators.language.intervals import symmetric, within_type
 from generators.language.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
 from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import Scope
@@ -151,11 +151,6 @@ def whole_type(call: Call) -> tuple[Range, ...]:
 
 def inside(low: float, high: float) -> RangeRule:
     return lambda call: (Range(low, high),)
-
-
-def all_of(call: Call) -> tuple[Range, ...]:
-    """Between the least and the greatest operand, or what stands for nothing."""
-    return (hull([*(value.range for value in call.present), Range(0, 0)]),)
 
 
 def by_type(types: TypeRule, magnitude: Callable[[Call], float]) -> RangeRule:

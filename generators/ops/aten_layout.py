@@ -65,10 +65,6 @@ def _turned(call: Call) -> Shape:
     return tuple(dims)
 
 
-def _draw_dim(scope: Scope, focus: Operand) -> Attributes:
-    return {"dim": scope.axis(focus.rank)}
-
-
 def _draw_difference(scope: Scope, focus: Operand) -> Attributes | None:
     axis = scope.axis(focus.rank)
     return {"dim": axis} if focus.shape[axis % focus.rank] else None

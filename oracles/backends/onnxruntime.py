@@ -407,12 +407,6 @@ def classify(run: Run) -> str:
     return next((name for name, pattern in PATTERNS if pattern.search(run.message)), "")
 
 
-def missing_kernel(run: Run) -> str:
-    """The operator that the message says has no kernel."""
-    match = NO_KERNEL.search(run.message)
-    return next((name for name in match.groups() if name), "") if match else ""
-
-
 # The optimiser's passes
 
 RULES = {
