@@ -30,7 +30,7 @@ THOROUGH_EVERY = 8
 class Tested:
     """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again.
 
-    `met` is what it met of the target's code, where that is watched.
+    `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
     """
 
     seed: int
@@ -38,6 +38,7 @@ class Tested:
     verdict: Verdict
     covered: Mapping[str, int] = field(default_factory=dict)
     met: Met | None = None
+    arm: str = ""
 
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
@@ -68,15 +69,19 @@ class NoTeacher:
 def lesson_of(tests: Iterable[Tested]) -> Lesson:
     """What some tests teach. What was avoided on purpose was not refused."""
     covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
+    tried, found = Counter[str](), Counter[str]()
     for each in tests:
         covered.update(each.covered)
+        tried[each.arm] += 1
+        if each.verdict.is_bug:
+            found[f"{each.arm}\t{each.verdict.symptom}"] += 1
         outcome, symptom = each.verdict.outcome, each.verdict.symptom
         names = operators(each.covered)
         if outcome is Outcome.UNSUPPORTED and (symptom is None or symptom.kind != AVOIDED):
             refused.update(names)
         elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):
             ran.update(names)
-    return Lesson(covered, ran, refused)
+    return Lesson(covered, ran, refused, tried, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ def judge_cases(
     deadline = time.monotonic() + seconds
     for each in drawn:
         verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
-        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met())
+        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met(), each.arm)
         if time.monotonic() >= deadline:
             return
 

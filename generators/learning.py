@@ -17,17 +17,23 @@ MANY_REFUSALS = 4
 """Programs with an operator that must be refused, and none accepted, until it counts as refused."""
 
 
+_KINDS = ("covered", "ran", "refused", "tried", "found")
+
+
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What some tests taught: how often each piece of coverage and each operator came up.
 
     `ran` and `refused` count the programs that held an operator, of those that the target ran and of those
-    that it does not support.
+    that it does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures
+    by arm and symptom, with a tab between.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
     ran: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    tried: Mapping[str, int] = field(default_factory=dict)
+    found: Mapping[str, int] = field(default_factory=dict)
 
     def refusals(self) -> frozenset[str]:
         """The operators that the target does not seem to support."""
@@ -36,7 +42,7 @@ class Lesson:
 
     def document(self) -> dict[str, dict[str, int]]:
         """The lesson as JSON has it."""
-        return {name: dict(getattr(self, name)) for name in ("covered", "ran", "refused")}
+        return {name: dict(getattr(self, name)) for name in _KINDS}
 
 
 NOTHING = Lesson()
@@ -44,12 +50,11 @@ NOTHING = Lesson()
 
 def together(lessons: Iterable[Lesson]) -> Lesson:
     """What several lessons teach; in which order does not matter."""
-    covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
+    sums = [Counter[str]() for _ in _KINDS]
     for each in lessons:
-        covered.update(each.covered)
-        ran.update(each.ran)
-        refused.update(each.refused)
-    return Lesson(covered, ran, refused)
+        for name, counts in zip(_KINDS, sums, strict=True):
+            counts.update(getattr(each, name))
+    return Lesson(*sums)
 
 
 def operators(covered: Mapping[str, int]) -> list[str]:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from corpus.case import Case
 from generators.changes.disrupt import leave_shapes_open
-from generators.changes.modes import Mode, as_case, in_mode, mode_of
+from generators.changes.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
-from generators.learning import Lesson
+from generators.learning import NOTHING, Lesson
+from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
 from generators.sequences import sequences
 from generators.strategies import Made, find_strategy, find_taught
 from generators.strategies.coverage import Seen
@@ -68,11 +69,12 @@ PLAN = Plan()
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The case of a seed, and the operators and pieces of coverage that its program holds."""
+    """The case of a seed, the operators and pieces of coverage that its program holds, and its arm."""
 
     seed: int
     case: Case
     covered: Mapping[str, int]
+    arm: str = ""
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
@@ -86,11 +88,13 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
         block = range(first, min(first + BLOCK, seeds.stop))
         drawn = sequences(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
-        for seed, program, strategy in _programs(plan, block, lesson):
+        turn = _turn(plan, block, lesson or NOTHING)
+        for seed, program in zip(block, _programs(plan, turn, block, lesson), strict=True):
             if seed >= seeds.start:
-                covered = covered_by(program) if lesson is not None else {}
-                case = _case(plan, seed, program, strategy).with_passes(passes[seed - first])
-                yield Drawn(seed, case, covered)
+                mode, own, tested = _in_turn(plan, turn, seed, program)
+                covered = covered_by(tested) if lesson is not None else {}
+                case = _case(mode, seed, tested, own).with_passes(passes[seed - first])
+                yield Drawn(seed, case, covered, arm(turn.strategy, mode))
 
 
 def covered_by(program: Program | Made) -> Mapping[str, int]:
@@ -101,31 +105,52 @@ def covered_by(program: Program | Made) -> Mapping[str, int]:
     return seen.counts
 
 
-def _programs(plan: Plan, block: range, lesson: Lesson | None) -> Iterator[tuple[int, Program | Made, str]]:
-    """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What a block is: its strategy, the size of its programs, and its mode, which may be a mixture."""
+
+    strategy: str
+    size: int
+    mode: Mode
+
+
+def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
     draws = Draws(f"block/{block.start}")
-    shares = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
-    strategy = draws.weighted(tuple(shares), tuple(shares.values()))
+    usual = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
+    strategy = draws.weighted(tuple(usual), tuple(usual.values()))
     size = draws.pick(_SIZES)
-    if plan.strategy != MIXED:
-        strategy = plan.strategy
-    taught = find_taught(strategy) if lesson is not None and plan.source is None else None
+    if plan.strategy == SCHEDULED:
+        modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
+        arms = {arm(one, mode): share * part for one, share in usual.items() for mode, part in modes.items()}
+        found = shares(arms, lesson)
+        strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
+        return _Turn(strategy, size, Mode(name))
+    return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
+
+
+def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> Iterator[Program | Made]:
+    """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
+    nodes = plan.nodes or turn.size
+    taught = find_taught(turn.strategy) if lesson is not None and plan.source is None else None
     if taught and lesson is not None:
-        programs: Iterator[Program | Made] = taught(block, plan.nodes or size, lesson, UNLIMITED)
-    else:
-        programs = find_strategy(strategy, plan.trust)(block, plan.nodes or size, plan.source, UNLIMITED)
-    for seed, program in zip(block, programs, strict=True):
-        yield seed, program, strategy
+        return taught(block, nodes, lesson, UNLIMITED)
+    return find_strategy(turn.strategy, plan.trust)(block, nodes, plan.source, UNLIMITED)
 
 
-def _case(plan: Plan, seed: int, program: Program | Made, strategy: str) -> Case:
+def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tuple[Mode, str, Program | Made]:
+    """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
+    mode, draws, strategy = mode_of(turn.mode, seed), Draws(f"size/{seed}"), turn.strategy
+    is_mixture = plan.strategy in (MIXED, SCHEDULED) and isinstance(program, Program)
+    if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
+        return mode, strategy, program
+    strategy = plan.dialect if strategy == plan.dialect else "uniform"
+    (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
+    return mode, strategy, small if isinstance(small, Program) else program
+
+
+def _case(mode: Mode, seed: int, program: Program | Made, strategy: str) -> Case:
     if not isinstance(program, Program):
         return replace(program.as_case(seed), notes=(f"strategy: {strategy}",))
-    mode, draws = mode_of(plan.mode, seed), Draws(f"size/{seed}")
-    if plan.strategy == MIXED and mode is not Mode.STRICT and draws.chance(_SMALL):
-        strategy = plan.dialect if strategy == plan.dialect else "uniform"
-        (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
-        program = small if isinstance(small, Program) else program
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant

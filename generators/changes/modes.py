@@ -17,9 +17,6 @@ from generators.growth.grow import Program
 from generators.language.draws import Draws
 from oracles.demand import REFUSAL, SURVIVAL
 
-_DISRUPTED, _ENDANGERED, _NONFINITE = 0.06, 0.1, 0.08
-"""The shares of a mixture; no value but a finite one fits two in three of the last."""
-
 
 class Mode(StrEnum):
     """Valid programs; broken ones; ones with one dangerous thing; valid ones of values that are not finite.
@@ -34,13 +31,16 @@ class Mode(StrEnum):
     MIXED = "mixed"
 
 
+MODE_SHARES = {Mode.DISRUPTIVE: 0.06, Mode.VULNERABLE: 0.1, Mode.NONFINITE: 0.08, Mode.STRICT: 0.76}
+"""The shares of a mixture; no value but a finite one fits two in three of those that are not finite."""
+
+
 def mode_of(mode: Mode, seed: int) -> Mode:
     """The mode of one program of a mixture; any other mode is everyone's."""
     if mode is not Mode.MIXED:
         return mode
     form = Draws(f"which mode/{seed}").random()
-    shares = {Mode.DISRUPTIVE: _DISRUPTED, Mode.VULNERABLE: _ENDANGERED, Mode.NONFINITE: _NONFINITE}
-    for each, share in shares.items():
+    for each, share in MODE_SHARES.items():
         if form < share:
             return each
         form -= share

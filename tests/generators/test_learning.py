@@ -24,12 +24,13 @@ from generators.learning import (
     together,
 )
 from generators.mixture import BLOCK, Plan, make_tests
+from generators.scheduling import FLOOR, SCHEDULED, earned, shares
 from oracles.run import Phase
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Outcome, Symptom, Verdict
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
-lessons = st.builds(Lesson, counts, counts, counts)
+lessons = st.builds(Lesson, counts, counts, counts, counts, counts)
 
 
 class Remembering:
@@ -118,6 +119,50 @@ def test_a_block_waits_for_what_it_draws_from() -> None:
     assert course.lesson(2) is None
     course.add(0, Lesson({"Relu": 1}))
     assert course.lesson(2) == Lesson({"Relu": 1})
+
+
+USUAL = {"random|strict": 6.0, "uniform|strict": 1.0, "random|vulnerable": 1.0}
+
+
+def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing() -> None:
+    lesson = Lesson(
+        tried={"random|strict": 900, "uniform|strict": 100, "random|vulnerable": 100},
+        found={"uniform|strict\ta": 3, "uniform|strict\tb": 1, "random|strict\tc": 9},
+    )
+    found = shares(USUAL, lesson)
+    assert found["uniform|strict"] > 1.5 * USUAL["uniform|strict"]
+    assert found["random|strict"] < USUAL["random|strict"]
+    assert found["random|vulnerable"] >= FLOOR * USUAL["random|vulnerable"]
+
+
+def test_a_symptom_that_all_arms_meet_earns_none_of_them_much() -> None:
+    alone = Lesson(found={"a|x\tone": 5})
+    together = Lesson(found={"a|x\tone": 5, "b|x\tone": 5})
+    assert earned(alone) == {"a|x": 1.0}
+    assert earned(together) == {"a|x": 0.5, "b|x": 0.5}
+
+
+def test_before_anything_is_found_every_arm_has_its_usual_share() -> None:
+    assert shares(USUAL, Lesson(tried={"random|strict": 100})) == USUAL
+
+
+def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers() -> None:
+    plan = Plan(SCHEDULED, nodes=3)
+
+    def work(seeds: range, seconds: float, lesson: Lesson | None) -> list[loop.Tested]:
+        return list(judge_cases(make_tests(plan, seeds, lesson), hazardous, seconds))
+
+    def hazardous(case: Case, thorough: bool) -> Verdict:
+        is_bug = any(note.startswith("hazard") for note in case.notes) and int(case.case_id[:2], 16) < 128
+        symptom = Symptom(Outcome.CRASH, Phase.EXECUTE, "SIGSEGV", case.case_id[:1])
+        outcome = Outcome.CRASH if is_bug else Outcome.PASS
+        return Verdict(outcome, Phase.EXECUTE, "", symptom if is_bug else None)
+
+    found = list(fuzz([work], tests=60 * BLOCK, teacher=Remembering()))
+    late = [each.arm for each in found[30 * BLOCK :]]
+    assert sum("vulnerable" in name for name in late) > 0.15 * len(late), "one in ten without the scheduler"
+    again = list(fuzz([work] * 3, tests=60 * BLOCK, teacher=Remembering()))
+    assert [each.case_id for each in again] == [each.case_id for each in found]
 
 
 def test_an_operator_that_is_refused_again_and_again_counts_as_refused() -> None:

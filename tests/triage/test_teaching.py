@@ -66,6 +66,8 @@ def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path) -> Non
         assert blocks > 20
         assert folded["covered"]
         assert store.count("lessons") < 10
+        (last,) = store.rows("SELECT arm, tests FROM arms ORDER BY blocks DESC LIMIT 1")
+        assert last == {"arm": "coverage|strict", "tests": BLOCK * blocks}
 
 
 def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from generators.fuzz import Tested, lesson_of
 from generators.learning import Course, Lesson, together
 from generators.mixture import BLOCK
+from generators.scheduling import earned
 from triage.store.campaigns import (
+    keep_arms,
     keep_folded,
     keep_lesson,
     last_campaign,
@@ -46,7 +48,11 @@ class Teaching:
         if found is not None:
             self._drawn[number] = found
         if self._course.blocks > before:
-            keep_folded(self._store, self._campaign.id, self._course.blocks, self._course.folded.document())
+            folded = self._course.folded
+            keep_folded(self._store, self._campaign.id, self._course.blocks, folded.document())
+            gains = earned(folded)
+            arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
+            keep_arms(self._store, self._campaign.id, self._course.blocks, arms)
             self._parts = {each: part for each, part in self._parts.items() if each >= self._course.blocks}
         return found
 

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from generators.mixture import Plan
 
-MIXED = "mixed"
+MIXED, SCHEDULED = "mixed", "scheduled"
 
 
 class Mode(StrEnum):
@@ -30,7 +30,8 @@ Strategy = Annotated[
         "--strategy",
         metavar="X",
         help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, smt, "
-        "uniform; PATH.py:NAME, a function of yours (with --trust); mixed takes turns.",
+        "uniform; PATH.py:NAME, a function of yours (with --trust); mixed takes turns; "
+        "scheduled gives more turns to what finds more.",
     ),
 ]
 NativeCoverage = Annotated[
@@ -61,6 +62,6 @@ def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan
     from generators.changes import modes
     from generators.strategies import find_strategy
 
-    if strategy != MIXED:
+    if strategy not in (MIXED, SCHEDULED):
         find_strategy(strategy, trust)
     return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust)

@@ -60,6 +60,14 @@ def keep_folded(store: Store, campaign: int, blocks: int, document: Document) ->
         store.write("DELETE FROM lessons WHERE campaign = ? AND block < ?", (campaign, blocks))
 
 
+def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple[int, float]]) -> None:
+    """Keep how many tests each arm had after so many blocks, and what it had earned."""
+    with store.transaction():
+        for arm, (tests, earned) in sorted(arms.items()):
+            values = (campaign, blocks, arm, tests, round(earned, 3))
+            store.write("INSERT OR REPLACE INTO arms VALUES (?, ?, ?, ?, ?)", values)
+
+
 def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
     """How many blocks were folded, and what they taught together."""
     row = store.row("SELECT blocks, document FROM learned WHERE campaign = ?", (campaign,))

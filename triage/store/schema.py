@@ -400,6 +400,25 @@ def remember_campaigns(db: Database) -> None:
         db.execute(statement)
 
 
+ARMS = (
+    """CREATE TABLE arms (
+        campaign INTEGER NOT NULL REFERENCES campaigns (id),
+        blocks INTEGER NOT NULL,
+        arm TEXT NOT NULL,
+        tests INTEGER NOT NULL,
+        earned REAL NOT NULL,
+        PRIMARY KEY (campaign, blocks, arm)
+    ) WITHOUT ROWID""",
+)
+"""How many tests each strategy and mode of a campaign had after so many blocks, and what they had earned."""
+
+
+def tell_arms(db: Database) -> None:
+    """Add the table of what a campaign's strategies and modes earned."""
+    for statement in ARMS:
+        db.execute(statement)
+
+
 NATIVE = (
     """CREATE TABLE native_libraries (
         target TEXT NOT NULL,
@@ -453,6 +472,7 @@ MIGRATIONS = (
     follow_causes,
     remember_campaigns,
     cover_native_code,
+    tell_arms,
 )
 
 

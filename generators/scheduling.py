@@ -1,0 +1,65 @@
+"""Which strategy and mode a block gets where a campaign schedules them by what they have found.
+
+An arm is a strategy with a mode. What an arm earned is the part that it had in each symptom: a symptom that
+it alone met counts one, one that all arms meet as often counts little. Yield is that by cost, and costs are
+those of BENCHMARKS, not of this machine: so the same seeds give the same blocks anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from generators.learning import Lesson
+
+SCHEDULED = "scheduled"
+"""The name of the mixture that does so."""
+FLOOR, MOST = 0.25, 6.0
+"""The least and the most of its usual share that an arm gets."""
+PATIENCE = 96.0
+"""Tests after which an arm's own yield weighs as much as the mean of all."""
+_COSTS = {"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1}
+"""Of a test by each strategy, one by `random` being 1; another strategy's is `_OTHER`."""
+_OTHER = 1.5
+_BETWEEN = "|"
+
+
+def arm(strategy: str, mode: str) -> str:
+    """The arm's name."""
+    return f"{strategy}{_BETWEEN}{mode}"
+
+
+def strategy_and_mode(name: str) -> tuple[str, str]:
+    """What an arm's name is made of."""
+    strategy, _, mode = name.partition(_BETWEEN)
+    return strategy, mode
+
+
+def earned(lesson: Lesson) -> Mapping[str, float]:
+    """By arm the symptoms that it met, each by the part that the arm had in it."""
+    together = Counter[str]()
+    for key, times in lesson.found.items():
+        together[key.partition("\t")[2]] += times
+    gains: dict[str, float] = {}
+    for key in sorted(lesson.found):
+        name, _, symptom = key.partition("\t")
+        gains[name] = gains.get(name, 0.0) + lesson.found[key] / together[symptom]
+    return gains
+
+
+def shares(usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
+    """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
+    gains = earned(lesson)
+    spent = {name: lesson.tried.get(name, 0) * _cost(name) for name in usual}
+    mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
+    if not mean:
+        return usual
+    found = {}
+    for name, share in usual.items():
+        own = (gains.get(name, 0.0) + mean * PATIENCE) / (spent[name] + PATIENCE)
+        found[name] = share * min(max(own / mean, FLOOR), MOST)
+    return found
+
+
+def _cost(name: str) -> float:
+    return _COSTS.get(strategy_and_mode(name)[0], _OTHER)
