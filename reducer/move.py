@@ -25,13 +25,14 @@ class Hints:
     """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
 
     `parting` is where the optimised run parts from the other. `witness` is that of the last interesting
-    candidate: pairs of a dim and a position along it.
+    candidate: pairs of a dim and a position along it. `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     parting: PartedTensors = field(default_factory=PartedTensors)
     witness: tuple[tuple[int, int], ...] = ()
+    is_thorough: bool = False
 
 
 EITHER = (Subject, GraphSubject)

@@ -26,7 +26,7 @@ class Options:
 
     `check` is a shell command whose exit code `check_exit` means interesting; without it the target's
     symptom is kept. `also` is a second command that must exit with 0. `private`: nothing of the original may
-    remain in the result.
+    remain in the result. `thorough`: of few nodes every subset is asked for.
     """
 
     target: Target = field(default_factory=lambda: Target("ort"))
@@ -41,12 +41,15 @@ class Options:
     accept_invalid: bool = False
     timeout: float = 300.0
     private: bool = False
+    thorough: bool = False
 
     def header(self, case: Case) -> Mapping[str, Any]:
         """What must be the same for a journal to be of use."""
         names = ("check", "check_exit", "also", "accept_invalid")
         settings = {name: getattr(self, name) for name in names}
         settings["tolerance"] = list(astuple(self.tolerance))
+        if self.thorough:
+            settings["thorough"] = True
         if self.private:
             hidden = {name: _digest(settings[name]) for name in ("check", "also") if settings[name]}
             settings |= {"private": True, **hidden}

@@ -116,7 +116,7 @@ class Session:
 
     def _course(self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None) -> Course:
         subject, culprit = self._learn(subject)
-        hints = read_hints(verdict, culprit)
+        hints = replace(read_hints(verdict, culprit), is_thorough=self.options.thorough)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and only is not None:
             hints = self._hints_of_values(subject, hints, verdict, only)
         engine = Engine(gate, all_moves(type(subject)), hints, lambda found: self._learn(found)[0])

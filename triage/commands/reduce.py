@@ -51,6 +51,10 @@ Private = Annotated[
     typer.Option("--private", help="Leave nothing of the original: no names, strings or runs of values."),
 ]
 
+Thorough = Annotated[
+    bool, typer.Option("--thorough", help="At the end ask for every subset of few nodes, whatever it takes.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
@@ -68,6 +72,7 @@ def reduce(
     minutes: Minutes = None,
     max_checks: MaxChecks = None,
     private: Private = False,
+    thorough: Thorough = False,
 ) -> int:
     """Shrink a failing case while it keeps its symptom; exit code 1 when the failure does not show.
 
@@ -78,7 +83,7 @@ def reduce(
     from corpus.errors import UserError
     from triage.reductions.request import Request
 
-    request = Request(minutes, max_checks, check, check_exit, also, private)
+    request = Request(minutes, max_checks, check, check_exit, also, private, thorough)
     if all_failures:
         if case or out or check or also or private:
             raise UserError(

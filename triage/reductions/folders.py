@@ -43,6 +43,7 @@ def reducer_options(options: CaseOptions, target: Target, request: Request) -> O
         tolerance=options.tolerances,
         accept_invalid=options.accept_invalid,
         private=request.private,
+        thorough=request.thorough,
     )
 
 

@@ -15,3 +15,4 @@ class Request:
     check_exit: int = 0
     also: str | None = None
     private: bool = False
+    thorough: bool = False
