@@ -26,6 +26,9 @@ from oracles.demand import AGREEMENT
 
 BLOCK = 16
 MIXED = "mixed"
+LOOPS = "tir"
+"""The format whose programs come with the passes that suit their form."""
+
 _SHARES = {
     "random": 6.0,
     "coverage": 1.5,
@@ -93,7 +96,9 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
             if seed >= seeds.start:
                 mode, own, tested = _in_turn(plan, turn, seed, program)
                 covered = covered_by(tested) if lesson is not None else {}
-                case = _case(mode, seed, tested, own).with_passes(passes[seed - first])
+                case = _case(mode, seed, tested, own)
+                if case.format != LOOPS:
+                    case = case.with_passes(passes[seed - first])
                 yield Drawn(seed, case, covered, arm(turn.strategy, mode))
 
 

@@ -240,9 +240,19 @@ def _rounded(function: Callable[..., float], dtype: str) -> Callable[..., Scalar
     return lambda *operands: rounded(function(*operands))
 
 
+def _kept(function: Callable[..., Scalar], dtype: str) -> Callable[..., Scalar]:
+    """The function with its results in the type; what is undefined stays so."""
+    rounded = rounding(dtype)
+
+    def kept(*lane: Scalar) -> Scalar:
+        found = function(*lane)
+        return found if found is UNDEFINED else rounded(found)
+
+    return kept
+
+
 def _applied(function: Callable[..., Scalar], args: list[Compiled], width: int, dtype: str = "") -> Compiled:
-    rounded = rounding(dtype) if dtype and is_float(dtype) else None
-    whole = lifted(function if rounded is None else lambda *lane: rounded(function(*lane)), width)
+    whole = lifted(_kept(function, dtype) if dtype and is_float(dtype) else function, width)
     return lambda state: whole(*(arg(state) for arg in args))
 
 

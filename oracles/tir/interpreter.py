@@ -50,16 +50,19 @@ class Interpretation:
         return not self.reason and all(bool(mask.all()) for mask in self.defined.values())
 
 
-def interpret(module: Module, inputs: Mapping[str, Value]) -> Interpretation:
+def interpret(
+    module: Module, inputs: Mapping[str, Value], trials: int = TRIALS, steps: int = MOST_STEPS
+) -> Interpretation:
     """What one call of the module's first function does with these values.
 
-    A program that is not defined, or not modelled, gives no outputs but the reason.
+    A program that is not defined, or not modelled, gives no outputs but the reason. With no `trials` nothing
+    is said of rounding; more than so many `steps` are not modelled.
     """
     try:
         action = compiled_body(module.main.body)
-        exact, is_rough = _run(module, inputs, action, None)
-        trials = range(TRIALS if is_rough else 0)
-        moved = [_run(module, inputs, action, random.Random(trial))[0] for trial in trials]
+        exact, is_rough = _run(module, inputs, action, None, steps)
+        noisy = range(trials if is_rough else 0)
+        moved = [_run(module, inputs, action, random.Random(trial), steps)[0] for trial in noisy]
     except Undefined as error:
         return Interpretation(reason=str(error))
     except NotModelled as error:
@@ -77,9 +80,9 @@ Cells = dict[str, tuple[list[Any], str, tuple[int, ...]]]
 
 
 def _run(
-    module: Module, inputs: Mapping[str, Value], action: Action, noise: random.Random | None
+    module: Module, inputs: Mapping[str, Value], action: Action, noise: random.Random | None, steps: int
 ) -> tuple[Cells, bool]:
-    state = State(MOST_STEPS, noise)
+    state = State(steps, noise)
     function = module.main
     for param in function.params:
         if isinstance(param, Var):

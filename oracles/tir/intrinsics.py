@@ -91,9 +91,11 @@ EXACT: Final[dict[str, Callable[..., float]]] = {
 }
 
 
-def _round(value: float) -> float:
-    """Halves go away from zero, as in C."""
-    return math.copysign(math.floor(abs(value) + 0.5), value) if math.isfinite(value) else value
+def _round(value: float) -> Scalar:
+    """Halves are left open: TVM's documents do not say where they go, and its code generators differ."""
+    if not math.isfinite(value):
+        return value
+    return UNDEFINED if abs(value) % 1.0 == 0.5 else math.copysign(math.floor(abs(value) + 0.5), value)
 
 
 def _nextafter(dtype: str, a: float, b: float) -> float:

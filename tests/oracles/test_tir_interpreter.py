@@ -131,7 +131,7 @@ def test_a_cast_gives(before: str, value: float, after: str, wanted: Any) -> Non
 
 
 CALLS = [
-    (Call("round", (Const(2.5, "float32"),), "float32"), 3.0),
+    (Call("round", (Const(2.75, "float32"),), "float32"), 3.0),
     (Call("nearbyint", (Const(2.5, "float32"),), "float32"), 2.0),
     (Call("clz", (Const(1),), "int32"), 31),
     (Call("popcount", (Const(-1),), "int32"), 32),

@@ -84,6 +84,7 @@ def least() -> list[Any]:
         loops.FlattenBuffer(),
         loops.BF16ComputeLegalize(),
         loops.VectorizeLoop(False),
+        blocks.InjectVirtualThread(),
         loops.FP8ComputeLegalize(),
         loops.VerifyMemory(),
         loops.AnnotateEntryFunc(),

@@ -1,0 +1,167 @@
+"""What is visible at a place of a function: variables with their ranges, buffers to read and to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from corpus.tir.tree import (
+    Alloc,
+    Attr,
+    Bind,
+    Block,
+    Body,
+    Buffer,
+    Const,
+    Declare,
+    Expr,
+    For,
+    Function,
+    If,
+    Seq,
+    Stmt,
+    Var,
+    While,
+)
+from corpus.tir.types import is_bool, is_integer
+from corpus.tir.walk import walk
+
+FAR = 1 << 20
+"""What is assumed of an integer of which nothing is known: it lies within this of zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A variable, and the range that its integer value lies in, both ends included."""
+
+    var: Var
+    low: int = -FAR
+    high: int = FAR
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The names that a statement or an expression at this place may use.
+
+    `written` are buffers that may be stored to: parameters and allocations. `loops` are the variables of the
+    loops around, from the outside in.
+    """
+
+    known: tuple[Known, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    loops: tuple[Known, ...] = ()
+
+    def with_var(self, known: Known) -> Frame:
+        """The frame with a variable more."""
+        return replace(self, known=(*self.known, known))
+
+    def with_loop(self, known: Known) -> Frame:
+        """The frame within a loop over this variable."""
+        return replace(self, known=(*self.known, known), loops=(*self.loops, known))
+
+    def with_buffer(self, buffer: Buffer) -> Frame:
+        """The frame with a buffer more."""
+        return replace(self, buffers=(*self.buffers, buffer))
+
+
+@dataclass
+class Names:
+    """Names that nothing in a module has yet."""
+
+    taken: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, function: Function) -> Names:
+        """Those that a function leaves free."""
+        named = (getattr(item, "name", "") for item in walk((function,)))
+        return cls({name for name in named if isinstance(name, str) and name})
+
+    def fresh(self, stem: str) -> str:
+        """A new name that begins so."""
+        number = 0
+        while f"{stem}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{stem}{number}")
+        return f"{stem}{number}"
+
+
+def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
+    """The dims of a buffer; None where one is computed."""
+    dims = [dim.value for dim in buffer.shape if isinstance(dim, Const)]
+    return tuple(map(int, dims)) if len(dims) == len(buffer.shape) else None
+
+
+def start_of(function: Function) -> Frame:
+    """What is visible where a function begins."""
+    frame = Frame()
+    for param in function.params:
+        if isinstance(param, Buffer):
+            frame = frame.with_buffer(param)
+        elif is_integer(param.dtype):
+            frame = frame.with_var(Known(param, 0, 8))
+    return frame
+
+
+def places(function: Function) -> Iterator[tuple[int, Stmt, Frame]]:
+    """Every statement by its position (as `walk.statements` counts), with what is visible before it."""
+    yield from _Walk().body(function.body, start_of(function))
+
+
+class _Walk:
+    """Counts statements in pre-order while it goes down."""
+
+    def __init__(self) -> None:
+        self.position = -1
+
+    def body(self, body: Body, frame: Frame) -> Iterator[tuple[int, Stmt, Frame]]:
+        for stmt in body:
+            self.position += 1
+            yield self.position, stmt, frame
+            yield from self._below(stmt, frame)
+            frame = _after(stmt, frame)
+
+    def _below(self, stmt: Stmt, frame: Frame) -> Iterator[tuple[int, Stmt, Frame]]:
+        match stmt:
+            case For():
+                yield from self.body(stmt.body, frame.with_loop(_loop_range(stmt)))
+            case If():
+                yield from self.body(stmt.then, frame)
+                yield from self.body(stmt.other or (), frame)
+            case While() | Attr() | Seq():
+                yield from self.body(stmt.body, frame)
+            case Block():
+                inner = _in_block(stmt, frame)
+                yield from self.body(stmt.body, inner)
+                yield from self.body(stmt.init or (), inner)
+
+
+def _after(stmt: Stmt, frame: Frame) -> Frame:
+    """What is visible after a statement, in the same body."""
+    match stmt:
+        case Bind() if is_integer(stmt.var.dtype) or is_bool(stmt.var.dtype):
+            return frame.with_var(Known(stmt.var))
+        case Bind():
+            return frame.with_var(Known(stmt.var))
+        case Alloc() | Declare():
+            return frame.with_buffer(stmt.buffer)
+    return frame
+
+
+def _loop_range(stmt: For) -> Known:
+    low, extent = _constant(stmt.min), _constant(stmt.extent)
+    if low is None or extent is None:
+        return Known(stmt.var, 0, FAR)
+    return Known(stmt.var, low, low + max(extent, 1) - 1)
+
+
+def _in_block(stmt: Block, frame: Frame) -> Frame:
+    for axis in stmt.axes:
+        extent = _constant(axis.domain.extent)
+        frame = frame.with_loop(Known(axis.var, 0, (extent or FAR) - 1))
+    for buffer in stmt.allocs:
+        frame = frame.with_buffer(buffer)
+    return frame
+
+
+def _constant(expr: Expr) -> int | None:
+    return int(expr.value) if isinstance(expr, Const) else None

@@ -1,0 +1,18 @@
+"""A new statement before an old one."""
+
+from __future__ import annotations
+
+from corpus.tir.tree import Module
+from generators.language.draws import Draws
+from generators.tir.sites import pick_site
+
+NAME = "insert a statement"
+
+
+def mutate(draws: Draws, module: Module) -> Module | None:
+    """Grow a statement of what is visible at a place, and put it there."""
+    site = pick_site(draws, module)
+    if site is None:
+        return None
+    made, _ = site.maker.some(site.frame, draws.between(1, 6), 1)
+    return site.put(module, (*made, site.stmt))

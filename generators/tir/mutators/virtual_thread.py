@@ -1,0 +1,25 @@
+"""A loop bound to virtual threads, which the host runs as well (domain: thread binding)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corpus.tir.tree import Const, For, Module, Thread
+from generators.language.draws import Draws
+from generators.tir.sites import is_independent, is_loop, pick_site
+
+NAME = "bind a loop to virtual threads"
+
+
+def mutate(draws: Draws, module: Module) -> Module | None:
+    """Bind a loop whose rounds do not meet in memory to `vthread.x`."""
+    site = pick_site(draws, module, lambda stmt: is_loop(stmt, "serial"))
+    if site is None or not isinstance(site.stmt, For):
+        return None
+    loop = site.stmt
+    fits = isinstance(loop.extent, Const) and loop.min == Const(0) and is_independent(loop)
+    if not fits:
+        return None
+    return site.put(
+        module, (replace(loop, kind="thread", thread=Thread(draws.pick(("vthread.x", "vthread.y")))),)
+    )

@@ -1,0 +1,19 @@
+"""A statement within a loop of its own (loop nesting)."""
+
+from __future__ import annotations
+
+from corpus.tir.tree import Alloc, Bind, Block, Const, For, Module, Var
+from generators.language.draws import Draws
+from generators.tir.sites import pick_site
+
+NAME = "wrap in a loop"
+
+
+def mutate(draws: Draws, module: Module) -> Module | None:
+    """Let a statement that defines no name run some times."""
+    site = pick_site(draws, module, lambda stmt: not isinstance(stmt, Alloc | Bind | Block))
+    if site is None:
+        return None
+    kind = draws.pick(("serial", "serial", "unrolled"))
+    loop = For(Var(site.maker.names.fresh("i")), Const(0), Const(draws.between(1, 3)), kind, (site.stmt,))
+    return site.put(module, (loop,))

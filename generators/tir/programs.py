@@ -1,0 +1,118 @@
+"""Whole programs: a function grown from a seed, mutated some times, with values and a sequence of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from corpus.case import Case
+from corpus.tir.document import to_bytes
+from corpus.tir.program import make_inputs, words
+from corpus.tir.scopes import is_well_formed
+from corpus.tir.tree import Buffer, Function, Module, Var, type_of
+from corpus.tir.types import is_integer
+from corpus.tir.walk import expressions
+from corpus.values import Value
+from generators.language.counts import Counts
+from generators.language.draws import Draws
+from generators.sequences import Passes, draw_sequence
+from generators.tir.blocks import in_blocks
+from generators.tir.frame import Names, start_of
+from generators.tir.mutators import all_mutators
+from generators.tir.statements import Maker
+from oracles.backends import Sequenced, find_backend
+from oracles.tir.interpreter import interpret
+
+ENTRY = "main"
+_ATTEMPTS = 12
+_MOST_MUTATIONS = 6
+_MOST_STEPS = 3_000
+_IN_BLOCKS = 0.35
+_WITH_PASSES = 0.75
+"""How many programs come as blocks instead of plain loops, and how many with passes of their own."""
+
+
+@dataclass(frozen=True)
+class TirProgram:
+    """A module, the values of its parameters, and the passes that it is put through."""
+
+    module: Module
+    inputs: Mapping[str, Value]
+    passes: Passes = ()
+
+    def as_case(self, seed: int) -> Case:
+        """The case that a campaign judges."""
+        case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
+        return case.with_passes(self.passes)
+
+    def counts(self) -> Counts:
+        """Kinds of statements and operators, these by type, and which follows which."""
+        kinds = words(self.module)
+        typed = {
+            (type(expr).__name__, getattr(expr, "op", getattr(expr, "callee", "")), type_of(expr))
+            for expr in expressions((self.module.main,))
+        }
+        edges = frozenset(pairwise(kinds))
+        return Counts(1, frozenset(kinds), frozenset(typed), frozenset(), edges)
+
+
+def make_program(seed: int, nodes: int) -> TirProgram:
+    """The program of a seed, of about so many statements before it is mutated."""
+    draws = Draws(f"tir/{seed}/{nodes}")
+    for _ in range(_ATTEMPTS):
+        module = grown(draws, nodes)
+        if is_sound(module, seed):
+            break
+    else:
+        module = grown(Draws("tir/plain"), 1)
+    for _ in range(draws.below(_MOST_MUTATIONS + 1)):
+        module = mutated(draws, module, seed)
+    if draws.chance(_IN_BLOCKS):
+        module = in_blocks(module)
+    return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
+
+
+def grown(draws: Draws, nodes: int) -> Module:
+    """A module of one function, grown by construction."""
+    maker = Maker(draws, Names())
+    buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
+    numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
+    empty = Function((*buffers, *numbers), ())
+    return Module({ENTRY: Function(empty.params, maker.body(start_of(empty), nodes))})
+
+
+def mutated(draws: Draws, module: Module, seed: int) -> Module:
+    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
+    for mutator in draws.sample(all_mutators(), 4):
+        found = mutator.mutate(draws, module)
+        if found is not None and found != module and is_sound(found, seed):
+            return found
+    return module
+
+
+def is_sound(module: Module, seed: int) -> bool:
+    """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
+    if not is_well_formed(module):
+        return False
+    return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
+
+
+def _passes(draws: Draws, module: Module) -> Passes:
+    """A sequence that suits the module's form; none for some."""
+    backend = find_backend("tvm")
+    if not isinstance(backend, Sequenced) or not draws.chance(_WITH_PASSES):
+        return ()
+    drawn = draw_sequence(draws, backend)
+    facts = backend.facts_of("tir", to_bytes(module))
+    names: list[str] = []
+    for name in (each for each in drawn if each.startswith(("tirx.", "s_tir."))):
+        if not backend.misplaced((*names, name), facts):
+            names.append(name)
+    return tuple(names)
+
+
+def scalars(module: Module) -> tuple[str, ...]:
+    """The integer parameters of the first function that are no buffers."""
+    params = module.main.params
+    return tuple(each.name for each in params if not isinstance(each, Buffer) and is_integer(each.dtype))

@@ -1,0 +1,196 @@
+"""Statements of a frame, of so much fuel: stores, loops, branches, names, memory, counted while loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from corpus.tir.tree import (
+    Alloc,
+    Assert,
+    Binary,
+    Bind,
+    Body,
+    Buffer,
+    Const,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    While,
+    literal,
+)
+from corpus.tir.types import is_float, is_integer
+from generators.language.draws import Draws
+from generators.tir.frame import Frame, Known, Names, static_shape
+from generators.tir.values import Sampler, bounded, element_type, usable
+
+_EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
+_MOST_ELEMENTS = 64
+_FUEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Makes statements; every new name is one of `names`."""
+
+    draws: Draws
+    names: Names
+
+    def body(self, frame: Frame, fuel: int, depth: int = 0) -> Body:
+        """Some statements, of so much fuel together, each of which sees what those before it define."""
+        found: list[Stmt] = []
+        while fuel > 0:
+            made, frame = self.some(frame, fuel, depth)
+            found += made
+            fuel -= max(1, sum(map(cost, made)))
+        return tuple(found) or (self.store(frame),)
+
+    def some(self, frame: Frame, fuel: int, depth: int = 0) -> tuple[Body, Frame]:
+        """One statement, or a few that belong together; and what is visible after them."""
+        kinds = _SIMPLE if depth >= 3 or fuel < 3 else _ALL
+        for _ in range(4):
+            made = self.draws.pick(kinds)(self, frame, fuel - 1, depth)
+            if made is not None:
+                return made
+        return (self.store(frame),), frame
+
+    def store(self, frame: Frame) -> Stmt:
+        """A value put into one of the buffers that are visible."""
+        buffer = self.draws.pick([each for each in frame.buffers if usable(each)])
+        sampler = Sampler(self.draws, frame)
+        shape = static_shape(buffer) or ()
+        value = sampler.value(buffer.dtype, self.draws.between(1, _FUEL))
+        return Store(buffer.name, sampler.indices(shape), bounded(value, buffer.dtype, self.draws))
+
+    def truth(self, frame: Frame) -> Expr:
+        """A condition."""
+        return Sampler(self.draws, frame).value("bool", self.draws.between(1, 3)).expr
+
+    def filled(self, frame: Frame, buffer: Buffer) -> Body:
+        """Loops that store into every element of a buffer."""
+        shape = static_shape(buffer) or ()
+        loops = [Var(self.names.fresh("i")) for _ in shape]
+        for var, extent in zip(loops, shape, strict=True):
+            frame = frame.with_loop(Known(var, 0, extent - 1))
+        value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, _FUEL))
+        inner: Body = (Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws)),)
+        for var, extent in zip(loops[::-1], shape[::-1], strict=True):
+            inner = (For(var, Const(0), Const(extent), "serial", inner),)
+        return inner
+
+    def buffer(self, stem: str, scope: str = "global") -> Buffer:
+        """A new buffer of one to three dims."""
+        dims = [self.draws.pick(_EXTENTS) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
+        while _product(dims) > _MOST_ELEMENTS:
+            dims.pop()
+        shape = tuple(map(Const, dims or [4]))
+        return Buffer(self.names.fresh(stem), shape, element_type(self.draws), scope=scope)
+
+
+def cost(stmt: Stmt) -> int:
+    """How many statements it is with those inside."""
+    from corpus.tir.walk import statements
+
+    return len([*statements((stmt,))])
+
+
+def _product(dims: list[int]) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim
+    return total
+
+
+Made = tuple[Body, Frame]
+
+
+def _store(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    return (maker.store(frame),), frame
+
+
+def _fill(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    known = [each for each in frame.buffers if usable(each)]
+    return maker.filled(frame, maker.draws.pick(known)), frame
+
+
+def _loop(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    draws, var = maker.draws, Var(maker.names.fresh("i"))
+    extent = draws.pick(_EXTENTS)
+    low = draws.pick((0, 0, 0, 0, 1, 2))
+    inner = frame.with_loop(Known(var, low, low + extent - 1))
+    kind = "unrolled" if draws.chance(0.15) else "serial"
+    body = maker.body(inner, draws.between(1, max(1, fuel // 2)), depth + 1)
+    return (For(var, Const(low), Const(extent), kind, body),), frame
+
+
+def _branch(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    then = maker.body(frame, max(1, fuel // 3), depth + 1)
+    other = maker.body(frame, max(1, fuel // 3), depth + 1) if maker.draws.chance(0.4) else None
+    return (If(maker.truth(frame), then, other),), frame
+
+
+def _bind(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    dtype = maker.draws.pick(("int32", "int32", "int64", "float32", "bool"))
+    made = Sampler(maker.draws, frame).value(dtype, maker.draws.between(1, 4))
+    var = Var(maker.names.fresh("x"), dtype)
+    return (Bind(var, made.expr),), frame.with_var(Known(var, made.low, made.high))
+
+
+def _memory(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    buffer = maker.buffer("T", maker.draws.pick(("global", "global", "local")))
+    filled = maker.filled(frame, buffer)
+    return (Alloc(buffer), *filled), frame.with_buffer(buffer)
+
+
+def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    """A loop over a counter in memory, since names do not change."""
+    counter = Buffer(maker.names.fresh("C"), (Const(1),), "int32")
+    load, zero = Load(counter.name, (Const(0),), "int32"), (Const(0),)
+    body = maker.body(frame, max(1, fuel // 3), depth + 1)
+    step = Store(counter.name, zero, Binary("sub", load, Const(1)))
+    start = Store(counter.name, zero, Const(maker.draws.between(1, 5)))
+    return (Alloc(counter), start, While(Binary("gt", load, Const(0)), (*body, step))), frame
+
+
+def _assert(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    known = [each for each in frame.known if is_integer(each.var.dtype) and each.high < 1 << 20]
+    if not known:
+        return None
+    each = maker.draws.pick(known)
+    return (Assert(Binary("le", each.var, Const(each.high, each.var.dtype)), ("out of range",)),), frame
+
+
+def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
+    return (Evaluate(Sampler(maker.draws, frame).value("int32", 2).expr),), frame
+
+
+def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """A sum or an extreme over one dim of a buffer, in one element of another."""
+    floats = [each for each in frame.buffers if usable(each) and is_float(each.dtype)]
+    pairs = [(a, b) for a in floats for b in floats if a.name != b.name and a.dtype == b.dtype]
+    if not pairs:
+        return None
+    source, target = maker.draws.pick(pairs)
+    shape, place = static_shape(source) or (), static_shape(target) or ()
+    var = Var(maker.names.fresh("k"))
+    inner = frame.with_loop(Known(var, 0, shape[-1] - 1))
+    at = Sampler(maker.draws, frame).indices(place)
+    read = (*Sampler(maker.draws, inner).indices(shape[:-1]), var)
+    value = Load(source.name, read, source.dtype)
+    op = maker.draws.pick(("add", "max", "min"))
+    step = Store(target.name, at, Binary(op, Load(target.name, at, target.dtype), value))
+    start = Store(target.name, at, literal(0, target.dtype))
+    return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,))), frame
+
+
+Form = Callable[[Maker, Frame, int, int], Made | None]
+_SIMPLE: tuple[Form, ...] = (_store, _store, _bind, _evaluate)
+_ALL: tuple[Form, ...] = (
+    *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
+    *(_while, _assert, _reduction, _reduction),
+)

@@ -1,0 +1,303 @@
+"""Expressions of a wanted type, of so much fuel: each kind is an entry that may decline.
+
+Integers carry a range, so that indices lie within their buffers, divisors are not zero and sums do not
+overflow; what the ranges cannot show the interpreter does, and the program is drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from corpus.tir.tree import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal, type_of
+from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
+from generators.language.draws import Draws
+from generators.tir.frame import Frame, Known, static_shape
+
+INTEGER_TYPES = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32")
+FLOAT_TYPES = ("float32", "float32", "float64", "float16")
+_TAME = (
+    "sin",
+    "cos",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "floor",
+    "ceil",
+    "trunc",
+    "fabs",
+    "atan",
+    "round",
+    "nearbyint",
+)
+_SMALL_ENOUGH = ("exp", "exp2", "sinh", "cosh", "expm1")
+_ROUGH = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
+"""Functions that a rounding error may move by one: their operand is an exact one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """An expression, and the range of its value where it is an integer."""
+
+    expr: Expr
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Draws expressions over the names of a frame."""
+
+    draws: Draws
+    frame: Frame
+
+    def value(self, dtype: str, fuel: int) -> Valued:
+        """An expression of that scalar type."""
+        kinds = _BOOLS if is_bool(dtype) else _FLOATS if is_float(dtype) else _INTEGERS
+        if fuel <= 0:
+            return self.leaf(dtype)
+        for _ in range(4):
+            made = self.draws.pick(kinds)(self, dtype, fuel - 1)
+            if made is not None and _fits(made, dtype):
+                return made
+        return self.leaf(dtype)
+
+    def leaf(self, dtype: str) -> Valued:
+        """A constant, a variable or an element of a buffer."""
+        for _ in range(3):
+            made = self.draws.pick((_constant, _variable, _element, _element))(self, dtype)
+            if made is not None:
+                return made
+        return _constant(self, dtype)
+
+    def index(self, extent: int) -> Expr:
+        """An `int32` from 0 to below `extent`, mostly by a loop's variable."""
+        inside = [known for known in self.frame.known if known.low >= 0 and known.high < extent]
+        inside = [known for known in inside if known.var.dtype == "int32"]
+        if inside and self.draws.chance(0.75):
+            return self._moved(self.draws.pick(inside), extent)
+        ints = [known for known in self.frame.loops if known.var.dtype == "int32" and known.low >= 0]
+        if ints and self.draws.chance(0.5):
+            return Binary("floormod", self.draws.pick(ints).var, Const(extent))
+        return Const(self.draws.below(extent))
+
+    def _moved(self, known: Known, extent: int) -> Expr:
+        """The variable, or backwards, or some places further on where these exist."""
+        if self.draws.chance(0.12):
+            return Binary("sub", Const(extent - 1), known.var)
+        room = extent - 1 - known.high
+        if room > 0 and self.draws.chance(0.3):
+            return Binary("add", known.var, Const(self.draws.between(1, room)))
+        return known.var
+
+    def indices(self, shape: tuple[int, ...]) -> tuple[Expr, ...]:
+        """A place in a buffer of that shape."""
+        return tuple(map(self.index, shape))
+
+
+def _fits(made: Valued, dtype: str) -> bool:
+    if not is_integer(dtype):
+        return True
+    low, high = integer_range(dtype)
+    return low <= made.low and made.high <= high
+
+
+def _constant(sampler: Sampler, dtype: str) -> Valued:
+    draws = sampler.draws
+    if is_bool(dtype):
+        return Valued(Const(draws.chance(0.5), "bool"))
+    if is_float(dtype):
+        return Valued(literal(draws.between(-8, 8) / draws.pick((1, 2, 4)), dtype))
+    low = -4 if dtype in SIGNED else 0
+    number = draws.between(low, draws.pick((3, 9, 100)))
+    return Valued(Const(number, dtype), number, number)
+
+
+def _variable(sampler: Sampler, dtype: str) -> Valued | None:
+    fitting = [known for known in sampler.frame.known if known.var.dtype == dtype]
+    if fitting:
+        known = sampler.draws.pick(fitting)
+        return Valued(known.var, known.low, known.high)
+    others = [known for known in sampler.frame.loops if known.var.dtype == "int32"]
+    if not others or is_bool(dtype):
+        return None
+    known = sampler.draws.pick(others)
+    made = Valued(Cast(dtype, known.var), known.low, known.high)
+    return made if _fits(made, dtype) else None
+
+
+def _element(sampler: Sampler, dtype: str) -> Valued | None:
+    shaped = [(buffer, static_shape(buffer)) for buffer in sampler.frame.buffers]
+    usable = [(buffer, shape) for buffer, shape in shaped if shape is not None and all(shape)]
+    same = [each for each in usable if each[0].dtype == dtype]
+    if not same:
+        return None
+    buffer, shape = sampler.draws.pick(same)
+    low, high = integer_range(dtype) if is_integer(dtype) else (0, 0)
+    load = Load(buffer.name, sampler.indices(shape), buffer.dtype)
+    return Valued(load, max(low, -128), min(high, 127))
+
+
+def _sum(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+    if sampler.draws.chance(0.5):
+        return Valued(Binary("add", a.expr, b.expr), a.low + b.low, a.high + b.high)
+    return Valued(Binary("sub", a.expr, b.expr), a.low - b.high, a.high - b.low)
+
+
+def _product(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+    ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Valued(Binary("mul", a.expr, b.expr), min(ends), max(ends))
+
+
+def _extreme(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+    if sampler.draws.chance(0.5):
+        return Valued(Binary("min", a.expr, b.expr), min(a.low, b.low), min(a.high, b.high))
+    return Valued(Binary("max", a.expr, b.expr), max(a.low, b.low), max(a.high, b.high))
+
+
+def _quotient(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a = sampler.value(dtype, fuel // 2)
+    by = sampler.draws.pick((2, 3, 4, 5, 7, 8, 16))
+    op = sampler.draws.pick(("floordiv", "floormod", "div", "mod"))
+    if op in ("floormod", "mod"):
+        low = 0 if op == "floormod" or a.low >= 0 else 1 - by
+        return Valued(Binary(op, a.expr, Const(by, dtype)), low, by - 1)
+    return Valued(Binary(op, a.expr, Const(by, dtype)), min(a.low, 0), max(a.high, 0))
+
+
+def _bits(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    a, b = sampler.value(dtype, fuel // 2), sampler.value(dtype, fuel // 2)
+    if min(a.low, b.low) < 0:
+        return None
+    top = (1 << max(a.high, b.high).bit_length()) - 1
+    return Valued(Binary(sampler.draws.pick(("bitand", "bitor", "bitxor")), a.expr, b.expr), 0, top)
+
+
+def _shift(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    a, by = sampler.value(dtype, fuel), sampler.draws.between(1, 3)
+    if a.low < 0:
+        return None
+    if sampler.draws.chance(0.5):
+        return Valued(Binary("shr", a.expr, Const(by, dtype)), 0, a.high >> by)
+    return Valued(Binary("shl", a.expr, Const(by, dtype)), 0, a.high << by)
+
+
+def _chosen(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    condition = sampler.value("bool", fuel // 3).expr
+    a, b = sampler.value(dtype, fuel // 3), sampler.value(dtype, fuel // 3)
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    if sampler.draws.chance(0.5):
+        return Valued(Select(condition, a.expr, b.expr), low, high)
+    return Valued(Call("if_then_else", (condition, a.expr, b.expr), dtype), low, high)
+
+
+def _cast(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    if is_float(dtype):
+        source = sampler.draws.pick((*FLOAT_TYPES, *INTEGER_TYPES))
+        return None if source == dtype else Valued(Cast(dtype, sampler.value(source, fuel).expr))
+    source = sampler.draws.pick(INTEGER_TYPES)
+    if source == dtype:
+        return None
+    made = sampler.value(source, fuel)
+    return Valued(Cast(dtype, made.expr), made.low, made.high)
+
+
+def _truncated(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    """An exact float, within bounds, as an integer."""
+    low, high = (-100, 100) if dtype in SIGNED else (0, 100)
+    found = sampler.leaf("float32").expr
+    bounded = Binary("min", Binary("max", found, literal(low, "float32")), literal(high, "float32"))
+    return Valued(Cast(dtype, bounded), low, high)
+
+
+def _counted(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    if dtype != "int32":
+        return None
+    made = sampler.value(sampler.draws.pick(("uint32", "uint8", "int32")), fuel)
+    if made.low < 0 or type_of(made.expr) != "uint32":
+        return None
+    return Valued(Cast("int32", Call("popcount", (made.expr,), "uint32")), 0, 32)
+
+
+def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a, b = sampler.value(dtype, fuel // 2).expr, sampler.value(dtype, fuel // 2).expr
+    below = Binary("add", Binary("mul", b, b), literal(1, dtype))
+    return Valued(Binary("div", a, below))
+
+
+def _function(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    draws = sampler.draws
+    if draws.chance(0.3):
+        bounded = Binary("min", sampler.value(dtype, fuel).expr, literal(4, dtype))
+        bounded = Binary("max", bounded, literal(-4, dtype))
+        return Valued(Call(draws.pick(_SMALL_ENOUGH[:2]), (bounded,), dtype))
+    if draws.chance(0.2):
+        inside = Call("fabs", (sampler.value(dtype, fuel).expr,), dtype)
+        return Valued(Call("sqrt", (inside,), dtype))
+    name = draws.pick(_TAME)
+    operand = sampler.leaf(dtype) if name in _ROUGH else sampler.value(dtype, fuel)
+    return Valued(Call(name, (operand.expr,), dtype))
+
+
+def _compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    kind = sampler.draws.pick(INTEGER_TYPES)
+    a, b = sampler.value(kind, fuel // 2).expr, sampler.value(kind, fuel // 2).expr
+    return Valued(Binary(sampler.draws.pick(("lt", "le", "gt", "ge", "eq", "ne")), a, b))
+
+
+def _exactly_compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    """Floats that no arithmetic has touched: rounding cannot turn the answer."""
+    kind = sampler.draws.pick(FLOAT_TYPES)
+    a, b = sampler.leaf(kind).expr, sampler.leaf(kind).expr
+    return Valued(Binary(sampler.draws.pick(("lt", "le", "gt", "ge")), a, b))
+
+
+def _logic(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    a, b = sampler.value("bool", fuel // 2).expr, sampler.value("bool", fuel // 2).expr
+    if sampler.draws.chance(0.25):
+        return Valued(Unary("not", a))
+    return Valued(Binary(sampler.draws.pick(("and", "or")), a, b))
+
+
+Kind = Callable[[Sampler, str, int], Valued | None]
+_INTEGERS: tuple[Kind, ...] = (
+    *(_sum, _sum, _product, _extreme, _quotient, _quotient, _bits, _shift, _chosen, _cast, _truncated),
+    _counted,
+)
+_FLOATS: tuple[Kind, ...] = (
+    _sum,
+    _sum,
+    _product,
+    _product,
+    _extreme,
+    _chosen,
+    _cast,
+    _ratio,
+    _function,
+    _function,
+)
+_BOOLS: tuple[Kind, ...] = (_compared, _compared, _exactly_compared, _logic)
+
+
+def bounded(valued: Valued, dtype: str, draws: Draws) -> Expr:
+    """A value that may be stored over and over: an integer is brought back into a small range."""
+    if not is_integer(dtype):
+        return valued.expr
+    if valued.low >= -64 and valued.high <= 64 and draws.chance(0.5):
+        return valued.expr
+    return Binary("floormod", valued.expr, Const(draws.pick((7, 16, 61, 64)), dtype))
+
+
+def element_type(draws: Draws) -> str:
+    """A type for a buffer."""
+    return draws.pick(FLOAT_TYPES if draws.chance(0.5) else INTEGER_TYPES)
+
+
+def usable(buffer: Buffer) -> bool:
+    """Whether expressions know what to do with a buffer: static dims, a plain element type."""
+    shape = static_shape(buffer)
+    known = buffer.dtype in FLOATS or is_integer(buffer.dtype)
+    return shape is not None and all(shape) and known
