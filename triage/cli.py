@@ -26,6 +26,16 @@ from triage.console.output import say
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
+UPKEEP = "Upkeep"
+WORKFLOWS = {
+    "You have a failing model": ("check", "reduce", "report", "passes", "bisect", "show", "diff", "wrap"),
+    "You look for bugs": ("hunt", "fuzz", "generate", "patterns"),
+    "You have bugs": ("triage", "replay", "watch", "conformance"),
+    UPKEEP: ("doctor", "db"),
+}
+"""What the help shows under which heading; a command that is not named here is upkeep."""
+COMPLETING = "_CRUX_COMPLETE"
+"""Set by a shell that asks what a word may become."""
 NO_READER = 128 + signal.SIGPIPE
 """What a shell says of a program that `| head` cut off."""
 
@@ -35,14 +45,24 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name="crux",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=HELP)(_common)
     for module in pkgutil.iter_modules(triage.commands.__path__):
         importlib.import_module(f"triage.commands.{module.name}").add_to(app)
+    _group(app)
     return app
+
+
+def _group(app: typer.Typer) -> None:
+    """Put the commands into the order in which they are used, each under the work that it is for."""
+    order = [name for names in WORKFLOWS.values() for name in names]
+    panels = {name: panel for panel, names in WORKFLOWS.items() for name in names}
+    for found in (app.registered_commands, app.registered_groups):
+        for info in found:
+            info.rich_help_panel = panels.get(str(info.name), UPKEEP)
+        found.sort(key=lambda info: order.index(str(info.name)) if info.name in order else len(order))
 
 
 def main() -> NoReturn:
@@ -82,6 +102,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _invoke(arguments: Sequence[str]) -> int:
     command: Any = typer.main.get_command(build())
+    _hide_types_of_flags(command)
+    if COMPLETING in os.environ:
+        return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
     try:
         with command.make_context("crux", list(arguments)) as context:
             return int(command.invoke(context) or OK)
@@ -95,6 +118,15 @@ def _invoke(arguments: Sequence[str]) -> int:
         else:
             say(f"{where}: {' '.join(error.format_message().split())} (see `{where} --help`)")
         return USAGE
+
+
+def _hide_types_of_flags(command: Any) -> None:
+    """A flag's help says nothing of `<bool>`: there is no value to give."""
+    for param in command.params:
+        if getattr(param, "is_flag", False):
+            param.metavar = " "
+    for child in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(child)
 
 
 def _print_version(wanted: bool) -> None:

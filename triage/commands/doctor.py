@@ -32,11 +32,12 @@ def _findings(options: StoreOptions) -> Iterator[Document]:
     from triage.setup.doctor import examine_system
 
     for finding in examine_system(options.database):
-        yield {name: getattr(finding, name) for name in ("part", "works", "text", "core")}
+        yield {name: getattr(finding, name) for name in ("part", "works", "text", "core", "advice")}
 
 
 def _show(documents: list[Document]) -> Table:
     def state(finding: Document) -> str:
         return "ok" if finding["works"] else "BROKEN" if finding["core"] else "no"
 
-    return table(("part", "", ""), [(each["part"], state(each), each["text"]) for each in documents])
+    rows = [(each["part"], state(each), each["text"], each["advice"]) for each in documents]
+    return table(("part", "", "", "what to do"), rows)

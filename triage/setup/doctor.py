@@ -9,11 +9,12 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from corpus.errors import UserError
 from triage.projects import projects
-from triage.setup.finding import Finding
+from triage.setup.finding import Finding, how_to_install
 
 CORE_PACKAGES = (
     "onnx",
@@ -27,12 +28,14 @@ CORE_PACKAGES = (
     "rapidfuzz",
     "jinja2",
 )
+OURS = ("corpus", "oracles", "reducer", "generators", "triage")
 MACHINES = ("x86_64", "aarch64")
 
 
 def examine_system(database: Path) -> Iterator[Finding]:
     """Everything, from the system to the database; what needs a missing core package is not tried."""
     yield _system()
+    yield from _hidden()
     packages = list(_packages())
     yield from packages
     if all(package.works for package in packages if package.core):
@@ -49,6 +52,18 @@ def _system() -> Finding:
     return Finding("system", works, text, core=True)
 
 
+def _hidden() -> Iterator[Finding]:
+    """Packages of others in the place of one of ours: crux then runs their code, or none."""
+    root = Path(__file__).resolve().parents[2]
+    for name in OURS:
+        spec = find_spec(name)
+        found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+        if found != root:
+            text = f"found at {found}, which is not crux's"
+            advice = "install tensorcrux in an environment of its own, and start it elsewhere"
+            yield Finding(f"our package {name}", False, text, core=True, advice=advice)
+
+
 def _packages() -> Iterator[Finding]:
     others = (name for each in projects().values() for name in (each.package, *each.companions))
     for name in dict.fromkeys((*CORE_PACKAGES, *others)):
@@ -56,7 +71,7 @@ def _packages() -> Iterator[Finding]:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(f"package {name}", False, "not installed", core)
+            yield Finding(f"package {name}", False, "not installed", core, how_to_install(name))
         else:
             yield Finding(f"package {name}", True, version, core)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -14,33 +17,49 @@ from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import RunsGraphs, backends
 from oracles.judge import Judge
+from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from triage.projects import project_of
-from triage.setup.finding import Finding
+from triage.setup.finding import Finding, how_to_install
+
+REFEREE = "golden"
+"""The referee of Relax programs: it runs no models of ONNX, and nobody tests it."""
+NVIDIA = "/dev/nvidiactl"
+"""There where the driver of an NVIDIA device is loaded."""
 
 
 def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
-    """Try each target and device with one tiny model; those that run a core package on the CPU are core."""
-    for name, backend in backends().items():
-        for device in project_of(name).devices:
-            target = Target(name, device)
-            core = backend.PACKAGE in core_packages and device == "cpu"
-            text, problem = _try_target(target)
-            yield Finding(f"target {target}", not problem, problem or text, core)
+    """Try each target and device with one tiny model; those that run a core package on the CPU are core.
+
+    Targets are tried side by side, since most of the time goes into importing their frameworks.
+    """
+    names = [name for name in backends() if name != REFEREE]
+    targets = [Target(name, device) for name in names for device in project_of(name).devices]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        for target, (text, problem) in zip(targets, pool.map(_try_target, targets), strict=True):
+            core = backends()[target.backend].PACKAGE in core_packages and target.device == "cpu"
+            yield Finding(f"target {target}", not problem, problem or text, core, _advice(target, problem))
 
 
 def _try_target(target: Target) -> tuple[str, str]:
     """What a target does with tiny programs, and why it does not run them or gives a wrong result."""
+    if target.device == "cuda" and not Path(NVIDIA).exists():
+        return "", "no NVIDIA device here"
     formats: tuple[str, ...] = ()
     try:
         with Judge(target) as judge:
-            own = tuple(config for config in judge.configs if not config.backend)
+            own = tuple(config for config in judge.configs[:2] if not config.backend)
             runs = judge.runs(_tiny_case(target), own)
             if isinstance(judge.backend, RunsGraphs):
-                formats = judge.backend.FORMATS
-                runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own))
+                formats = tuple(name for name in judge.backend.FORMATS if name in RELU)
+                runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own[:1]))
     except (UserError, SandboxError) as error:
         return "", " ".join(str(error).split())[:160]
+    return _told(runs, formats)
+
+
+def _told(runs: Sequence[Run], formats: Sequence[str]) -> tuple[str, str]:
+    """What the runs amount to in words, and what is wrong with them."""
     failed = next((run for run in runs if not run.is_ok), None)
     if failed is not None:
         return "", " ".join(f"{failed.config.label}: {failed.status.value}: {failed.message}".split())[:160]
@@ -51,6 +70,18 @@ def _try_target(target: Target) -> tuple[str, str]:
         else "compiles a model; there is no device to run it"
     )
     return done, "" if right else "gives a wrong result for Relu"
+
+
+def _advice(target: Target, problem: str) -> str:
+    """What to do about a target that does not work."""
+    if not problem or target.device == "cuda":
+        return ""
+    package = backends()[target.backend].PACKAGE
+    if find_spec(
+        project_of(target.backend).runners[0].module if project_of(target.backend).runners else "onnx"
+    ):
+        return f"reinstall {package} within constraints.txt"
+    return how_to_install(package)
 
 
 def _tiny_case(target: Target) -> Case:
