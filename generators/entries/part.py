@@ -99,12 +99,12 @@ def _can_be_hot(shape: Shape) -> bool:
 
 
 def _solve_shape(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(scope.dtypes_of(operator))
+    dtype = scope.draws.pick(operator.types_in(scope))
     return Call((scope.supply(dtype, scope.shape(wanted.shape[0])),))
 
 
 def _solve_size(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(scope.dtypes_of(operator))
+    dtype = scope.draws.pick(operator.types_in(scope))
     return Call((scope.supply(dtype, scope.shape(scope.draws.between(0, 4))),))
 
 
@@ -113,7 +113,7 @@ def _recognise_eye(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _solve_eye(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    dtype = scope.draws.pick(scope.dtypes_of(operator))
+    dtype = scope.draws.pick(operator.types_in(scope))
     return Call((scope.supply(dtype, wanted.shape),), {"dtype": int(wanted.dtype)})
 
 

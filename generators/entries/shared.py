@@ -64,7 +64,7 @@ def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Samp
         return wanted.dtype in dtypes and len(shape) in operator.ranks and (takes_empty or is_filled(shape))
 
     def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
-        dtype = scope.draws.pick(scope.dtypes_of(operator))
+        dtype = scope.draws.pick(operator.types_in(scope))
         return (sample or operator.sample)(scope, scope.supply(dtype, wanted.shape, operator.domain))
 
     return Inverse(recognise, solve)
@@ -88,7 +88,7 @@ def broadcasting(
 
     def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
         draws = scope.draws
-        dtype = draws.pick(scope.dtypes_of(operator)) if truth else wanted.dtype
+        dtype = draws.pick(operator.types_in(scope)) if truth else wanted.dtype
         shapes = [wanted.shape, part_of(scope, wanted.shape)]
         if draws.chance(0.4):
             shapes.reverse()

@@ -14,13 +14,15 @@ import onnx
 
 from corpus.values import Value
 from generators.growth.affinity import Leaning, operators_for
+from generators.growth.bodies import new_scope
 from generators.growth.fragments import place_fragment
-from generators.language.budget import UNLIMITED, Budget, flops_of
+from generators.growth.placing import apply, place
+from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.emit import write_model
 from generators.language.operator import Operator
 from generators.language.program import Call, Operand, Realm
-from generators.language.scope import DoesNotFit, Scope, draw_temper, is_in_budget
+from generators.language.scope import DoesNotFit, Scope, draw_temper
 from generators.language.types import ALL, F32, Range, TensorType, dtype_of
 from generators.ops import find_operator
 
@@ -65,7 +67,7 @@ def grow(
     """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
     draws = Draws(f"{seed}/{nodes}")
     temper = draw_temper(draws, budget)
-    scope = Scope(draws, replace(temper, realms=temper.realms - without))
+    scope = new_scope(draws, replace(temper, realms=temper.realms - without))
     choose = leaning_choice(draws)
     begin(scope)
     grow_to(scope, choose, nodes)
@@ -116,49 +118,6 @@ def _compose(scope: Scope, focus: Operand, room: int) -> bool:
         return True
     scope.restore(mark)
     return False
-
-
-def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
-    """Use the operator on the focus; False when it declines or its results leave the budget."""
-    try:
-        call = operator.sample(scope, focus)
-    except DoesNotFit:
-        return False
-    return call is not None and place(scope, operator, call) is not None
-
-
-def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] | None:
-    """Add the call as a node; None when a result leaves the budget."""
-    types, ranges = operator.infer(call), operator.bound(call)
-    if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
-        return None
-    if scope.is_limited:
-        try:
-            scope.charge(flops_of(operator.kind, call, types), types)
-        except DoesNotFit:
-            return None
-    return scope.emit(operator, call, types, ranges)
-
-
-def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
-    """The operator's result of the wanted type; None when its domain or the budget is left.
-
-    What a call that is declined had created stays in the scope for the caller to take back.
-    """
-    try:
-        call = operator.solve(scope, wanted)
-        if _is_undefined(operator, call.present):
-            return None
-        placed = place(scope, operator, call)
-    except DoesNotFit:
-        return None
-    return placed[0] if placed else None
-
-
-def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
-    """Whether the focus may lie outside the operator's domain."""
-    domain = operator.domain
-    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
 
 
 def _focus(scope: Scope) -> Operand:

@@ -53,7 +53,7 @@ class Steps:
         if self.scope.is_limited:
             self.scope.charge(flops_of(operator.kind, call, types), types)
         self.room -= 1
-        results = self.scope.emit(operator, call, types, ranges)
+        results = operator.emit(self.scope, call, types, ranges)
         if self._shown and self.scope.draws.chance(self._shown):
             self.scope.shown.update(result.name for result in results)
         return results[0]

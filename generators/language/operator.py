@@ -7,17 +7,14 @@ no sampler made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from corpus.values import Tensor
 from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Call, Kind, Operand, Realm
+from generators.language.scope import Scope
 from generators.language.types import SEQUENCES, DType, Range, TensorType
-
-if TYPE_CHECKING:
-    from generators.language.scope import Scope
-
 
 Sampler = Callable[["Scope", Operand], Call | None]
 Recogniser = Callable[["Operator", TensorType, int], bool]
@@ -121,6 +118,17 @@ class Operator:
         """The element types of its focus at an opset."""
         added = (dtype for first, more in self.later.items() if opset >= first for dtype in more)
         return (*self.dtypes, *added)
+
+    def types_in(self, scope: Scope) -> list[DType]:
+        """The element types of its focus that the scope's program may hold."""
+        return [dtype for dtype in self.dtypes_at(scope.opset) if scope.allows(dtype)]
+
+    def emit(
+        self, scope: Scope, call: Call, types: Iterable[TensorType], ranges: Iterable[Range]
+    ) -> tuple[Operand, ...]:
+        """Add a call as a node with results of these types and ranges."""
+        content = None if self.content is None else self.content(call)
+        return scope.emit(self.name, self.kind, call, types, ranges, content)
 
     def takes(self, dtype: DType, rank: int, opset: int) -> bool:
         """Whether a value of this type may come into its focus."""

@@ -6,20 +6,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from corpus.values import Tensor, Value
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.draws import Draws
-from generators.language.operator import Operator
 from generators.language.program import (
     FIRST_OPSET,
     LAST_OPSET,
     MAX_RANK,
     Body,
     Call,
+    Kind,
     Node,
     Operand,
     Realm,
@@ -142,6 +142,19 @@ _DTYPE_WEIGHTS = tuple(
 )
 
 
+class Grower(Protocol):
+    """What operators with graphs inside ask of growth, which stands above them."""
+
+    def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
+        """Put some nodes one after another, from a value on; their results."""
+
+    def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
+        """A new result of the wanted type."""
+
+    def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
+        """Add a node of the operator of that name; None if a result leaves the budget."""
+
+
 class Scope:
     """The one mutable thing in growth: every sampler draws, reuses and creates through it.
 
@@ -149,8 +162,9 @@ class Scope:
     or not.
     """
 
-    def __init__(self, draws: Draws, temper: Temper) -> None:
+    def __init__(self, draws: Draws, temper: Temper, grower: Grower) -> None:
         self.draws = draws
+        self.grower = grower
         self.temper = temper
         self.is_limited = temper.budget.is_limited
         self.opset = temper.opset
@@ -198,7 +212,7 @@ class Scope:
 
     def inside(self) -> Scope:
         """A scope for the graph inside a node: what is there already may be taken from outside."""
-        inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0))
+        inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0), self.grower)
         inner.depth = self.depth + 1
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
@@ -268,10 +282,6 @@ class Scope:
         self.inputs.append((operand, list(content.array) if dtype in SEQUENCES else content.array))
         self.pool.append(operand)
         return operand
-
-    def dtypes_of(self, operator: Operator) -> list[DType]:
-        """The element types of its focus that this program may hold."""
-        return [dtype for dtype in operator.dtypes_at(self.opset) if self.allows(dtype)]
 
     def allows(self, dtype: DType) -> bool:
         realm = realm_of(dtype)
@@ -389,16 +399,21 @@ class Scope:
     # Growth
 
     def emit(
-        self, op: Operator, call: Call, types: Iterable[TensorType], ranges: Iterable[Range]
+        self,
+        name: str,
+        kind: Kind,
+        call: Call,
+        types: Iterable[TensorType],
+        ranges: Iterable[Range],
+        content: Tensor | None,
     ) -> tuple[Operand, ...]:
-        """Add a node and its results."""
-        content = None if op.content is None else op.content(call)
+        """Add a node of an operator of that name and class, and its results, which hold a content if any."""
         results = tuple(
-            Operand(self.fresh_name(), dtype, shape, bounds, op.kind, content)
+            Operand(self.fresh_name(), dtype, shape, bounds, kind, content)
             for (dtype, shape), bounds in zip(types, ranges, strict=True)
         )
         names = tuple("" if value is None else value.name for value in call.operands)
-        self.nodes.append(Node(op.name, names, tuple(value.name for value in results), call.attributes))
+        self.nodes.append(Node(name, names, tuple(value.name for value in results), call.attributes))
         self.pool.extend(results)
         return results
 

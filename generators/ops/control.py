@@ -9,58 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from generators.entries.shared import volume
-from generators.growth.affinity import Leaning, recognising
-from generators.growth.grow import apply, place, place_wanted
 from generators.language.intervals import hull
 from generators.language.operator import Inverse, Operator
 from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.types import ALL, BOOL, I64, TRUTH, DType, Range, Shape, TensorType, extent, is_float
-from generators.ops import find_operator
 
-_DEPTH = 2
-"""How deep bodies stand inside bodies."""
-_TRIES = 6
 _MOST_TRIPS = 4
 _CARRIED = Range(-4, 4)
 
 
-def _grow(inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
-    """Some nodes one after another, from a value on; their results."""
-    leaning, made = Leaning(inner.draws), [focus]
-    for _ in range(nodes):
-        now = made[-1]
-        realms = inner.temper.realms if inner.depth < _DEPTH else inner.temper.realms - {Realm.CONTROL}
-        operator = leaning.choose(
-            inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {Realm.CONTRIB}
-        )
-        mark, count = inner.mark(), len(inner.pool)
-        if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
-            inner.restore(mark)
-            continue
-        made.append(next(value for value in inner.pool[count:] if value.producer is not None))
-    return [value for value in made[1:] if value.dtype in ALL]
-
-
-def _is_defined(operator: Operator, focus: Operand) -> bool:
-    return operator.domain is None or focus.range.is_within(operator.domain)
-
-
-def _wanted(inner: Scope, wanted: TensorType) -> Operand:
-    """A result of the wanted type: of an operator that can give it, or a copy."""
-    realms = inner.temper.realms - {Realm.CONTRIB, Realm.CONTROL, Realm.CONTAINER}
-    for _ in range(_TRIES):
-        mark = inner.mark()
-        operator = recognising(inner.draws, wanted, inner.opset, realms)
-        found = operator and place_wanted(inner, operator, wanted)
-        if found:
-            return found
-        inner.restore(mark)
-    return _copied(inner, inner.supply(*wanted))
-
-
 def _copied(inner: Scope, value: Operand) -> Operand:
-    placed = place(inner, find_operator("Identity"), Call((value,)))
+    placed = inner.grower.use(inner, "Identity", Call((value,)))
     if placed is None:
         raise DoesNotFit("a copy")
     return placed[0]
@@ -71,7 +31,7 @@ def _kept(inner: Scope, value: Operand, bounds: Range) -> Operand:
     if value.range.is_within(bounds):
         return value
     limits = tuple(inner.fix_scalar(limit, value.dtype) for limit in (bounds.low, bounds.high))
-    placed = place(inner, find_operator("Clip"), Call((value, *limits)))
+    placed = inner.grower.use(inner, "Clip", Call((value, *limits)))
     if placed is None or not placed[0].range.is_within(bounds):
         raise DoesNotFit("bounds")
     return placed[0]
@@ -87,15 +47,15 @@ def _branches(scope: Scope, focus: Operand | None, wanted: TensorType | None) ->
     condition = scope.supply(BOOL, ())
     first, second = scope.inside(), None
     if wanted is None and focus is not None:
-        results = _grow(first, focus, draws.between(1, 3))[-draws.pick((1, 1, 2)) :]
+        results = first.grower.grow(first, focus, draws.between(1, 3))[-draws.pick((1, 1, 2)) :]
     else:
         assert wanted is not None
-        results = [_wanted(first, wanted)]
+        results = [first.grower.wanted(first, wanted)]
     if not results:
         return None
     scope.skip_to(first)
     second = scope.inside()
-    others = [_wanted(second, result.type) for result in results]
+    others = [second.grower.wanted(second, result.type) for result in results]
     bodies = [scope.close(first, (), results, 1), scope.close(second, (), others, 1)]
     if draws.chance(0.5):
         bodies.reverse()
@@ -131,9 +91,9 @@ def _invariant(value: Operand) -> Range:
 
 def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Operand, list[Operand]]:
     """The next state, and what has grown on the way to it."""
-    grown = _grow(inner, state, nodes)
+    grown = inner.grower.grow(inner, state, nodes)
     same = [value for value in grown if value.type == state.type]
-    following = same[-1] if same else _wanted(inner, state.type)
+    following = same[-1] if same else inner.grower.wanted(inner, state.type)
     return _kept(inner, following, bounds), grown
 
 
@@ -167,7 +127,7 @@ def _loop(scope: Scope, focus: Operand) -> Call:
     if last is None:
         going = _copied(inner, go_on)
     else:
-        (going,) = place(inner, find_operator("Less"), Call((count, inner.fix_scalar(last, I64)))) or ()
+        (going,) = inner.grower.use(inner, "Less", Call((count, inner.fix_scalar(last, I64)))) or ()
         trips = min(trips, last + 1)
     collected = _collected(inner, grown, following, _MOST_TRIPS) if draws.chance(0.4) else []
     body = scope.close(inner, (count, go_on, state), (going, following, *collected), trips)
@@ -207,7 +167,7 @@ def _scan(scope: Scope, state: Operand, scanned: Operand, axis: int) -> Call | N
     at = axis % scanned.rank
     part = scanned.shape[:at] + scanned.shape[at + 1 :]
     piece = _argument(inner, scanned.dtype, part, scanned.range)
-    grown = _grow(inner, piece, draws.between(1, 2))
+    grown = inner.grower.grow(inner, piece, draws.between(1, 2))
     following, more = _round(inner, held, bounds, draws.between(1, 2))
     steps = scanned.shape[at]
     collected = _collected(inner, [*grown, *more], following, steps)

@@ -114,7 +114,7 @@ def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     found = axes_back(scope, wanted.shape, 1)
     assert found is not None
     shape, (axis,), keeps = found
-    focus = scope.supply(scope.draws.pick(scope.dtypes_of(operator)), shape)
+    focus = scope.supply(scope.draws.pick(operator.types_in(scope)), shape)
     return Call((focus,), {"axis": axis, "keepdims": int(keeps)})
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from corpus.formats.onnx import checker_complaint
+from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps
 from generators.language.budget import flops_of
@@ -234,7 +235,7 @@ def _emit(scope: Scope, use: Use, operands: list[Operand | None]) -> tuple[Opera
     if scope.is_limited:
         scope.charge(flops_of(operator.kind, call, types), types)
     tamed = [_tamed(of, bounds) for of, bounds in zip(types, ranges, strict=True)]
-    return scope.emit(operator, call, types, tamed)
+    return operator.emit(scope, call, types, tamed)
 
 
 def _within_domain(operator: Operator, call: Call) -> Call:
@@ -259,7 +260,7 @@ def _tamed(of: TensorType, bounds: Range) -> Range:
 def is_sound(recipe: Recipe) -> bool:
     """Whether the pattern can be put into a program, and the checker agrees with every type that we give."""
     draws = Draws(recipe.pattern.name)
-    scope = Scope(draws, replace(draw_temper(draws), opset=recipe.opsets[1], unfixed=0.0, named=0.0))
+    scope = new_scope(draws, replace(draw_temper(draws), opset=recipe.opsets[1], unfixed=0.0, named=0.0))
     if not place_recipe(scope, recipe, recipe.nodes, Hidden()):
         return False
     scope.shown.update(value.name for value in scope.pool)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from generators.growth.bodies import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
@@ -38,7 +39,7 @@ def programs(
     """A program a seed."""
     for seed in seeds:
         draws = Draws(f"aten/{seed}/{nodes}")
-        scope = Scope(draws, _temper(draws, budget))
+        scope = new_scope(draws, _temper(draws, budget))
         choose = _choice(draws)
         begin(scope)
         while (room := nodes - len(scope.nodes)) > 0:

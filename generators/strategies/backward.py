@@ -11,7 +11,9 @@ from pathlib import Path
 
 from generators.entries.shared import volume
 from generators.growth.affinity import recognising
-from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place_wanted
+from generators.growth.bodies import Bodies
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
+from generators.growth.placing import place_wanted
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.program import Operand
@@ -27,7 +29,7 @@ class BackwardScope(Scope):
     """A scope that grows the operands that are asked of it; `fuel` is how many nodes it may still add."""
 
     def __init__(self, draws: Draws, temper: Temper, fuel: int) -> None:
-        super().__init__(draws, temper)
+        super().__init__(draws, temper, Bodies())
         self.fuel = fuel
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:

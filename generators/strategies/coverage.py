@@ -15,6 +15,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from generators.growth.affinity import operators_for
+from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
@@ -109,7 +110,7 @@ class GuidedScope(Scope):
     """A scope that reuses results rather than inputs and constants, so that operators meet one another."""
 
     def __init__(self, draws: Draws, temper: Temper) -> None:
-        super().__init__(draws, temper)
+        super().__init__(draws, temper, Bodies())
         self.producer: dict[str, str] = {}
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:

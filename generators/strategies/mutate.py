@@ -23,7 +23,9 @@ from corpus.onnx.graph import subgraphs, walk_nodes
 from corpus.onnx.infer import inferred_types
 from corpus.values import Tensor, Value
 from generators.growth.affinity import recognising
-from generators.growth.grow import Program, grow, place, place_wanted
+from generators.growth.bodies import Bodies
+from generators.growth.grow import Program, grow
+from generators.growth.placing import place, place_wanted
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.counts import qualified_name
 from generators.language.draws import Draws
@@ -104,7 +106,7 @@ class Mutant:
         temper = replace(
             draw_temper(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
         )
-        made = MutantScope(self.draws, temper)
+        made = MutantScope(self.draws, temper, Bodies())
         made.costs = [self.cost()]
         made.skip_names(1000 * self._scopes)
         self._scopes += 1

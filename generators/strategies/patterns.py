@@ -13,10 +13,11 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
+from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.scope import Scope, draw_temper
+from generators.language.scope import draw_temper
 from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
 from generators.patterns.recipes import Recipe, recipe_of
 
@@ -55,7 +56,7 @@ def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget) -> Prog
     if first is not None:
         dtypes = leaning_dtypes(draws, first, temper.dtypes)
         temper = replace(temper, dtypes=dtypes, opset=draws.between(*first.opsets))
-    scope, hidden = Scope(draws, temper), Hidden()
+    scope, hidden = new_scope(draws, temper), Hidden()
     choose = leaning_choice(draws)
     begin(scope)
     if first is not None:

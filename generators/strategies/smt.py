@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.errors import UserError
-from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice, place
+from generators.growth.bodies import new_scope
+from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
+from generators.growth.placing import place
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.program import MAX_RANK, Call, Operand
@@ -231,7 +233,7 @@ def _program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     draws = Draws(f"smt/{seed}/{nodes}")
     temper = draw_temper(draws, budget)
     dtype = draws.pick((F32, F32, F32, F64))
-    scope = Scope(draws, replace(temper, dtypes=(dtype,), extreme=0.0))
+    scope = new_scope(draws, replace(temper, dtypes=(dtype,), extreme=0.0))
     plan = Plan(draws, z3)
     plan.input(draws.between(1, 4))
     while len(plan.nodes) < min(nodes, _NODES_AT_ONCE):

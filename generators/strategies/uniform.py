@@ -12,7 +12,9 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from generators.growth.grow import Program, apply, begin, finish
+from generators.growth.bodies import new_scope
+from generators.growth.grow import Program, begin, finish
+from generators.growth.placing import apply
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.operator import Operator
@@ -61,7 +63,7 @@ def uniform(
     """
     draws = Draws(f"uniform/{seed}/{nodes}")
     temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=ONNX_REALMS)
-    scope = Scope(draws, temper)
+    scope = new_scope(draws, temper)
     if not creates:
         begin(scope)
     chosen = operators or known_operators()
@@ -78,7 +80,7 @@ def uniform(
 
 def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
     """The operator with one of its element types, on any value that they fit."""
-    dtypes = scope.dtypes_of(operator)
+    dtypes = operator.types_in(scope)
     if not dtypes:
         return False
     dtype = scope.draws.pick(dtypes)

@@ -10,11 +10,13 @@ import onnx
 import pytest
 
 from corpus.formats.onnx import checker_complaint
-from generators.growth.grow import Program, apply, finish
+from generators.growth.bodies import new_scope
+from generators.growth.grow import Program, finish
+from generators.growth.placing import apply
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import Realm
-from generators.language.scope import DoesNotFit, Scope, draw_temper
+from generators.language.scope import DoesNotFit, draw_temper
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
@@ -41,7 +43,7 @@ def programs_of(operator: Operator) -> Iterator[Program]:
             temper = draw_temper(draws)
             dims = tuple(dim for dim in temper.dims if dim)
             realms = frozenset({Realm.ATEN, Realm.NARROW})
-            scope = Scope(draws, replace(temper, extreme=0.0, shared=0.0, dims=dims, realms=realms))
+            scope = new_scope(draws, replace(temper, extreme=0.0, shared=0.0, dims=dims, realms=realms))
             try:
                 focus = scope.create(dtype, scope.shape(draws.pick(operator.ranks)), operator.domain)
             except DoesNotFit:

@@ -11,7 +11,9 @@ from corpus.formats.onnx import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.target import Target
 from generators.entries.shared import volume
-from generators.growth.grow import Program, finish, place
+from generators.growth.bodies import new_scope
+from generators.growth.grow import Program, finish
+from generators.growth.placing import place
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import ONNX_REALMS, Call
@@ -38,7 +40,7 @@ def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
     opset = draws.between(operator.since, operator.until)
     if not hazards:
         temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-    return Scope(draws, replace(temper, opset=opset, realms=ONNX_REALMS))
+    return new_scope(draws, replace(temper, opset=opset, realms=ONNX_REALMS))
 
 
 def sampled(operator: Operator, scope: Scope) -> Call | None:

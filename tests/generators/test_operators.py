@@ -12,11 +12,13 @@ import pytest
 from onnx import shape_inference
 
 from corpus.target import Target
-from generators.growth.grow import Program, apply, finish
+from generators.growth.bodies import new_scope
+from generators.growth.grow import Program, finish
+from generators.growth.placing import apply
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
-from generators.language.scope import Scope, draw_temper
+from generators.language.scope import draw_temper
 from generators.language.types import ANYTHING, BOOL, I64, DType, Range
 from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend
@@ -47,7 +49,7 @@ def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -
         temper = draw_temper(draws)
         if not hazards:
             temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-        scope = Scope(draws, replace(temper, realms=ONNX_REALMS))
+        scope = new_scope(draws, replace(temper, realms=ONNX_REALMS))
         dtype = draws.pick(operator.dtypes_at(LAST_OPSET))
         rank = draws.pick(operator.ranks)
         if not operator.takes(dtype, rank, scope.opset):

@@ -11,6 +11,7 @@ from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
 from generators.changes.modes import as_case
+from generators.growth.bodies import new_scope
 from generators.growth.steps import Steps
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
@@ -25,7 +26,7 @@ from oracles.sandbox.sandbox import Job, Sandbox
 
 def scope_of(seed: str) -> Scope:
     draws = Draws(seed)
-    return Scope(draws, draw_temper(draws))
+    return new_scope(draws, draw_temper(draws))
 
 
 @pytest.mark.parametrize(

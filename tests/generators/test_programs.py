@@ -14,11 +14,12 @@ import pytest
 
 from corpus.onnx.graph import free_names
 from generators import make_case, make_model
+from generators.growth.bodies import new_scope
 from generators.growth.fragments import FRAGMENTS, Fragment, Steps
 from generators.growth.grow import finish, grow
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, draw_temper
 from generators.language.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 
@@ -140,7 +141,7 @@ def test_a_composite_is_placed_whole_and_valid(fragment: Fragment) -> None:
     placed = 0
     for number in range(30):
         draws = Draws(f"composite/{number}")
-        scope = Scope(draws, draw_temper(draws))
+        scope = new_scope(draws, draw_temper(draws))
         focus = scope.create(F32, (2, 3, 4), Range(-2, 2), as_input=True)
         try:
             result = fragment.define(Steps(scope, fragment.nodes), focus)

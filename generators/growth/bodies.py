@@ -1,0 +1,64 @@
+"""How the graphs inside of control flow grow: what operators ask of growth, through their scope."""
+
+from __future__ import annotations
+
+from generators.growth.affinity import Leaning, recognising
+from generators.growth.placing import apply, place, place_wanted
+from generators.language.draws import Draws
+from generators.language.operator import Operator
+from generators.language.program import Call, Operand, Realm
+from generators.language.scope import DoesNotFit, Scope, Temper
+from generators.language.types import ALL, TensorType
+from generators.ops import find_operator
+
+_DEPTH = 2
+"""How deep bodies stand inside bodies."""
+_TRIES = 6
+
+
+class Bodies:
+    """Grows the graphs inside of nodes by the same operators as programs."""
+
+    def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
+        """Put some nodes one after another, from a value on; their results."""
+        leaning, made = Leaning(inner.draws), [focus]
+        for _ in range(nodes):
+            now = made[-1]
+            realms = inner.temper.realms if inner.depth < _DEPTH else inner.temper.realms - {Realm.CONTROL}
+            operator = leaning.choose(
+                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {Realm.CONTRIB}
+            )
+            mark, count = inner.mark(), len(inner.pool)
+            if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
+                inner.restore(mark)
+                continue
+            made.append(next(value for value in inner.pool[count:] if value.producer is not None))
+        return [value for value in made[1:] if value.dtype in ALL]
+
+    def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
+        """A result of the wanted type: of an operator that can give it, or a copy."""
+        realms = inner.temper.realms - {Realm.CONTRIB, Realm.CONTROL, Realm.CONTAINER}
+        for _ in range(_TRIES):
+            mark = inner.mark()
+            operator = recognising(inner.draws, wanted, inner.opset, realms)
+            found = operator and place_wanted(inner, operator, wanted)
+            if found:
+                return found
+            inner.restore(mark)
+        placed = self.use(inner, "Identity", Call((inner.supply(*wanted),)))
+        if placed is None:
+            raise DoesNotFit("a copy")
+        return placed[0]
+
+    def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
+        """Add a node of the operator of that name; None if a result leaves the budget."""
+        return place(inner, find_operator(name), call)
+
+
+def new_scope(draws: Draws, temper: Temper) -> Scope:
+    """An empty program that may hold control flow."""
+    return Scope(draws, temper, Bodies())
+
+
+def _is_defined(operator: Operator, focus: Operand) -> bool:
+    return operator.domain is None or focus.range.is_within(operator.domain)

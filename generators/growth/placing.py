@@ -1,0 +1,52 @@
+"""Putting one node into a program: what an operator takes, gives and costs."""
+
+from __future__ import annotations
+
+from generators.language.budget import flops_of
+from generators.language.operator import Operator
+from generators.language.program import Call, Operand
+from generators.language.scope import DoesNotFit, Scope, is_in_budget
+from generators.language.types import TensorType
+
+
+def apply(scope: Scope, operator: Operator, focus: Operand) -> bool:
+    """Use the operator on the focus; False when it declines or its results leave the budget."""
+    try:
+        call = operator.sample(scope, focus)
+    except DoesNotFit:
+        return False
+    return call is not None and place(scope, operator, call) is not None
+
+
+def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] | None:
+    """Add the call as a node; None when a result leaves the budget."""
+    types, ranges = operator.infer(call), operator.bound(call)
+    if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
+        return None
+    if scope.is_limited:
+        try:
+            scope.charge(flops_of(operator.kind, call, types), types)
+        except DoesNotFit:
+            return None
+    return operator.emit(scope, call, types, ranges)
+
+
+def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
+    """The operator's result of the wanted type; None when its domain or the budget is left.
+
+    What a call that is declined had created stays in the scope for the caller to take back.
+    """
+    try:
+        call = operator.solve(scope, wanted)
+        if _is_undefined(operator, call.present):
+            return None
+        placed = place(scope, operator, call)
+    except DoesNotFit:
+        return None
+    return placed[0] if placed else None
+
+
+def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
+    """Whether the focus may lie outside the operator's domain."""
+    domain = operator.domain
+    return domain is not None and not any(operand.range.is_within(domain) for operand in operands)
