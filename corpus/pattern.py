@@ -78,9 +78,11 @@ class Pattern:
 
     @property
     def usual_sizes(self) -> dict[str, int]:
+        """A size for each symbolic dim that differs from the others where it may."""
         return {name: size + at for at, (name, size) in enumerate(self.least, 1)}
 
     def to_bytes(self) -> bytes:
+        """The pattern as an `.onnx` file, with what it says of itself as metadata."""
         model = self.model(self.opsets[1])
         opsets = "-".join(map(str, self.opsets))
         least = " ".join(f"{name}={size}" for name, size in self.least)
@@ -135,6 +137,7 @@ def _numbers(texts: Iterable[str]) -> list[int] | None:
 
 
 def load_pattern(path: Path) -> Pattern:
+    """The pattern of a file; raises `UserError` if it holds none."""
     return read_pattern(read_program(path, _MOST_BYTES), str(path))
 
 

@@ -95,6 +95,7 @@ class Tally:
     failures: int = 0
 
     def add(self, verdict: Verdict) -> Tally:
+        """The tally with one more verdict."""
         outcome = verdict.outcome
         return replace(
             self,

@@ -50,6 +50,7 @@ class Generated:
     seconds: float
 
     def facts(self) -> dict[str, float]:
+        """The counts of the library, as `crux generate --json` shows them."""
         return {**self.counts.facts(), "seconds": round(self.seconds, 3)}
 
 

@@ -44,6 +44,7 @@ class PassSet:
 
     @property
     def unique(self) -> bool:
+        """Whether disabling any one of the passes makes the failure go."""
         return set(self.cures) == set(self.minimal)
 
     def to_json(self) -> dict[str, Any]:

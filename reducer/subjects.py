@@ -30,6 +30,7 @@ CLOSE = 3
 
 
 def kind_of(case: Case) -> type[Subject]:
+    """The class of subject for a case's format."""
     return Subject if case.format == "onnx" else GraphSubject
 
 

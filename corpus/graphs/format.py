@@ -94,6 +94,7 @@ def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
 
 
 def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: int) -> dict[str, Value]:
+    """Refuse ONNX's way of keeping inputs; raises `UserError`."""
     raise UserError(f"{folder}: inputs of such a program are kept in an .npz; name one")
 
 

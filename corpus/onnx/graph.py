@@ -72,6 +72,7 @@ def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
 
 
 def initializer_names(graph: GraphProto) -> set[str]:
+    """The names of the graph's weights, dense and sparse."""
     sparse = (tensor.values.name for tensor in graph.sparse_initializer)
     return {tensor.name for tensor in graph.initializer}.union(sparse)
 

@@ -22,6 +22,7 @@ _FILL_BYTES = 16 << 20
 
 
 def is_external(tensor: TensorProto) -> bool:
+    """Whether the values lie in a file beside the model."""
     return tensor.data_location == TensorProto.EXTERNAL
 
 

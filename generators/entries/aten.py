@@ -70,6 +70,7 @@ def shaped(shapes: Callable[[Call], Shape], dtype: Callable[[Call], DType] | Non
 
 
 def joined(call: Call) -> Shape:
+    """The shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -77,10 +78,12 @@ def joined(call: Call) -> Shape:
 
 
 def truth(call: Call) -> DType:
+    """The type of results that are true or false."""
     return BOOL
 
 
 def places(call: Call) -> DType:
+    """The type of indices."""
     return I64
 
 
@@ -97,6 +100,7 @@ def floating(call: Call) -> DType:
 
 
 def promotion(call: Call) -> DType:
+    """The type to which torch promotes the operands."""
     return promoted(call.present)
 
 
@@ -141,15 +145,18 @@ def _pair(left: DType, right: DType) -> DType:
 
 
 def same_magnitude(call: Call) -> tuple[Range, ...]:
+    """The range of results no larger than the first operand."""
     first = call.operand(0)
     return (within_type(first.dtype, symmetric(first.range.magnitude)),)
 
 
 def whole_type(call: Call) -> tuple[Range, ...]:
+    """The range of all that the first operand's type holds."""
     return (extent(call.operand(0).dtype),)
 
 
 def inside(low: float, high: float) -> RangeRule:
+    """A rule for results between two limits."""
     return lambda call: (Range(low, high),)
 
 
@@ -181,6 +188,7 @@ _LARGEST = 5000
 
 
 def magnitudes(call: Call) -> list[float]:
+    """The greatest magnitude of each operand."""
     return [value.range.magnitude for value in call.present]
 
 
@@ -218,10 +226,12 @@ def axis_of(call: Call, name: str = "dim", default: int = -1) -> int:
 
 
 def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
+    """The shape with other dims in place of one."""
     return (*shape[:axis], *dims, *shape[axis + 1 :])
 
 
 def same_shape(call: Call) -> Shape:
+    """The shape of the first operand."""
     return call.operand(0).shape
 
 

@@ -36,10 +36,12 @@ def part_of(scope: Scope, shape: Shape) -> Shape:
 
 
 def gives_dtype(operator: Operator, wanted: TensorType, opset: int) -> bool:
+    """Whether results can have the wanted element type."""
     return wanted.dtype in operator.dtypes_at(opset)
 
 
 def is_filled(shape: Shape) -> bool:
+    """Whether there are elements."""
     return 0 not in shape
 
 
@@ -129,10 +131,12 @@ def axes_back(scope: Scope, shape: Shape, most: int = 2) -> tuple[Shape, tuple[i
 
 
 def from_either_end(scope: Scope, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes, some counted from the end."""
     return tuple(axis - rank if scope.draws.chance(0.3) else axis for axis in axes)
 
 
 def can_be_reduced(shape: Shape) -> bool:
+    """Whether a result of that shape can come of a reduction."""
     return len(shape) < MAX_RANK or 1 in shape
 
 
@@ -147,6 +151,7 @@ def room_beside(shape: Shape, axis: int, least: int) -> int:
 
 
 def fits(*shapes: Shape) -> bool:
+    """Whether no shape has more elements than programs may hold."""
     return all(volume(shape) <= MAX_ELEMENTS for shape in shapes)
 
 

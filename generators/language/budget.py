@@ -26,12 +26,15 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
+        """Whether anything is limited."""
         return self != UNLIMITED
 
     def fits(self, shape: Shape) -> bool:
+        """Whether no dim is larger than allowed."""
         return self.dim is None or max(shape, default=0) <= self.dim
 
     def holds(self, flops: int, memory: int) -> bool:
+        """Whether so many operations and bytes are allowed."""
         enough = self.flops is None or flops <= self.flops
         return enough and (self.memory is None or memory <= self.memory)
 

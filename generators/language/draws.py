@@ -23,6 +23,7 @@ class Draws:
         self._bits = source.getrandbits
 
     def below(self, bound: int) -> int:
+        """A whole number from 0 on, below the bound."""
         return int(self.random() * bound)
 
     def between(self, low: int, high: int) -> int:
@@ -30,12 +31,15 @@ class Draws:
         return low + int(self.random() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
+        """Whether something of that probability happens."""
         return self.random() < probability
 
     def pick(self, items: Sequence[T]) -> T:
+        """One of the items, each as likely."""
         return items[int(self.random() * len(items))]
 
     def weighted(self, items: Sequence[T], weights: Sequence[float]) -> T:
+        """One of the items, by their weights."""
         totals = list(accumulate(weights))
         return items[min(bisect_right(totals, self.random() * totals[-1]), len(items) - 1)]
 

@@ -9,6 +9,7 @@ from generators.language.types import ANYTHING, BOOL, DType, Range, extent, is_f
 
 
 def hull(ranges: Iterable[Range]) -> Range:
+    """The least range around several."""
     parts = tuple(ranges)
     return Range(min(r.low for r in parts), max(r.high for r in parts), min(r.magnitude_floor for r in parts))
 
@@ -27,18 +28,22 @@ def rounded(value: float) -> float:
 
 
 def symmetric(magnitude: float) -> Range:
+    """From minus a magnitude to it."""
     return Range(-magnitude, magnitude)
 
 
 def add(a: Range, b: Range) -> Range:
+    """The range of sums."""
     return Range(a.low + b.low, a.high + b.high)
 
 
 def sub(a: Range, b: Range) -> Range:
+    """The range of differences."""
     return Range(a.low - b.high, a.high - b.low)
 
 
 def mul(a: Range, b: Range) -> Range:
+    """The range of products."""
     corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
     return Range(min(corners), max(corners), a.magnitude_floor * b.magnitude_floor)
 
@@ -93,4 +98,5 @@ def magnitude(a: Range) -> Range:
 
 
 def clamp(a: Range, low: float, high: float) -> Range:
+    """The range within two limits."""
     return Range(min(max(a.low, low), high), max(min(a.high, high), low))

@@ -30,10 +30,12 @@ def sample_alone(scope: Scope, focus: Operand) -> Call:
 
 
 def same_type(call: Call) -> tuple[TensorType, ...]:
+    """The type of the first operand."""
     return (call.operand(0).type,)
 
 
 def same_range(call: Call) -> tuple[Range, ...]:
+    """The range of the first operand."""
     return (call.operand(0).range,)
 
 

@@ -79,10 +79,12 @@ class Operand(NamedTuple):
 
     @property
     def rank(self) -> int:
+        """The number of dims."""
         return len(self.shape)
 
     @property
     def type(self) -> TensorType:
+        """The element type with the shape."""
         return TensorType(self.dtype, self.shape)
 
 
@@ -96,6 +98,7 @@ class Node(NamedTuple):
 
     @property
     def op_type(self) -> str:
+        """The operator's name without its domain."""
         return self.op.rpartition(".")[2]
 
     @property
@@ -150,6 +153,7 @@ class Call(NamedTuple):
         return value
 
     def optional(self, index: int) -> Operand | None:
+        """The operand at a place; None where it is left out."""
         return self.operands[index] if index < len(self.operands) else None
 
     def ints(self, index: int) -> tuple[int, ...] | None:
@@ -160,20 +164,24 @@ class Call(NamedTuple):
         return tuple(int(item) for item in value.content.reshape(-1).tolist())
 
     def integer(self, name: str, default: int) -> int:
+        """An integer attribute, or the default."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int)
         return value
 
     def body(self, name: str) -> Body:
+        """An attribute that is a graph."""
         value = self.attributes[name]
         assert isinstance(value, Body)
         return value
 
     def tuple_of(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        """An attribute that is a list of integers, or the default."""
         value = self.attributes.get(name, default)
         assert isinstance(value, tuple)
         return tuple(int(item) for item in value)
 
     @property
     def present(self) -> list[Operand]:
+        """The operands that are not left out."""
         return [value for value in self.operands if value is not None]

@@ -179,9 +179,11 @@ class Scope:
         self.depth = 0
 
     def mark(self) -> Mark:
+        """What there is now, for `restore`."""
         return Mark(tuple(map(len, self._parts)), self._names)
 
     def restore(self, mark: Mark) -> None:
+        """Take back all that came since a mark."""
         for part, count in zip(self._parts, mark.counts, strict=True):
             del part[count:]
         self._names = mark.names
@@ -191,6 +193,7 @@ class Scope:
         return self.pool, self.nodes, self.inputs, self.initializers, self.constants, self.costs
 
     def fresh_name(self) -> str:
+        """A name that was not given before."""
         self._names += 1
         return f"v{self._names}"
 
@@ -232,6 +235,7 @@ class Scope:
 
     @property
     def takes_inputs(self) -> bool:
+        """Whether new operands may be inputs of the graph: not inside of a node."""
         return not self.depth
 
     # Costs
@@ -284,6 +288,7 @@ class Scope:
         return operand
 
     def allows(self, dtype: DType) -> bool:
+        """Whether the program may hold values of that element type."""
         realm = realm_of(dtype)
         return realm is None or realm in self.temper.realms
 
@@ -310,6 +315,7 @@ class Scope:
         return found if isinstance(found, np.ndarray) else None
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
+        """A constant of these int64 values, of rank 1."""
         return self.fix(np.array(list(values), dtype=np.int64))
 
     def fix_scalar(self, value: float, dtype: DType) -> Operand:
@@ -372,6 +378,7 @@ class Scope:
     # Shapes and attributes
 
     def dim(self) -> int:
+        """A size for a new shape."""
         return self.draws.pick(self.temper.dims)
 
     def shape(self, rank: int) -> Shape:

@@ -125,6 +125,7 @@ class Range(NamedTuple):
     away: float = 0.0
 
     def is_within(self, outer: Range) -> bool:
+        """Whether every value of it is allowed by another range."""
         return outer.low <= self.low and self.high <= outer.high and self.magnitude_floor >= outer.away
 
     @property
@@ -136,6 +137,7 @@ class Range(NamedTuple):
 
     @property
     def magnitude(self) -> float:
+        """The greatest distance from 0."""
         return max(abs(self.low), abs(self.high))
 
 
@@ -162,6 +164,7 @@ def extent(dtype: DType) -> Range:
 
 
 def is_float(dtype: DType) -> bool:
+    """Whether it is a floating-point type."""
     return dtype in _FLOATING
 
 

@@ -52,6 +52,7 @@ def _joined_truth(call: Call) -> tuple[TensorType, ...]:
 
 
 def joined_shape(call: Call) -> tuple[int, ...]:
+    """The shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")

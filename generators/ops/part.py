@@ -240,6 +240,7 @@ def _bound_scatter(call: Call) -> tuple[Range, ...]:
 
 
 def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
+    """Perhaps with a diagonal beside the main one."""
     draws = scope.draws
     operands: tuple[Operand, ...] = (focus,)
     if draws.chance(0.6):
@@ -248,6 +249,7 @@ def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
 
 
 def bound_with_zero(call: Call) -> tuple[Range, ...]:
+    """The first operand's range, 0 included."""
     return (hull((call.operand(0).range, Range(0, 0))),)
 
 

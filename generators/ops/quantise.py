@@ -39,6 +39,7 @@ def fix_scale(scope: Scope, size: tuple[int, ...], magnitude: float) -> Operand:
 
 
 def fix_zero_point(scope: Scope, dtype: DType, size: tuple[int, ...]) -> Operand:
+    """A constant zero point of that size within its type."""
     draws = scope.draws
     low, high, _ = extent(dtype)
     value = draws.pick((0, 0, 1, int(low + high + 1) // 2, int(low), int(high)))
@@ -82,6 +83,7 @@ def _solve_quantise(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
 
 
 def infer_quantise(call: Call) -> tuple[TensorType, ...]:
+    """The zero point's type, uint8 if there is none."""
     zero = call.optional(2)
     return (TensorType(zero.dtype if zero else U8, call.operand(0).shape),)
 
@@ -105,10 +107,12 @@ def sample_dequantise(scope: Scope, focus: Operand) -> Call:
 
 
 def infer_dequantise(call: Call) -> tuple[TensorType, ...]:
+    """float32 of the same shape."""
     return (TensorType(F32, call.operand(0).shape),)
 
 
 def bound_dequantise(call: Call) -> tuple[Range, ...]:
+    """The range of the steps from the zero point, times the scale."""
     zero = call.optional(2)
     steps = sub(call.operand(0).range, zero.range) if zero else call.operand(0).range
     return (mul(steps, call.operand(1).range),)

@@ -94,16 +94,19 @@ def sample_range(scope: Scope, focus: Operand) -> Call | None:
 
 
 def infer_range(call: Call) -> tuple[TensorType, ...]:
+    """As many elements as there are steps from start to limit."""
     (start,), (limit,), (step,) = (call.ints(index) or (0,) for index in range(3))
     return (TensorType(call.operand(1).dtype, (max(0, -(-(limit - start) // step)),)),)
 
 
 def bound_range(call: Call) -> tuple[Range, ...]:
+    """From the least start to the greatest limit."""
     start, limit = call.operand(0).range, call.operand(1).range
     return (Range(start.low, max(limit.high, start.low)),)
 
 
 def solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
+    """From 0 in steps of 1."""
     numbers = (0, wanted.shape[0], 1)
     return Call(tuple(scope.fix_scalar(number, wanted.dtype) for number in numbers))
 

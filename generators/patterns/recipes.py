@@ -72,10 +72,12 @@ class Recipe:
 
     @property
     def fires(self) -> str:
+        """The pass that the pattern is for."""
         return self.pattern.fires
 
     @property
     def nodes(self) -> int:
+        """How many nodes it takes."""
         return len(self.uses)
 
 

@@ -44,6 +44,7 @@ DEFAULT = "random"
 
 @cache
 def strategy_names() -> tuple[str, ...]:
+    """The strategies there are, sorted."""
     return tuple(sorted(info.name for info in iter_modules(__path__)))
 
 

@@ -33,6 +33,7 @@ class BackwardScope(Scope):
         self.fuel = fuel
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
+        """An operand of that type, grown while there is fuel."""
         if self.fuel > 0 and volume(shape) <= MAX_ELEMENTS and not self.draws.chance(_ATOM_RATE):
             grown = self.grow_back(TensorType(dtype, shape), within or ANYTHING)
             if grown is not None:
@@ -64,6 +65,7 @@ def programs(
 
 
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
+    """The program of a seed, grown from a wanted result."""
     draws = Draws(f"backward/{seed}/{nodes}")
     scope = BackwardScope(draws, draw_temper(draws, budget), nodes)
     shape = scope.shape(draws.between(0, 4))

@@ -94,6 +94,7 @@ class Seen:
             raise UserError(f"{path}: no coverage can be read ({error}); name one that was saved") from error
 
     def save(self, path: Path) -> None:
+        """Write the counts to a file, as `--from` reads them."""
         path.write_text(json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
 
 
@@ -114,6 +115,7 @@ class GuidedScope(Scope):
         self.producer: dict[str, str] = {}
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
+        """A value that is there and fits, results before inputs and constants."""
         found = [
             value
             for value in self.pool

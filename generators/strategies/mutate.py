@@ -46,6 +46,7 @@ class MutantScope(Scope):
     """A scope before one node of a model; its names do not occur there."""
 
     def fresh_name(self) -> str:
+        """A name that does not occur in the model."""
         return f"mutant_{super().fresh_name()}"
 
 
@@ -80,6 +81,7 @@ class Mutant:
 
     @property
     def opset(self) -> int:
+        """The version of ONNX's own operators."""
         return next((entry.version for entry in self.model.opset_import if not entry.domain), LAST_OPSET)
 
     def places(self) -> list[int]:
@@ -139,6 +141,7 @@ class Mutant:
         self.types.update((operand.name, operand.type) for operand, _ in scope.inputs)
 
     def rename_uses(self, old: str, new: str, first: int = 0) -> None:
+        """Let nodes from a place on read another value, those in their bodies too."""
         for node in self.graph.node[first:]:
             for inner in (node, *(one for body in subgraphs(node) for one in walk_nodes(body))):
                 for index, name in enumerate(inner.input):

@@ -70,12 +70,14 @@ class Plan:
         self.values: list[Symbol] = []
 
     def dim(self) -> Term:
+        """A new unknown size."""
         made = self.z3.Int(f"d{len(self.free)}", self.context)
         self.free.append(made)
         self.constraints.append(made >= 1)
         return made
 
     def input(self, rank: int) -> Symbol:
+        """A new input of that rank, of unknown sizes."""
         made = Symbol(tuple(self.dim() for _ in range(rank)), result=len(self.inputs))
         self.inputs.append(made)
         self.values.append(made)
@@ -100,6 +102,7 @@ class Plan:
         *results: tuple[Term, ...],
         **attributes: Any,
     ) -> None:
+        """Plan a node."""
         self.nodes.append(Planned(name, tuple(operands), attributes, results))
         at = len(self.nodes) - 1
         self.values += [Symbol(dims, at, index) for index, dims in enumerate(results)]
@@ -107,10 +110,12 @@ class Plan:
             self.fits(dims)
 
     def fits(self, dims: Sequence[Term]) -> None:
+        """Ask for no more elements than programs may hold."""
         if dims:
             self.constraints.append(self.z3.Product(*dims) <= MAX_ELEMENTS)
 
     def equal(self, left: Sequence[Term], right: Sequence[Term]) -> None:
+        """Ask for equal sizes, dim by dim."""
         self.constraints += [a == b for a, b in zip(left, right, strict=True)]
 
     def solve(self) -> Callable[[Term], int] | None:

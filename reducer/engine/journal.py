@@ -86,6 +86,7 @@ class Journal:
             self.path.parent.rmdir()
 
     def close(self) -> None:
+        """Close the file, if it is open."""
         if self._file is not None:
             self._file.close()
             self._file = None

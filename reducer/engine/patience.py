@@ -30,6 +30,7 @@ class Patience:
 
     @property
     def limit(self) -> float:
+        """Seconds that the next candidate may take: a multiple of the median so far."""
         if len(self.taken) < SOME:
             return self.most
         return min(self.most, max(FLOOR, FACTOR * median(self.taken)))

@@ -37,6 +37,7 @@ class SameSymptom:
     patience: Patience = field(default_factory=lambda: Patience(float("inf")))
 
     def __call__(self, case: Case) -> Answer:
+        """Ask whether a candidate is interesting, and what it showed."""
         with self.judges.one() as judge:
             if self.symptom.outcome is Outcome.TIMEOUT:
                 verdict = judge.verdict(case, only=self.only)
@@ -86,6 +87,7 @@ class Command:
     patience: Patience | None = None
 
     def __call__(self, case: Case) -> Answer:
+        """Ask whether a candidate is interesting, and what it showed."""
         with closing(Scratch()) as scratch:
             folder = scratch.folder / "case"
             case.save(folder)
@@ -108,6 +110,7 @@ class Both:
     second: Callable[[Case], Answer]
 
     def __call__(self, case: Case) -> Answer:
+        """Ask whether a candidate is interesting, and what it showed."""
         answer = self.first(case)
         return self.second(case) if answer.interesting else answer
 
@@ -119,6 +122,7 @@ class Silent:
     predicate: Callable[[Case], Answer]
 
     def __call__(self, case: Case) -> Answer:
+        """Ask whether a candidate is interesting, and what it showed."""
         return replace(self.predicate(case), symptom="")
 
 
@@ -137,6 +141,7 @@ class JudgePool:
 
     @contextmanager
     def one(self) -> Iterator[Judge]:
+        """A judge for one question, taken back when the block ends."""
         try:
             judge = self._idle.get_nowait()
         except queue.Empty:
@@ -148,6 +153,7 @@ class JudgePool:
             self._idle.put(judge)
 
     def close(self) -> None:
+        """Close every judge that was made."""
         for judge in self._made:
             judge.close()
 

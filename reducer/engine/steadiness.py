@@ -27,6 +27,7 @@ class Steadiness:
 
     @property
     def is_steady(self) -> bool:
+        """Whether every run showed the failure."""
         return self.shown == self.runs
 
     @property
@@ -67,9 +68,11 @@ class Refusals:
     _held: list[frozenset[str]] = field(default_factory=list)
 
     def add(self, subject: Subject) -> None:
+        """Note a candidate that was refused."""
         self._held.append(_origins(subject))
 
     def contradict(self, result: Subject) -> bool:
+        """Whether a refused candidate held all that the result holds, and more."""
         needed = _origins(result)
         return any(needed < held for held in self._held)
 

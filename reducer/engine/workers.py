@@ -96,6 +96,7 @@ class Workers:
         return future.result()
 
     def close(self) -> None:
+        """End the workers without waiting for what has not begun."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _guesses(self, ahead: Iterable[Guess]) -> Iterator[Guess]:

@@ -39,30 +39,37 @@ class GraphSubject(Subject):
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
+        """The subject of a case with its program parsed."""
         return cls(onnx.ModelProto(), case.inputs, passes=case.passes, program=program, describe=describe)
 
     @cached_property
     def bindings(self) -> Mapping[str, Binding]:
+        """The bindings of the main graph, by name."""
         return {binding.name: binding for binding in self.program.main.bindings}
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        """The bindings as nodes."""
         return tuple(map(_view, self.program.main.bindings))
 
     @cached_property
     def initializers(self) -> Mapping[str, onnx.TensorProto]:
+        """The constants, without their values."""
         return {name: onnx.TensorProto(name=name) for name in self.program.constants}
 
     @cached_property
     def sparse_initializers(self) -> Mapping[str, onnx.SparseTensorProto]:
+        """None: such programs hold no sparse constants."""
         return {}
 
     @cached_property
     def graph_inputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        """The inputs of the main graph, without their types."""
         return {item.name: onnx.ValueInfoProto(name=item.name) for item in self.program.main.inputs}
 
     @cached_property
     def graph_outputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        """The outputs of the main graph, without their types."""
         return {name: onnx.ValueInfoProto(name=name) for name in self.program.main.outputs}
 
     def array(self, name: str) -> Tensor | None:
@@ -77,13 +84,16 @@ class GraphSubject(Subject):
         return type_of(known if known is not None else self.facts.values.get(name))
 
     def case(self, like: Case) -> Case:
+        """A case of this program, otherwise like another one."""
         return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property
     def document(self) -> bytes:
+        """The program as it is saved."""
         return self.program.to_bytes()
 
     def embedded(self) -> GraphSubject:
+        """Itself: nothing of such programs lies outside of them."""
         return self
 
     @cached_property

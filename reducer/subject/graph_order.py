@@ -25,6 +25,7 @@ class Counts:
 
 
 def counts(subject: GraphSubject) -> Counts:
+    """What a graph program is measured by."""
     program = subject.program
     graphs = [program.main, *program.functions.values()]
     bindings = [binding for graph in graphs for binding in graph.walk()]

@@ -42,6 +42,7 @@ class Subject:
 
     @cached_property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
+        """The nodes of the main graph."""
         return tuple(self.model.graph.node)
 
     @cached_property
@@ -56,18 +57,22 @@ class Subject:
 
     @cached_property
     def initializers(self) -> Mapping[str, onnx.TensorProto]:
+        """The dense weights, by name."""
         return {tensor.name: tensor for tensor in self.model.graph.initializer}
 
     @cached_property
     def sparse_initializers(self) -> Mapping[str, onnx.SparseTensorProto]:
+        """The sparse weights, by name."""
         return {sparse.values.name: sparse for sparse in self.model.graph.sparse_initializer}
 
     @cached_property
     def graph_inputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        """The inputs of the main graph, by name."""
         return {info.name: info for info in self.model.graph.input}
 
     @cached_property
     def graph_outputs(self) -> Mapping[str, onnx.ValueInfoProto]:
+        """The outputs of the main graph, by name."""
         return {info.name: info for info in self.model.graph.output}
 
     def array(self, name: str) -> Tensor | None:

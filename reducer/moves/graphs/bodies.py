@@ -64,6 +64,7 @@ def _inside(graph: Graph) -> Iterator[Graph]:
 
 
 def binding_names(graph: Graph) -> tuple[str, ...]:
+    """The names of a graph's bindings, in order."""
     return tuple(binding.name for binding in graph.bindings)
 
 
