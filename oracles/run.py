@@ -20,6 +20,8 @@ class Phase(StrEnum):
 
 
 class Status(StrEnum):
+    """How a run ended."""
+
     OK = "ok"
     EXCEPTION = "exception"
     CRASH = "crash"
@@ -41,6 +43,7 @@ class Config:
     asked_by: str = ""
 
     def get(self, key: str) -> str | int | tuple[str, ...] | None:
+        """A setting; None where there is none of that name."""
         return dict(self.settings).get(key)
 
 
@@ -78,6 +81,7 @@ class Run:
 
     @property
     def is_ok(self) -> bool:
+        """Whether it gave its outputs."""
         return self.status is Status.OK
 
 

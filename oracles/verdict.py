@@ -9,6 +9,8 @@ from oracles.run import Phase, Run
 
 
 class Outcome(StrEnum):
+    """What a case's runs amount to, in a word."""
+
     PASS = "pass"
     CRASH = "crash"
     EXCEPTION = "exception"
@@ -124,4 +126,5 @@ class Verdict:
 
     @property
     def is_bug(self) -> bool:
+        """Whether a maintainer would want to hear of it."""
         return self.outcome.is_bug

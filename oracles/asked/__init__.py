@@ -49,6 +49,8 @@ class Way:
 
 
 class Asked(Protocol):
+    """What a module of an oracle that is asked for has."""
+
     NAME: str
 
     def ways(self, case: Case, asking: Asking) -> Iterator[Way]:

@@ -122,6 +122,7 @@ def available(providers: list[str]) -> list[str]:
 
 
 def session_options(settings: dict[str, Any]) -> Any:
+    """The options of a session with these settings."""
     options = core.SessionOptions()
     level = LEVELS[settings.get("level", "all")]
     options.graph_optimization_level = getattr(core.GraphOptimizationLevel, level)
@@ -226,6 +227,7 @@ def pack(data: Any, width: int) -> Any:
 
 
 def unpack(raw: Any, width: int, count: int) -> Any:
+    """The elements of a few bits each that are packed into bytes."""
     np = _numpy()
     places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
     return np.stack(places, axis=1).reshape(-1)[:count].copy()
@@ -235,6 +237,7 @@ def unpack(raw: Any, width: int, count: int) -> Any:
 
 
 def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
+    """The first result of a small model, un-optimised."""
     session = core.InferenceSession(session_options({"level": "none"}), program, False, False)
     session.initialize_session(["CPUExecutionProvider"], [{}], set())
     return session.run_with_ort_values(feeds, ["y"], None)[0]

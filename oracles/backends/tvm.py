@@ -407,6 +407,7 @@ def told_with(name: str) -> tuple[str, ...]:
 
 
 def has_fired(run: Run, name: str) -> bool:
+    """Whether a pass changed the program."""
     return name in fired(run)
 
 

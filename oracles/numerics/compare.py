@@ -91,6 +91,7 @@ def compare_outputs(
 
 
 def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
+    """The first difference of two values beyond the tolerance; None if there is none."""
     if expected is actual:
         return None
     if expected is None or actual is None:
@@ -114,6 +115,7 @@ def _compare_sequences(name: str, expected: Value, actual: Value, tolerance: Tol
 
 
 def compare_tensors(name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Difference | None:
+    """The difference of two tensors: of dtype, of shape, or of elements."""
     expected, actual = np.asarray(expected), np.asarray(actual)
     if _kind(expected) != _kind(actual):
         return Difference("dtype", name, f"dtype {actual.dtype} against {expected.dtype} expected")
@@ -153,6 +155,7 @@ def widen(tensor: Tensor) -> Tensor:
 
 
 def nan_mask(tensor: Tensor) -> Mask:
+    """Where a tensor is NaN."""
     return np.isnan(widen(tensor)) if is_float(tensor) else np.zeros(tensor.shape, bool)
 
 
@@ -199,6 +202,7 @@ def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
 
 
 def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Difference:
+    """The difference at the elements of a mask, told by the greatest."""
     apart = np.where(mask, distance(expected, actual), -1.0)
     where = _index(int(np.argmax(apart)), mask.shape)
     count, size = int(mask.sum()), int(mask.size)

@@ -364,8 +364,10 @@ def grid_factor(ulps: float, element: int, snaps: float) -> float:
 
 
 def constant(name: str, value: Tensor) -> NodeProto:
+    """A node that gives a constant tensor."""
     return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
 
 
 def scalar(name: str, value: float, element: int) -> NodeProto:
+    """A node that gives a constant of rank 0."""
     return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))

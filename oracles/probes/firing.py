@@ -45,6 +45,7 @@ class Firing:
         self.close()
 
     def close(self) -> None:
+        """Close the sandbox."""
         self._sandbox.close()
 
     def passes(self, program: bytes) -> tuple[str, ...]:

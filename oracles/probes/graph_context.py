@@ -63,6 +63,7 @@ class GraphContext(Context):
 
     @cached_property
     def own_truth(self) -> Truth | None:
+        """The program in float64 by its own framework; None if it cannot be had."""
         return next(self._truths(), None)
 
     def left_open(self, output: str) -> str:

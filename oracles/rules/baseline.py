@@ -17,6 +17,7 @@ BY_NAME = frozenset(["OpNotImplemented", "NotImplementedError", "Unsupported"])
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Invalid or unsupported, if the un-optimised run of another package refuses."""
     baseline = runs[0]
     if not baseline.config.backend:
         return None

@@ -35,6 +35,7 @@ class _Find:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """A wrong shape or dtype, if an un-optimised value contradicts its operator."""
     concerned = set().union(*(context.noise.ancestors(name) for name in _concerned(runs, context)))
     found = next((each for each in _finds(context) if each.name in concerned), None)
     if found is None or not _is_confirmed(found, context):

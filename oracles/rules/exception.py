@@ -15,6 +15,7 @@ MOST_TEXT = 160
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """An exception, if only some configurations raise one."""
     baseline, others = runs[0], runs[1:]
     raised = [run for run in others if run.status is Status.EXCEPTION]
     if baseline.is_ok:

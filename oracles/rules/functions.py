@@ -26,6 +26,7 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Wrong values, if the program without its functions gives others."""
     baseline = runs[0]
     if not baseline.is_ok or baseline.config.backend:
         return None

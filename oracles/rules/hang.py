@@ -12,6 +12,7 @@ ORDER = 20
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """A timeout, if a run of the target did not end."""
     hung = next((run for run in own(runs) if run.status is Status.TIMEOUT), None)
     if hung is None:
         return None

@@ -12,6 +12,8 @@ ORDER = 30
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Out of memory, if a run took more than it may."""
+
     def is_out(run: Run) -> bool:
         refused = run.status is Status.EXCEPTION and context.classify(run) == "out-of-memory"
         return refused or run.status is Status.OUT_OF_MEMORY

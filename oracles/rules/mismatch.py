@@ -26,6 +26,7 @@ ORDER = 60
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Wrong values, if two results differ by more than rounding explains."""
     baseline = runs[0]
     if not baseline.is_ok:
         return None

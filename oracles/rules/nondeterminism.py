@@ -17,6 +17,7 @@ ORDER = 55
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Wrong values, if one configuration gives different results in two runs."""
     baseline = runs[0]
     if not all(run.is_ok for run in runs) or context.is_random:
         return None

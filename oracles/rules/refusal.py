@@ -13,6 +13,7 @@ ORDER = 40
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Invalid or unsupported, if the un-optimised run is refused."""
     baseline = runs[0]
     if baseline.status is not Status.EXCEPTION:
         return None

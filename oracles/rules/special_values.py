@@ -24,6 +24,7 @@ ORDER = 62
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Wrong values, if a special value such as NaN is treated otherwise."""
     baseline = runs[0]
     if not baseline.is_ok or not context.nodes:
         return None

@@ -28,6 +28,7 @@ class Remains:
 
 
 def read_remains(target: Worker) -> Remains:
+    """What a worker's memory files say of the test that it was at."""
     test, config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
     return Remains(
         test=test,
@@ -41,6 +42,7 @@ def read_remains(target: Worker) -> Remains:
 
 
 def read_text(descriptor: int, offset: int = 0) -> str:
+    """What was written to a file from an offset on, as far as it is kept."""
     return os.pread(descriptor, worker.LOG_LIMIT, offset).decode("utf-8", "replace")
 
 
@@ -91,8 +93,10 @@ def headline(end: End, number: int, garbled: str) -> str:
 
 
 def joined(*parts: str) -> str:
+    """The parts that are not blank, a line each."""
     return "\n".join(part.strip() for part in parts if part.strip())
 
 
 def str_of_frame(frame: Frame) -> str:
+    """A native frame on one line."""
     return f"at {frame.library}+0x{frame.offset:x} {frame.function}"

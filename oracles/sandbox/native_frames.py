@@ -75,6 +75,7 @@ def parse_evidence(text: str) -> Evidence | None:
 
 
 def parse_maps(text: str) -> Iterator[Mapping]:
+    """The mappings of `/proc/PID/maps` that have a file."""
     for line in text.splitlines():
         match = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) \S+ \d+\s+(\S.*)", line)
         if match:

@@ -69,6 +69,7 @@ class Worker:
                 raise TimeoutError
 
     def close(self) -> None:
+        """End the process and close what it held."""
         self.channel.close()
         for descriptor in (self.stderr, self.evidence, self.trace):
             os.close(descriptor)
@@ -138,6 +139,7 @@ class Zygote:
 
     @property
     def facts(self) -> Mapping[str, Any]:
+        """What the zygote says of itself once it is ready."""
         return self._wait()
 
     def _wait(self) -> Mapping[str, Any]:
@@ -200,6 +202,7 @@ class Zygote:
             raise ZygoteDied from error
 
     def close(self) -> None:
+        """End the process and close what it held."""
         self._end()
         self._log.close()
 

@@ -36,6 +36,7 @@ class Scratch:
         self._laid_out: tuple[ExternalFile, ...] = ()
 
     def close(self) -> None:
+        """Remove the folder and give up its lock."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1

@@ -53,6 +53,7 @@ class FailureText:
 
 
 def read_failure(text: str) -> FailureText:
+    """A failure read out of raw text: exception or signal, message, frames."""
     text = _ANSI.sub("", text)
     code = _EXIT.search(text)
     text = _EXIT.sub("", text)

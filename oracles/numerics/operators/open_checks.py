@@ -58,11 +58,13 @@ def is_inexact(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def shifts_too_far(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether a shift is by as many bits as there are, or more."""
     source, shift = _array(operands, 0), _array(operands, 1)
     return source is not None and shift is not None and bool((shift >= 8 * source.dtype.itemsize).any())
 
 
 def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether an integer is raised to a negative power."""
     base, exponent = _array(operands, 0), _array(operands, 1)
     if base is None or exponent is None or base.dtype.kind not in "iu":
         return False
@@ -70,6 +72,7 @@ def has_negative_exponent(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def writes_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether two updates go to one place."""
     data, indices = _array(operands, 0), _array(operands, 1)
     if data is None or indices is None or _attribute(node, "reduction", b"none") != b"none":
         return False
@@ -91,6 +94,7 @@ def _slice_places(node: NodeProto, data: Tensor, indices: Tensor) -> Tensor:
 
 
 def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether the order of the results is left open."""
     return not _attribute(node, "sorted", 1)
 
 
@@ -123,11 +127,13 @@ def divides_least(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def shifts_backwards(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether a shift is too far or by a negative number."""
     shift = _array(operands, 1)
     return shifts_too_far(node, operands) or (shift is not None and bool((shift < 0).any()))
 
 
 def copies_twice(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether one place is copied to twice."""
     index = _array(operands, 1)
     return index is not None and len(np.unique(index)) < index.size
 
