@@ -69,6 +69,11 @@ class Course:
         """What every candidate passes."""
         return self.engine.gate
 
+    @property
+    def is_minimal(self) -> bool:
+        """Whether a whole round of every move found nothing more, and the pass set was looked for."""
+        return self.engine.is_minimal and self.has_ended
+
     def run(self) -> None:
         """Shrink, hide and find the pass set, each as far as the allowance goes; raises `DoesNotFail`.
 
@@ -162,10 +167,10 @@ class Course:
 
         def ask(key: str, question: Callable[[], bool]) -> bool:
             digest = hashlib.sha256(key.encode()).hexdigest()
-            decider.used.append(digest)
             if digest not in decider.journal.answers:
                 decider.allowance.spend(0)  # the minutes only
                 decider.journal.add(digest, Answer(question()))
+            decider.used.append(digest)
             return decider.journal.answers[digest].interesting
 
         with self.pool.one() as judge:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.measure import Measure
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
@@ -20,6 +21,8 @@ from reducer.trace import Point
 
 NAME = "reduction.json"
 
+MOST_BYTES = 1 << 28
+NEEDED = ("nodes_before", "nodes_after", "bytes_before", "bytes_after", "checks", "symptom", "minimal")
 DETAILS = ("kept", "steps", "curve")
 """What the file tells beyond the document that a command prints."""
 
@@ -113,5 +116,14 @@ def finished(folder: Path) -> Mapping[str, Any] | None:
     path = folder / NAME
     if not path.is_file():
         return None
-    facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return facts if facts.get("minimal") else None
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError("too large")
+        facts: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(facts, dict) or not set(NEEDED) <= facts.keys():
+            raise ValueError("it says nothing of a reduction")
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path}: damaged ({' '.join(str(error).split())[:80]}); remove it, and the reduction goes on"
+        ) from None
+    return facts if facts.get("minimal") is True else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.formats import find_format
 from oracles.naming.components import signature
 from oracles.probes.record import record
@@ -15,7 +17,7 @@ from oracles.run import Config
 from oracles.sequence import misplaced
 from oracles.verdict import Outcome, Verdict
 from reducer.course import FLAKY_RUNS, Course
-from reducer.engine.decider import Allowance, Decider, Predicate
+from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
 from reducer.engine.patience import Patience
@@ -26,7 +28,7 @@ from reducer.move import Hints
 from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
-from reducer.result import Reduction
+from reducer.result import Reduction, finished
 from reducer.subject.onnx import Subject
 from reducer.subject.parting import PartedTensors, find_parting
 from reducer.subjects import is_valid, kept_of, learn_facts, named_by_values, open_subject
@@ -47,28 +49,79 @@ class Session:
     on_other: Callable[[Case, Verdict], None]
 
     def run(self, journal: Journal) -> Reduction:
-        """Reduce and write the result, whatever ends it early; raises `DoesNotFail`."""
+        """Reduce and write the result, whatever ends it early; raises `DoesNotFail`.
+
+        The best so far is written before anything else is made of it. A result that does not fail now, though
+        the journal says so, is dropped with the journal's answers, and everything is asked anew.
+        """
         started = time.monotonic()
+        proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
         subject = open_subject(self.case, self.pool)
         only = self._failing_config(verdict)
         gate = self._gate(self._predicate(verdict, only), journal, started)
+        course = self._course_of(gate, subject, verdict, Hints())
         try:
-            gate.begin(subject)
-            course = self._course(gate, subject, verdict, only)
-            course.show()
-            try:
-                course.run()
-            finally:
-                result = self._result(course, time.monotonic() - started)
-                if result.is_minimal:
-                    gate.decider.close()
-                    journal.finish(gate.decider.used)
-                if not self.options.private or course.words_left is not None:
-                    result.save(self.out)
+            with suppress(AllowanceSpent):
+                gate.begin(subject)
+                course = self._course(gate, subject, verdict, only)
+                course.show()
+            course.run()
+        except DoesNotFail:
+            gate.decider.close()
+            raise
+        except BaseException:
+            self._save(course, verdict, started)
+            gate.decider.close()
+            raise
+        try:
+            self._save(course, verdict, started)
+            shown = self._last_verdict(course.best.case(self.case), verdict)
+            if self._is_proven(course, shown, proven):
+                return self._finish(course, shown or verdict, started, journal)
         finally:
             gate.decider.close()
+        journal.forget()
+        return self.run(journal)
+
+    def _finish(
+        self, course: Course, verdict: Verdict | None, started: float, journal: Journal
+    ) -> Reduction:
+        """Write the result with what it shows, and leave in the journal what led to it."""
+        course.gate.decider.close()
+        if course.is_minimal:
+            journal.finish(course.gate.decider.used)
+        return self._save(course, verdict, started)
+
+    def _save(self, course: Course, verdict: Verdict | None, started: float) -> Reduction:
+        """Write the folder as it stands; where something is to be hidden, only once it is."""
+        result = self._result(course, verdict, time.monotonic() - started)
+        if not self.options.private or course.words_left is not None:
+            result.save(self.out)
         return result
+
+    def _is_proven(self, course: Course, shown: Verdict | None, proven: str | None) -> bool:
+        """Whether the result fails by a run of now, asked outside of the journal.
+
+        Only if answers of an earlier run counted can it be otherwise.
+        """
+        decider, first = course.gate.decider, course.verdict
+        if not decider.journal.replayed:
+            return True
+        if first is not None:
+            return shown is not None and shown.symptom == first.symptom
+        case = course.best.case(self.case)
+        return case.case_id == proven or any(
+            decider.predicate(case).interesting for _ in range(FLAKY_RUNS)
+        )
+
+    def _case_of_a_finished_one(self) -> str | None:
+        """The case that a finished reduction left in the folder; None if none did."""
+        if finished(self.out) is None:
+            return None
+        with suppress(UserError):
+            return Case.load(self.out).case_id
+        return None
 
     def _first_verdict(self) -> Verdict | None:
         """What the target shows; None if a command decides."""
@@ -92,7 +145,11 @@ class Session:
         predicate: Predicate
         if verdict is not None and verdict.symptom is not None:
             patience = Patience(options.limits.wall_seconds)
-            predicate = SameSymptom(self.pool, verdict.symptom, only, self.on_other, patience)
+            is_crash = verdict.outcome is Outcome.CRASH
+            needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
+            predicate = SameSymptom(
+                self.pool, verdict.symptom, only, self.on_other, patience, needs_baseline
+            )
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:
@@ -119,6 +176,9 @@ class Session:
         hints = replace(read_hints(verdict, culprit), is_thorough=self.options.thorough)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and only is not None:
             hints = self._hints_of_values(subject, hints, verdict, only)
+        return self._course_of(gate, subject, verdict, hints)
+
+    def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> Course:
         engine = Engine(gate, all_moves(type(subject)), hints, lambda found: self._learn(found)[0])
         course = Course(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
@@ -146,12 +206,12 @@ class Session:
         with self.pool.one() as judge:
             return learn_facts(subject, judge, self.case)
 
-    def _result(self, course: Course, seconds: float) -> Reduction:
+    def _result(self, course: Course, verdict: Verdict | None, seconds: float) -> Reduction:
+        """The result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
         found = find_format(case.format)
         after = found.measure(found.parse(case.program))
-        verdict = self._last_verdict(case, course.verdict)
         minimal = course.passes.minimal if course.passes else ()
         return Reduction(
             case=case,
@@ -167,7 +227,7 @@ class Session:
             seconds=seconds,
             rate=course.rate,
             runs_per_decision=decider.most_repeats,
-            is_minimal=engine.is_minimal and course.has_ended,
+            is_minimal=course.is_minimal,
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(course.curve),
@@ -177,9 +237,9 @@ class Session:
         )
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
-        """What the result shows; if it does not show even in several runs, what the original did."""
+        """What the result shows; None if it does not show even in several runs, or a command decides."""
         if first is None:
             return None
         with self.pool.one() as judge:
             verdicts = (judge.verdict(case) for _ in range(FLAKY_RUNS))
-            return next((verdict for verdict in verdicts if verdict.symptom is not None), first)
+            return next((verdict for verdict in verdicts if verdict.symptom is not None), None)

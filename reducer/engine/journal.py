@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -15,6 +16,8 @@ from corpus.errors import UserError
 
 NAME = "journal.jsonl"
 VERSION = 1
+SUM = "sum"
+MOST_BYTES = 1 << 30
 
 Witness: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -40,13 +43,15 @@ class Answer:
 class Journal:
     """An append-only file of JSON lines: a header that names the case and the settings, then answers.
 
-    A line that a kill cut short is dropped. Search is a pure function of the answers, so replaying them
+    Each answer carries a checksum over itself and the header: a line that a kill cut short, or that is not
+    what was written, is dropped and asked again. Search is a pure function of the answers, so replaying them
     gives the identical result for any number of workers.
     """
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
         self.path = path
         self.answers: dict[str, Answer] = {}
+        self.replayed = 0
         self._header = json.dumps({"version": VERSION, **header}, sort_keys=True)
         self._file: IO[str] | None = None
         self._lock = threading.Lock()
@@ -60,8 +65,9 @@ class Journal:
                 "choose another folder with -o, or remove this one"
             )
         for line in lines[1:]:
-            entry = json.loads(line)
-            self.answers[entry["case"]] = _answer(entry)
+            if (entry := self._checked(line)) is not None:
+                self.answers[entry["case"]] = _answer(entry)
+        self.replayed = len(self.answers)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
@@ -71,12 +77,22 @@ class Journal:
         with self._lock:
             self.answers[case_id] = answer
             if self._file is not None:
-                self._file.write(_line(case_id, answer))
+                self._file.write(self._line(case_id, answer))
                 self._file.flush()
 
     def finish(self, used: Iterable[str]) -> None:
         """Leave only the answers that the search used, in its order: the same bytes for any run."""
         self._rewrite((key, self.answers[key]) for key in used)
+
+    def forget(self) -> None:
+        """Drop every answer: what they led to is not so, and everything is to be asked again."""
+        with self._lock:
+            self.answers.clear()
+            self.replayed = 0
+            if self._file is not None:
+                self._file.close()
+                self._rewrite(())
+                self._file = self.path.open("a", encoding="utf-8")
 
     def discard(self) -> None:
         """Leave nothing behind, nor the folder if it held nothing else."""
@@ -94,18 +110,33 @@ class Journal:
     def _read(self) -> list[str]:
         if not self.path.exists():
             return []
+        if not self.path.is_file() or self.path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{self.path}: not a journal; remove it, or choose another folder with -o")
         text = self.path.read_text(encoding="utf-8", errors="replace")
         return text[: text.rfind("\n") + 1].splitlines()
 
     def _rewrite(self, answers: Iterable[tuple[str, Answer]]) -> None:
         fresh = self.path.with_suffix(".tmp")
-        lines = [self._header + "\n", *(_line(*entry) for entry in answers)]
+        lines = [self._header + "\n", *(self._line(*entry) for entry in answers)]
         fresh.write_text("".join(lines), encoding="utf-8")
         os.replace(fresh, self.path)
 
+    def _line(self, case_id: str, answer: Answer) -> str:
+        entry = {"case": case_id, **asdict(answer)}
+        return json.dumps({**entry, SUM: self._sum(entry)}) + "\n"
 
-def _line(case_id: str, answer: Answer) -> str:
-    return json.dumps({"case": case_id, **asdict(answer)}) + "\n"
+    def _checked(self, line: str) -> dict[str, Any] | None:
+        """A line's entry; None where it is not, byte for byte, what was written."""
+        try:
+            entry: dict[str, Any] = json.loads(line)
+            is_whole = entry.pop(SUM) == self._sum(entry)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None
+        return entry if is_whole else None
+
+    def _sum(self, entry: Mapping[str, Any]) -> str:
+        text = self._header + json.dumps(entry, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _answer(entry: Mapping[str, Any]) -> Answer:

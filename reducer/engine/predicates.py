@@ -28,13 +28,18 @@ SKIP = 125
 
 @dataclass(frozen=True)
 class SameSymptom:
-    """Interesting while the target shows exactly this symptom; `only` is the configuration that failed."""
+    """Interesting while the target shows exactly this symptom; `only` is the configuration that failed.
+
+    With `needs_baseline` the un-optimised run must end well, as it did for the original: a model that it
+    refuses, or dies of, crashes the optimiser for a reason of its own.
+    """
 
     judges: JudgePool
     symptom: Symptom
     only: Config | None = None
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
     patience: Patience = field(default_factory=lambda: Patience(float("inf")))
+    needs_baseline: bool = False
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
@@ -46,8 +51,10 @@ class SameSymptom:
                     judge.executor.hurry(limit)
                     verdict = judge.verdict(case, only=self.only)
             witness = _witness(verdict, judge)
-        interesting = verdict.symptom == self.symptom
-        if not interesting and _is_a_find(verdict):
+        interesting = verdict.symptom == self.symptom and (
+            not self.needs_baseline or (bool(verdict.runs) and verdict.runs[0].is_ok)
+        )
+        if verdict.symptom != self.symptom and _is_a_find(verdict):
             self.on_other(case, verdict)
         is_unsteady = interesting and STATE_DEPENDENT in verdict.notes
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
