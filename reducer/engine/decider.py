@@ -107,7 +107,9 @@ class Decider:
     def timeouts(self) -> int:
         """How many of the evaluations that counted ran out of time without being what is looked for."""
         answers = (self.journal.answers.get(key) for key in self.used)
-        return sum(1 for each in answers if each and each.symptom.startswith("timeout") and not each.interesting)
+        return sum(
+            1 for each in answers if each and each.symptom.startswith("timeout") and not each.interesting
+        )
 
     def close(self) -> None:
         """End the workers."""
