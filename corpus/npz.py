@@ -48,6 +48,8 @@ class NpzReader:
     def __init__(self, source: Path | IO[bytes], where: str, memory_bytes: int) -> None:
         self.where = where
         self.left = memory_bytes
+        if isinstance(source, Path) and not source.is_file():
+            raise UserError(f"{where}: not a regular file; give an npz file")
         try:
             self._archive = zipfile.ZipFile(source)
         except _BROKEN as error:

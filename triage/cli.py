@@ -22,7 +22,8 @@ import typer
 
 import triage.commands
 from corpus.errors import UserError
-from triage.console.output import say
+from triage.console.output import leave_off, say
+from triage.console.troubles import disk_complaint
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -70,8 +71,10 @@ def main() -> NoReturn:
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # nobody reads it any more, the disk is full, or it was closed
+        leave_off(sys.stdout)
+    except AttributeError:  # there was none to begin with
+        pass
     sys.exit(code)
 
 
@@ -80,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     if not sys.platform.startswith("linux"):
         say("crux: runs on Linux only (its sandbox needs Linux's processes)")
         return USAGE
-    signal.signal(signal.SIGTERM, _interrupt)
+    _hear_signals()
     try:
         return _invoke(arguments)
     except UserError as error:
@@ -94,10 +97,18 @@ def run(arguments: Sequence[str]) -> int:
             return NO_READER
         raise
     except Exception as error:
-        if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
-            return NO_READER
-        say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
-        return OWN_FAILURE
+        return _code_of(error)
+
+
+def _code_of(error: Exception) -> int:
+    """The exit code of an error that no command expected, told in one line."""
+    if complaint := disk_complaint(error):
+        say(f"crux: {complaint}")
+        return USAGE
+    if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
+        return NO_READER
+    say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
+    return OWN_FAILURE
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -147,12 +158,21 @@ def _common(version: Version = False) -> None:
     """Options before the command."""
 
 
+def _hear_signals() -> None:
+    """Let whatever is under way end in good order, as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means to be left alone
+            signal.signal(number, _interrupt)
+
+
 def _interrupt(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
 def _has_no_reader(stream: TextIO) -> bool:
     """Whether the stream is a pipe whose other end was closed; a worker's broken pipe is our own failure."""
+    if stream.closed:
+        return True
     poll = select.poll()
     poll.register(stream.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -21,6 +21,9 @@ DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
 # In the worker
 
+MOST_THREADS = 64
+"""More threads than this a sandbox does not let a worker start."""
+
 LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -321,8 +324,10 @@ def configs(target: Target) -> tuple[Config, ...]:
     level = target.get("opt", "all")
     if level not in order:
         raise UserError(f"target {target}: @opt= is one of {', '.join(order)}")
-    if not target.get("threads", "1").isdigit():
-        raise UserError(f"target {target}: @threads= is a number")
+    threads = target.get("threads", "1")
+    is_number = threads.isascii() and threads.isdigit() and len(threads) < 5
+    if not is_number or not 1 <= int(threads) <= MOST_THREADS:
+        raise UserError(f"target {target}: @threads= is a number from 1 to {MOST_THREADS}")
     lower = [name for name in order[order.index(level) + 1 :] if name != "layout"]
     shared: tuple[tuple[str, str | int | tuple[str, ...]], ...] = (
         ("providers", provider_names(target.device)),

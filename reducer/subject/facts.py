@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 
 from corpus.case import Case
@@ -27,13 +28,27 @@ def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
     """The subject with fresh facts, and the name of the node at which its run breaks (empty if none)."""
     recording = record(subject.case(like))
     types = inferred_types(subject.model)
+    values = {name: value for name, value in recording.values.items() if can_be_kept(value, types.get(name))}
     # some kernels return other dims than their specification gives; what flowed is what counts
-    sound = {name: known for name, known in types.items() if agrees(known, recording.values.get(name))}
+    sound = {name: known for name, known in types.items() if agrees(known, values.get(name))}
     # of a sequence or what reads it inference seldom knows the rank, without which nothing may flow in or out
-    loose = {name: value for name, value in recording.values.items() if not _has_rank(sound.get(name), value)}
+    loose = {name: value for name, value in values.items() if not _has_rank(sound.get(name), value)}
     sound |= {name: known for name, value in loose.items() if (known := type_of(value)) is not None}
-    facts = Facts(sound, recording.values, _specified(subject, types, sound))
+    facts = Facts(sound, values, _specified(subject, types, sound))
     return replace(subject, facts=facts), recording.crashed_at or ""
+
+
+def can_be_kept(value: Any, known: onnx.TypeProto | None) -> bool:
+    """Whether a value may flow into a case: a tensor, a sequence of tensors, or an absent optional.
+
+    Maps and sequences of maps or of sequences come out of operators, but no file of inputs holds them.
+    """
+    while known is not None and known.WhichOneof("value") in ("sequence_type", "optional_type"):
+        known = getattr(known, str(known.WhichOneof("value"))).elem_type
+    if known is not None and known.WhichOneof("value") not in (None, "tensor_type"):
+        return False
+    members = value if isinstance(value, list) else [value]
+    return value is None or all(isinstance(member, np.ndarray) for member in members)
 
 
 def _has_rank(known: onnx.TypeProto | None, value: Value) -> bool:

@@ -34,16 +34,26 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate
     Example: crux check model.onnx --target ort
     """
     single = len(cases) == 1 and cases != ["-"]
-    found = _verdicts(options, cases, repeat, locate)
+    troubles: list[str] = []
+    found = _verdicts(options, cases, repeat, locate, troubles)
     documents = emit(found, as_json=options.json, show=_show, single=single)
+    for trouble in troubles:  # the verdicts are out by now
+        say(f"crux: {trouble}")
     failing = [document["case"] for document in documents if document["bug"]]
     if failing:
         say(f"next: crux reduce {failing[0]} -o crux-small")
-    return 1 if failing else 0
+    return 1 if failing else 2 if troubles else 0
 
 
-def _verdicts(options: CaseOptions, words: list[str], repeat: int, locate: bool) -> Iterator[Document]:
+def _verdicts(
+    options: CaseOptions, words: list[str], repeat: int, locate: bool, troubles: list[str]
+) -> Iterator[Document]:
+    """Yield each case's document; say in `troubles` what cannot be stored, the verdict goes out all the same."""
+    import sqlite3
+
+    from corpus.errors import UserError
     from triage.cases.judges import Judges
+    from triage.console.troubles import disk_complaint
 
     with Judges(options) as judges:
         judges.begin(words[0])
@@ -61,10 +71,13 @@ def _verdicts(options: CaseOptions, words: list[str], repeat: int, locate: bool)
             if locate:
                 document["located"] = located_document(verdict.wrong)
             document["notes"] += [each for each in case.notes if each.startswith(CHANGED)]
-            if options.db:
-                note(options.db, case, verdict, judge.release)
-            if verdict.is_bug and options.db:
-                document["id"] = keep(options, case, verdict, judge.release)
+            try:
+                if options.db:
+                    note(options.db, case, verdict, judge.release)
+                if verdict.is_bug and options.db:
+                    document["id"] = keep(options, case, verdict, judge.release)
+            except (OSError, sqlite3.Error, UserError) as error:
+                troubles.append(disk_complaint(error) or " ".join(str(error).split()))
             yield {"case": word, **document}
 
 

@@ -6,7 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
+
+from corpus.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -27,7 +30,7 @@ def emit(
     JSON lines go out one by one as the results come in. A list has a line for each of its documents.
     """
     done: list[Document] = []
-    lines = not as_json and not sys.stdout.isatty()
+    lines = not as_json and not is_terminal(sys.stdout)
     for document in documents:
         done.append(document)
         if lines:
@@ -49,15 +52,44 @@ def write_line(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_off(sys.stdout)
+    except (OSError, ValueError) as error:
+        leave_off(sys.stdout)
+        raise UserError(f"stdout: cannot be written ({why_not(error)}); the verdict itself stands") from None
 
 
 def say(text: str) -> None:
-    """One line of progress to stderr."""
+    """One line of progress to stderr, without what would steer a terminal."""
     try:
-        print(text, file=sys.stderr, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        print(printable(text), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        leave_off(sys.stderr)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads a stream; one that was closed nobody reads."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def leave_off(stream: TextIO) -> None:
+    """Send to nowhere what else is written to a stream that takes nothing any more."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def why_not(error: Exception) -> str:
+    """The system's word for what went wrong."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def printable(text: str) -> str:
+    """The text with everything but plain characters written out: names come from strangers' files."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else escaped(sign) for sign in text)
+
+
+def escaped(sign: str) -> str:
+    """A character by its number, as Python writes it in a string."""
+    return sign.encode("unicode_escape").decode("ascii")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
@@ -69,7 +101,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(str(cell)) for cell in row))
+        made.add_row(*(Text(printable(str(cell))) for cell in row))
     return made
 
 
@@ -77,11 +109,16 @@ def stdout_console() -> Console:
     """A console on stdout that does not colour numbers and paths by itself."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, force_terminal=False if is_plain() else None)
 
 
 def stderr_console() -> Console:
     """The same on stderr."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, force_terminal=False if is_plain() else None)
+
+
+def is_plain() -> bool:
+    """Whether no escape at all is to be written: https://no-color.org asks for that much here."""
+    return bool(os.environ.get("NO_COLOR"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from triage.console.output import say, stderr_console
+from triage.console.output import is_plain, is_terminal, printable, say, stderr_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,13 +68,13 @@ class LiveLine:
         from rich.text import Text
 
         elapsed = clock(time.monotonic() - self._start)
-        return Text.assemble((elapsed, "bold cyan"), "  ", text, overflow="ellipsis", no_wrap=True)
+        return Text.assemble((elapsed, "bold cyan"), "  ", printable(text), overflow="ellipsis", no_wrap=True)
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
     """The progress display that fits stderr."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr) or is_plain():
         yield PlainLines()
         return
     from rich.live import Live

@@ -1,0 +1,263 @@
+"""However a reduction ends, the best so far is there: valid, failing, and to be gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from reducer.api import reduce_case
+from reducer.engine.journal import Answer, Journal
+from reducer.options import Options
+from reducer.result import NAME, finished
+
+CHECK = "grep -q Erf {}"
+CRUX = [sys.executable, "-m", "triage.cli"]
+
+
+def network() -> Case:
+    """A chain of twenty nodes; the predicate needs one of them."""
+    names = ["x", *(f"v{at}" for at in range(20))]
+    kinds = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh"]
+    operators = [kinds[at % 5] for at in range(20)]
+    operators[11] = "Erf"
+    nodes = [helper.make_node(operators[at], [names[at]], [names[at + 1]]) for at in range(20)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "v19"))
+    graph = helper.make_graph(nodes, "chain", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return Case("onnx", model.SerializeToString(), {"x": np.ones((2, 3), np.float32)})
+
+
+def options(**settings: Any) -> Options:
+    return Options(check=CHECK, **settings)
+
+
+def must_be_sound(folder: Path) -> None:
+    """A valid case that still fails, with what is told of it."""
+    found = Case.load(folder)
+    assert b"Erf" in found.program
+    assert found.measure.nodes <= 20
+    assert json.loads((folder / NAME).read_text())["nodes_before"] == 20
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+    """The case that an undisturbed reduction leaves, and its checks."""
+    done = reduce_case(network(), tmp_path_factory.mktemp("whole") / "out", options())
+    assert done.is_minimal
+    return done.case.case_id, done.checks
+
+
+@pytest.mark.parametrize("checks", [1, 2, 3, 5, 8, 13, 21])
+def test_a_reduction_that_runs_out_of_checks_leaves_its_best(
+    tmp_path: Path, whole: tuple[str, int], checks: int
+) -> None:
+    reduce_case(network(), tmp_path / "out", options(max_checks=checks))
+    must_be_sound(tmp_path / "out")
+    assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
+
+
+@pytest.mark.parametrize("minutes", [0.0, 0.0005, 0.002, 0.005])
+def test_a_reduction_that_runs_out_of_time_leaves_its_best(
+    tmp_path: Path, whole: tuple[str, int], minutes: float
+) -> None:
+    reduce_case(network(), tmp_path / "out", options(minutes=minutes))
+    must_be_sound(tmp_path / "out")
+    assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
+
+
+def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path: Path) -> None:
+    """A crash of onnxruntime's: integer division by zero."""
+    names = [helper.make_tensor_value_info(name, TensorProto.INT32, [2]) for name in ("a", "b", "y")]
+    nodes = [helper.make_node("Neg", ["a"], ["n"]), helper.make_node("Div", ["n", "b"], ["y"])]
+    graph = helper.make_graph(nodes, "division", names[:2], names[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
+    Case("onnx", model.SerializeToString(), inputs).save(tmp_path / "case")
+    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--minutes", "0.01"]
+    done = subprocess.run([*CRUX, *words], capture_output=True, text=True, check=False)
+
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        assert Case.load(tmp_path / "out").measure.nodes <= 2
+
+
+def interrupted(folder: Path, number: int, seconds: float) -> int:
+    """`crux reduce` sent a signal after so long beyond its first answer; its exit code."""
+    network().save(folder / "case")
+    words = ["reduce", str(folder / "case"), "-o", str(folder / "out"), "--check", f"sleep 0.02; {CHECK}"]
+    with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        journal = folder / "out" / "journal.jsonl"
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if journal.is_file() and journal.read_bytes().count(b"\n") > 1:
+                break
+            time.sleep(0.005)
+        time.sleep(seconds)
+        process.send_signal(number)
+        _, text = process.communicate(timeout=60)
+    assert b"Traceback" not in text
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_best_so_far(tmp_path: Path, number: int) -> None:
+    assert interrupted(tmp_path, number, 0.1) in (0, 130)
+    must_be_sound(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_fifty_moments(tmp_path: Path, whole: tuple[str, int]) -> None:
+    draws = random.Random(7)
+    for moment in range(50):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        way = moment % 5
+        if way < 3:
+            number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[way]
+            assert interrupted(folder, number, draws.uniform(0, 1.5)) in (0, 130)
+        elif way == 3:
+            reduce_case(network(), folder / "out", options(max_checks=draws.randint(1, whole[1])))
+        else:
+            reduce_case(network(), folder / "out", options(minutes=draws.uniform(0, 0.02)))
+        must_be_sound(folder / "out")
+
+
+# What lies on disk
+
+
+def test_a_flipped_answer_is_asked_again(tmp_path: Path, whole: tuple[str, int]) -> None:
+    reduce_case(network(), tmp_path, options(max_checks=15))
+    journal = tmp_path / "journal.jsonl"
+    text = journal.read_text()
+    flipped = text.replace('"interesting": false', '"interesting": true')
+    assert flipped != text
+    journal.write_text(flipped)
+    done = reduce_case(network(), tmp_path, options())
+
+    assert b"Erf" in done.case.program
+    assert done.case.case_id == whole[0]
+
+
+def test_a_result_that_does_not_fail_is_never_called_minimal(tmp_path: Path, whole: tuple[str, int]) -> None:
+    """Answers with checksums that hold, but which are wrong: the proof is made outside of the journal."""
+    settings = options()
+    honest = reduce_case(network(), tmp_path, options(max_checks=15))
+    case = Case.load(tmp_path)
+    journal = Journal(tmp_path / "journal.jsonl", settings.header(network()))
+    journal.open()
+    for key, answer in list(journal.answers.items()):
+        journal.add(key, Answer(True, answer.symptom))
+    journal.close()
+    done = reduce_case(network(), tmp_path, settings)
+
+    assert honest.case.case_id == case.case_id
+    assert b"Erf" in done.case.program
+    assert done.case.case_id == whole[0]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"minimal": true}', "\0\0", "[" * 100_000])
+def test_garbage_in_the_result_is_the_users_to_mend(tmp_path: Path, text: str) -> None:
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(UserError, match="damaged"):
+        finished(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["garbage\n", "{}\n", "\0" * 100 + "\n"])
+def test_garbage_for_a_journal_is_another_reduction(tmp_path: Path, text: str) -> None:
+    (tmp_path / "journal.jsonl").write_text(text)
+    with pytest.raises(UserError):
+        reduce_case(network(), tmp_path, options())
+
+
+# What the machine refuses
+
+
+def crux(folder: Path, *words: str, before: str = "", **settings: Any) -> subprocess.CompletedProcess[str]:
+    line = f"{before} exec {sys.executable} -m triage.cli {' '.join(words)}"
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": root}
+    return subprocess.run(
+        ["sh", "-c", line], cwd=folder, text=True, check=False, env=environment, **{"stderr": -1, **settings}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("refused")
+    network().save(found / "case")
+    (found / "garbage.db").write_text("no database at all, but long enough to look at" * 10)
+    os.mkfifo(found / "fifo.npz")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "code"),
+    [
+        ("", "check case > /dev/full", 2),
+        ("", "check case >&-", 0),
+        ("", "check case 2>&-", 0),
+        ("ulimit -n 64;", "check case", 0),
+        ("", "check case --db /proc/nothing.db", 2),
+        ("", "check case --db garbage.db", 2),
+        ("", "check case --inputs fifo.npz", 2),
+        ("", "check case --target ort@threads=999999999", 2),
+        ("", "db check --db garbage.db", 1),
+        ("", "db import garbage.db --db new.db", 2),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line(folder: Path, before: str, words: str, code: int) -> None:
+    done = crux(folder, *words.split(), before=before, stdout=subprocess.PIPE, timeout=60)
+
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in (done.stderr or "")
+    assert len((done.stderr or "").splitlines()) <= 1
+    if "--db /proc" in words or "check case --db" in words:
+        assert '"outcome": "pass"' in done.stdout
+
+
+def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlite3
+
+    from triage.cli import run
+    from triage.store import database
+    from triage.store.database import Store
+
+    with Store(folder / "locked.db"):
+        pass
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    with sqlite3.connect(folder / "locked.db", isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert run(["check", str(folder / "case"), "--db", str(folder / "locked.db")]) == 2
+
+
+def test_a_full_disk_is_told_as_such() -> None:
+    import errno
+
+    from triage.console.troubles import disk_complaint
+
+    assert "make room" in disk_complaint(OSError(errno.ENOSPC, "No space left on device", "here"))
+    assert disk_complaint(ValueError("ours")) == ""
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jx", "a\rb", "\x9b31m", "right\u202eleft", "plain"])
+def test_names_reach_a_terminal_written_out(name: str) -> None:
+    from triage.console.output import printable
+
+    shown = printable(name)
+
+    assert shown.isprintable()
+    assert (shown == name) is (name == "plain")
