@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -18,7 +19,11 @@ from corpus.errors import UserError
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SUFFIX = ".npy"
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError)
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError),
+    *(SyntaxError, tokenize.TokenError, TypeError, KeyError, MemoryError, OverflowError),
+)
+"""What zip files and numpy raise for a member that is damaged; a header is a Python literal to numpy."""
 _NAME_BYTES = 60_000
 
 

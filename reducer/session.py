@@ -84,9 +84,7 @@ class Session:
         journal.forget()
         return self.run(journal)
 
-    def _finish(
-        self, course: Course, verdict: Verdict | None, started: float, journal: Journal
-    ) -> Reduction:
+    def _finish(self, course: Course, verdict: Verdict | None, started: float, journal: Journal) -> Reduction:
         """Write the result with what it shows, and leave in the journal what led to it."""
         course.gate.decider.close()
         if course.is_minimal:
@@ -111,9 +109,7 @@ class Session:
         if first is not None:
             return shown is not None and shown.symptom == first.symptom
         case = course.best.case(self.case)
-        return case.case_id == proven or any(
-            decider.predicate(case).interesting for _ in range(FLAKY_RUNS)
-        )
+        return case.case_id == proven or any(decider.predicate(case).interesting for _ in range(FLAKY_RUNS))
 
     def _case_of_a_finished_one(self) -> str | None:
         """The case that a finished reduction left in the folder; None if none did."""
@@ -147,9 +143,7 @@ class Session:
             patience = Patience(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
             needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
-            predicate = SameSymptom(
-                self.pool, verdict.symptom, only, self.on_other, patience, needs_baseline
-            )
+            predicate = SameSymptom(self.pool, verdict.symptom, only, self.on_other, patience, needs_baseline)
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:

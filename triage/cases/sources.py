@@ -17,6 +17,7 @@ from corpus.formats import find_format
 from corpus.load import CHANGED, has_inputs, must_be_known, open_case
 from oracles.sandbox.importing import importer_of
 from oracles.sequence import with_sequence
+from triage.cases.bounded import bounded
 from triage.cases.judges import Judges
 from triage.console.options import CaseOptions
 from triage.store.names import find_case, is_name
@@ -63,6 +64,11 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
 
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """
+    with bounded(options.timeout, word):
+        return _opened(word, options, judges)
+
+
+def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
     path = Path(word)
     if path.exists() or not is_name(word):
         case = open_case(

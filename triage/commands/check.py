@@ -48,7 +48,9 @@ def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate
 def _verdicts(
     options: CaseOptions, words: list[str], repeat: int, locate: bool, troubles: list[str]
 ) -> Iterator[Document]:
-    """Yield each case's document; say in `troubles` what cannot be stored, the verdict goes out all the same."""
+    """Yield each case's document; say in `troubles` what cannot be stored, the verdict goes out all the
+    same.
+    """
     import sqlite3
 
     from corpus.errors import UserError
@@ -58,6 +60,7 @@ def _verdicts(
     with Judges(options) as judges:
         judges.begin(words[0])
         from corpus.load import CHANGED
+        from triage.cases.bounded import bounded
         from triage.cases.sources import open_cases
         from triage.cases.verdicts import judge_often
         from triage.reductions.sketch import keep
@@ -67,7 +70,8 @@ def _verdicts(
         for word, case in open_cases(words, options, judges):
             assert case.target is not None
             judge = judges.of(case.target, case.format)
-            verdict, document = judge_often(judge, case, repeat)
+            with bounded(options.timeout * repeat, word):
+                verdict, document = judge_often(judge, case, repeat)
             if locate:
                 document["located"] = located_document(verdict.wrong)
             document["notes"] += [each for each in case.notes if each.startswith(CHANGED)]

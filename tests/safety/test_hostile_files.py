@@ -1,0 +1,385 @@
+"""A corpus of hostile files of every format, made by code: each has its right answer, in 5 seconds of CPU
+at most.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, StringStringEntryProto, TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.load import open_case
+
+CPU_SECONDS = 5.0
+REFUSED, OPENS = "refused", "opens"
+Maker = Callable[[Path], Path]
+"""Writes a hostile file into a folder and says where it is."""
+
+Entry = tuple[str, str, Maker]
+"""What it is called, the right answer, how it is made."""
+
+
+def model(*nodes: Any, inputs: Any = (), outputs: Any = (), initializers: Any = ()) -> ModelProto:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    nodes = nodes or (helper.make_node("Relu", ["x"], ["y"]),)
+    graph = helper.make_graph(list(nodes), "g", list(inputs) or [x], list(outputs) or [y], list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def written(content: bytes, name: str = "model.onnx") -> Maker:
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return make
+
+
+def case_with(**files: bytes | None) -> Maker:
+    """A case folder of which some files are others, or gone; `_` in a name stands for a dot."""
+
+    def make(folder: Path) -> Path:
+        Case("onnx", model().SerializeToString(), {"x": np.ones(2, np.float32)}).save(folder / "case")
+        for name, content in files.items():
+            path = folder / "case" / name.replace("_", ".")
+            path.unlink(missing_ok=True)
+            if content is not None:
+                path.write_bytes(content)
+        return folder / "case"
+
+    return make
+
+
+# ONNX
+
+
+def damaged_models() -> Iterator[Entry]:
+    whole = model().SerializeToString()
+    for at in range(1, len(whole) - 1, 2):
+        # where a whole field ends, what is left may be a model without what came after it
+        yield f"model cut at byte {at}", "either" if is_message(whole[:at]) else REFUSED, written(whole[:at])
+    for seed in range(30):
+        noise = random.Random(seed).randbytes(64 + seed)
+        yield f"noise {seed}", REFUSED, written(b"\x00" + noise)
+    for name, content in {
+        "empty": b"",
+        "zeros": bytes(1000),
+        "text": b"this is no model",
+        "json": b'{"a": 1}',
+        "pickle": b"\x80\x04cos\nsystem\n(S'true'\ntR.",
+        "elf": b"\x7fELF" + bytes(100),
+        "zip": b"PK\x03\x04" + bytes(100),
+        "long length": b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        "endless varint": b"\xff" * 100,
+        "no graph": ModelProto(ir_version=8).SerializeToString(),
+        "groups": b"\x0b" * 1000,
+    }.items():
+        yield f"model of {name}", REFUSED, written(content)
+
+
+def is_message(content: bytes) -> bool:
+    try:
+        return ModelProto.FromString(content).HasField("graph")
+    except DecodeError:
+        return False
+
+
+def absurd_models() -> Iterator[Entry]:
+    for dims in ([1 << 62], [1 << 31, 1 << 31], [1 << 40], [10**12, 10**6], [1 << 20] * 3):
+        value = helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)
+        yield f"input of {dims}", REFUSED, written(model(inputs=[value]).SerializeToString())
+        constant = TensorProto(name="w", data_type=1, dims=dims, raw_data=b"\0" * 4)
+        yield f"weight of {dims}", "either", written(model(initializers=[constant]).SerializeToString())
+    ring = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
+    odd = {
+        "a cycle": model(*ring, helper.make_node("Neg", ["b"], ["y"])),
+        "a node that reads itself": model(helper.make_node("Add", ["x", "y"], ["y"])),
+        "a name given twice": model(*[helper.make_node("Relu", ["x"], ["y"])] * 2),
+        "an unknown operator": model(helper.make_node("Evil", ["x"], ["y"], domain="com.evil")),
+        "what is not there": model(helper.make_node("Relu", ["nowhere"], ["y"])),
+        "a wrong type": model(helper.make_node("And", ["x", "x"], ["y"])),
+        "no nodes": model(helper.make_node("Identity", ["x"], ["z"])),
+        "an escape in a name": model(helper.make_node("Relu", ["x"], ["y"], name="\x1b[2J\x1b]0;owned\x07")),
+        "markup in a name": model(helper.make_node("Relu", ["x"], ["y"], name="<script>alert(1)</script>")),
+        "a format in a name": model(helper.make_node("Relu", ["x"], ["y"], name="{0.__class__}%s%n")),
+        "a long name": model(helper.make_node("Relu", ["x"], ["y"], name="n" * 1_000_000)),
+        "code in a name": model(
+            helper.make_node("Relu", ["x"], ["y"], name="'); import os; os.system('id')#")
+        ),
+    }
+    for name, made in odd.items():
+        yield f"model with {name}", OPENS, written(made.SerializeToString())
+    for depth in (5, 10):
+        yield f"bodies {depth} deep", "either", written(nested(depth).SerializeToString())
+
+
+def nested(depth: int) -> ModelProto:
+    graph = GraphProto(name="leaf")
+    for _ in range(depth):
+        holder = helper.make_node("If", ["c"], ["o"], then_branch=graph, else_branch=graph)
+        graph = helper.make_graph([holder], "g", [], [helper.make_tensor_value_info("o", 1, [1])])
+        if graph.ByteSize() > 4 << 20:
+            break
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def external_data() -> Iterator[Entry]:
+    places = ["../secret", "/etc/passwd", "a/../../secret", "..", ".", "", "a\0b", "C:\\secret", "..\\secret"]
+    places += [
+        "/dev/zero",
+        "/proc/self/mem",
+        "model.onnx",
+        "case.json",
+        "inputs.npz",
+        "missing.bin",
+        "a" * 5000,
+    ]
+    places += ["sub/../../../etc/shadow", "//etc/passwd", "./../secret", "link", "fifo", "loop", "folder"]
+    for place in places:
+        yield f"weights at {place[:30]!r}", REFUSED, external(place)
+
+
+def external(place: str) -> Maker:
+    def make(folder: Path) -> Path:
+        tensor = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+        tensor.external_data.append(StringStringEntryProto(key="location", value=place))
+        (folder / "sub").mkdir()
+        (folder / "sub/folder").mkdir()
+        (folder / "secret").write_bytes(bytes(8))
+        (folder / "sub/link").symlink_to("../secret")
+        (folder / "sub/loop").symlink_to("loop")
+        os.mkfifo(folder / "sub/fifo")
+        path = folder / "sub/model.onnx"
+        add = helper.make_node("Add", ["x", "w"], ["y"])
+        path.write_bytes(model(add, initializers=[tensor]).SerializeToString())
+        return path
+
+    return make
+
+
+# Case folders and inputs
+
+
+def case_files() -> Iterator[Entry]:
+    texts: dict[str, Any] = {
+        "nothing": b"",
+        "a list": b"[]",
+        "null": b"null",
+        "a number": b"7",
+        "deep": b"[" * 100_000,
+        "not UTF-8": b"\xff\xfe{}",
+        "cut": b'{"format": "onnx"',
+    }
+    for number, change in enumerate(
+        [
+            {"version": 99},
+            {"version": "1"},
+            {"format": "../../x"},
+            {"format": 7},
+            {"format": ["onnx"]},
+            {"format": None},
+            {"target": 7},
+            {"target": ["ort"]},
+            {"settings": []},
+            {"settings": {"a": 7}},
+            {"settings": {"a": ["b"]}},
+            {"settings": "a"},
+            {"origin": 7},
+            {"origin": {}},
+            {"notes": "a"},
+            {"notes": [7]},
+            {"notes": [["a"]]},
+            {"notes": {}},
+            {"target": "@@@"},
+            {"target": "ort@python"},
+        ]
+    ):
+        texts[f"change {number}"] = json.dumps(change).encode()
+    for name, text in texts.items():
+        yield f"case.json with {name}", REFUSED, case_with(case_json=text)
+    yield "a case without its program", REFUSED, case_with(model_onnx=None)
+
+
+def inputs() -> Iterator[Entry]:
+    def npz(**members: Any) -> bytes:
+        file = io.BytesIO()
+        np.savez(file, **members)
+        return file.getvalue()
+
+    def raw(header: bytes, data: bytes = b"") -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+        return file.getvalue()
+
+    found = {
+        "objects": npz(x=np.array([print, 1], object)),
+        "another dtype": npz(x=np.ones(2)),
+        "another shape": npz(x=np.ones(3, np.float32)),
+        "another name": npz(z=np.ones(2, np.float32)),
+        "nothing": npz(),
+        "complex": npz(x=np.ones(2, complex)),
+        "text": npz(x=np.array(["a", "b"])),
+        "records": npz(x=np.zeros(2, [("a", "f4")])),
+        "a date": npz(x=np.zeros(2, "M8[s]")),
+        "no zip": b"PK\x05\x06",
+        "noise": random.Random(0).randbytes(500),
+        "an empty file": b"",
+        "a negative dim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }"),
+        "a huge dim": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,), }"),
+        "many dims": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"2," * 5000 + b"), }"),
+        "a lie": raw(b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"),
+        "code": raw(b"{'descr': __import__('os').system('id'), 'fortran_order': False, 'shape': (2,), }"),
+        "a pickle's descr": raw(
+            b"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", b"cos\nsystem\n."
+        ),
+        "no header": raw(b""),
+        "a deep header": raw(b"(" * 9000),
+    }
+    for name, content in found.items():
+        yield f"inputs.npz with {name}", REFUSED, case_with(inputs_npz=content)
+
+
+# Graph programs
+
+
+def graph_programs() -> Iterator[Entry]:
+    for format in ("torch", "relax"):
+        main: dict[str, Any] = {
+            "inputs": [["x", "float32", [2]]],
+            "bindings": [["y", "torch.relu", [{"ref": "x"}], {}]],
+            "outputs": ["y"],
+        }
+        whole = {"format": format, "version": 1, "main": main, "constants": {}, "functions": {}}
+        whole |= {"opaque": {}, "facts": {}}
+        name = f"program.{format}.json"
+        for number, change in enumerate(changes(main)):
+            text = json.dumps({**whole, **change}).encode()
+            yield f"{format} program {number}", REFUSED, written(text, name)
+        text = json.dumps(whole).encode()
+        for at in range(1, len(text), len(text) // 12):
+            yield f"{format} program cut at {at}", REFUSED, written(text[:at], name)
+        for number, junk in enumerate([b"", b"\0" * 100, b"[" * 100_000, b"nan", b"{}", b"[]", b"\xff\xfe"]):
+            yield f"{format} junk {number}", REFUSED, written(junk, name)
+
+
+def changes(main: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What is no program, one change each."""
+    yield {"format": "other"}
+    yield {"version": 2}
+    for key in ("main", "constants", "functions", "opaque", "facts"):
+        yield {key: 7}
+        yield {key: "text"}
+    for key in ("inputs", "bindings", "outputs"):
+        yield {"main": {**main, key: 7}}
+        yield {"main": {**main, key: [7]}}
+        yield {"main": {name: part for name, part in main.items() if name != key}}
+    for inputs in ([["x", "object", [2]]], [["x", "float32", [None]]], [["", "float32", [2]]]):
+        yield {"main": {**main, "inputs": inputs}}
+    for size in (1 << 62, -(1 << 40)):
+        yield {"main": {**main, "inputs": [["x", "float32", [size]]]}}
+    for bindings in (
+        [["y", "torch.relu", [{"ref": "nowhere"}], {}]],
+        [["x", "torch.relu", [{"ref": "x"}], {}]],
+        [["y", "torch.relu", [{"ref": "y"}], {}]],
+        [["y"]],
+        [["y", "torch.relu", [{"function": "nowhere"}], {}]],
+    ):
+        yield {"main": {**main, "bindings": bindings}}
+    yield {"main": {**main, "outputs": []}}
+    yield {"main": {**main, "outputs": ["nowhere"]}}
+    for constant in (
+        ["float32", [2], "AAAA"],
+        ["object", [2], ""],
+        ["float32", [-1], ""],
+        ["float32", [2], "\0"],
+    ):
+        yield {"constants": {"c": constant}}
+    yield {"constants": {"x": ["float32", [0], ""]}}
+
+
+# Files that are none
+
+
+def special_files() -> Iterator[Entry]:
+    def at(name: str, make: Callable[[Path], None]) -> Maker:
+        def build(folder: Path) -> Path:
+            make(folder / name)
+            return folder / name
+
+        return build
+
+    for name in ("m.onnx", "p.torch.json", "p.relax.json"):
+        yield f"a FIFO called {name}", REFUSED, at(name, os.mkfifo)
+        yield f"a folder called {name}", REFUSED, at(name, Path.mkdir)
+        yield f"/dev/zero called {name}", REFUSED, at(name, lambda path: path.symlink_to("/dev/zero"))
+        yield f"a loop called {name}", REFUSED, at(name, lambda path: path.symlink_to(path))
+        yield f"nothing called {name}", REFUSED, at(name, lambda path: None)
+    for name in ("script.py", "program.pt2", "module.json"):
+        yield f"code called {name}", REFUSED, written(b"import os; os.system('touch it-ran')", name)
+
+
+ENTRIES = [
+    *damaged_models(),
+    *absurd_models(),
+    *external_data(),
+    *case_files(),
+    *inputs(),
+    *graph_programs(),
+    *special_files(),
+]
+
+
+@contextmanager
+def cpu_limit() -> Iterator[None]:
+    """Fail what takes more CPU than anybody would wait for."""
+
+    def strike(number: int, frame: object) -> None:
+        raise AssertionError(f"took over {CPU_SECONDS} seconds of CPU")
+
+    earlier = signal.signal(signal.SIGPROF, strike)
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, earlier)
+
+
+def opened(path: Path) -> str:
+    try:
+        open_case(path)
+    except UserError as error:
+        return REFUSED if 0 < len(str(error)) < 8000 else "no answer"
+    return OPENS
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len({name for name, _, _ in ENTRIES}) == len(ENTRIES) >= 300
+
+
+@pytest.mark.parametrize(
+    ("wanted", "make"), [entry[1:] for entry in ENTRIES], ids=[entry[0] for entry in ENTRIES]
+)
+def test_a_hostile_file_has_its_right_answer(tmp_path: Path, wanted: str, make: Maker) -> None:
+    path = make(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with cpu_limit():
+        answer = opened(path)
+
+    assert wanted in (answer, "either")
+    assert sorted(tmp_path.rglob("*")) == before
