@@ -14,7 +14,6 @@ from corpus.formats import find_format
 from oracles.naming.components import signature
 from oracles.probes.record import record
 from oracles.run import Config
-from oracles.sequence import misplaced
 from oracles.verdict import Outcome, Verdict
 from reducer.course import FLAKY_RUNS, Course
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
@@ -31,7 +30,7 @@ from reducer.pass_sets import failing_config
 from reducer.result import Reduction, finished
 from reducer.subject.onnx import Subject
 from reducer.subject.parting import PartedTensors, find_parting
-from reducer.subjects import is_valid, kept_of, learn_facts, named_by_values, open_subject
+from reducer.subjects import is_valid, kept_of, learn_facts, misplaced_passes, named_by_values, open_subject
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,8 @@ class Session:
         return Gate(decider, self.case, self._is_valid)
 
     def _is_valid(self, subject: Subject) -> bool:
-        return is_valid(subject) and not misplaced(subject.passes, self.options.target)
+        target, format = self.options.target, self.case.format
+        return is_valid(subject) and not misplaced_passes(subject, target, format)
 
     def _course(self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None) -> Course:
         subject, culprit = self._learn(subject)

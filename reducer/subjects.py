@@ -11,6 +11,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.formats import find_format
 from corpus.formats.onnx import checker_complaint, parse, repair
+from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
@@ -18,10 +19,12 @@ from oracles.probes.graph_record import record_graph, recorded_outputs
 from oracles.probes.record import record
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
+from oracles.sequence import misplaced
 from reducer.engine.predicates import JudgePool
 from reducer.subject.base import Facts
 from reducer.subject.facts import learn
 from reducer.subject.graph import Describe, GraphSubject
+from reducer.subject.loops import LoopSubject
 from reducer.subject.onnx import Subject
 from reducer.trace import kept_nodes
 
@@ -30,12 +33,14 @@ CLOSE = 3
 
 
 def kind_of(case: Case) -> type[Subject]:
-    """The class of subject for a case's format."""
-    return Subject if case.format == "onnx" else GraphSubject
+    """The class of a case's subject, by its format."""
+    return {"onnx": Subject, "tir": LoopSubject}.get(case.format, GraphSubject)
 
 
 def open_subject(case: Case, pool: JudgePool) -> Subject:
     """The whole case, repaired where it is an ONNX model."""
+    if case.format == "tir":
+        return LoopSubject.of(case, find_format(case.format).parse(case.program))
     if case.format != "onnx":
         return GraphSubject.of(case, find_format(case.format).parse(case.program), _describer(pool))
     model, _ = repair(parse(case.program))
@@ -53,13 +58,23 @@ def _describer(pool: JudgePool) -> Describe:
 
 def is_valid(subject: Subject) -> bool:
     """Whether the format's own check accepts a candidate, at no cost in verdicts."""
+    if isinstance(subject, LoopSubject):
+        return subject.is_valid
     if isinstance(subject, GraphSubject):
         return not subject.complaint
     return not subject.is_sound or checker_complaint(subject.model) is None
 
 
+def misplaced_passes(subject: Subject, target: Target, format: str) -> str:
+    """Why the target cannot run a candidate's own passes in their order; empty where it can."""
+    program = subject.document if isinstance(subject, LoopSubject) else b""
+    return misplaced(subject.passes, target, format, program)
+
+
 def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, str]:
     """The subject with fresh facts, and the name of the node at which its un-optimised run breaks."""
+    if isinstance(subject, LoopSubject):
+        return subject, ""
     if not isinstance(subject, GraphSubject):
         return learn(subject, lambda case: record(judge.executor, case), like)
     job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
@@ -96,6 +111,8 @@ def _parts(name: str, subject: GraphSubject, values: Mapping[str, Value], tolera
 
 def kept_of(case: Case, reduced: Subject) -> tuple[int, ...]:
     """The original's nodes of which something is left."""
+    if isinstance(reduced, LoopSubject):
+        return ()
     if not isinstance(reduced, GraphSubject):
         return kept_nodes(parse(case.program), reduced)
     names = {reduced.origin(binding.name) for binding in reduced.program.main.walk()}

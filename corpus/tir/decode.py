@@ -6,6 +6,7 @@ these.
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable
 from typing import Final
@@ -74,7 +75,7 @@ class Decoder:
             if isinstance(one, list):
                 self.define(*one)
         params = tuple(self._param(one) for one in item["params"])
-        return Function(params, self.body(item["body"]), _text(item["returns"]), dict(item["attrs"]))
+        return Function(params, self.body(item["body"]), _returns(item["returns"]), dict(item["attrs"]))
 
     def body(self, items: Json) -> Body:
         """The statements of a list."""
@@ -109,7 +110,7 @@ class Decoder:
         parts(item["dtype"])
         self._buffers[item["name"]] = item["dtype"]
         return Buffer(
-            _text(item["name"]),
+            _name(item["name"]),
             shape,
             item["dtype"],
             strides,
@@ -123,7 +124,7 @@ class Decoder:
     def define(self, name: str, dtype: str) -> Var:
         """A variable, known from here on."""
         parts(dtype)
-        self._vars[_text(name)] = dtype
+        self._vars[_name(name)] = dtype
         return Var(name, dtype)
 
     def region(self, item: Json) -> Region:
@@ -140,7 +141,9 @@ class Decoder:
     def thread(self, item: Json) -> Thread:
         """What a loop is bound to."""
         domain = self.range(item["domain"]) if "domain" in item else None
-        return Thread(_text(item["tag"]), _text(item["name"]), item["dtype"], domain, int(item["kind"]))
+        parts(item["dtype"])
+        name = _name(item["name"]) if item["name"] else ""
+        return Thread(_text(item["tag"]), name, item["dtype"], domain, int(item["kind"]))
 
     def type_of_buffer(self, name: str) -> str:
         """A buffer's type; ValueError where none has the name."""
@@ -180,6 +183,20 @@ def _text(item: Json) -> str:
     if not isinstance(item, str):
         raise TypeError(f"{str(item)[:40]!r} is no text")
     return item
+
+
+def _name(item: Json) -> str:
+    """A name that stands for itself in any language: nothing in it can be read as code."""
+    text = _text(item)
+    if not text.isidentifier() or not text.isascii() or keyword.iskeyword(text):
+        raise ValueError(f"{text[:40]!r} is no name")
+    return text
+
+
+def _returns(item: Json) -> str:
+    if item not in ("void", "missing"):
+        parts(_text(item))
+    return str(item)
 
 
 def _literal(text: str) -> Const:

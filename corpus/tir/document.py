@@ -41,6 +41,8 @@ def from_json(item: Json) -> Module:
     if item["format"] != FORMAT or item["version"] != VERSION:
         raise ValueError(f"it is of format {item['format']!r}, version {item['version']!r}")
     functions = {str(name): Decoder().function(one) for name, one in item["functions"].items()}
+    if odd := next((name for name in functions if not name.isidentifier()), ""):
+        raise ValueError(f"{odd[:40]!r} is no name")
     if not functions:
         raise ValueError("it has no function")
     return Module(functions)

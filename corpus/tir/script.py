@@ -82,7 +82,7 @@ class _Printer:
         options = ["private=True"] * ("global_symbol" not in attrs) + ["s_tir=True"] * self.is_blocks
         if attrs.get("global_symbol") == name:
             attrs.pop("global_symbol")
-        plain = all(_is_plain(item) for item in function.params)
+        plain = all(_is_plain(item, self.is_blocks) for item in function.params)
         params = ", ".join(self.param(item, plain) for item in function.params)
         returns = {"void": "", "missing": ""}.get(function.returns, f" -> T.{function.returns}")
         lines = [f"@T.prim_func({', '.join(options)})" if options else "@T.prim_func"]
@@ -268,11 +268,12 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _is_plain(item: Buffer | Var) -> bool:
+def _is_plain(item: Buffer | Var, is_blocks: bool) -> bool:
     """Whether a parameter can be written in the signature."""
     if isinstance(item, Var):
         return True
-    told = (item.strides, item.scope, item.align, item.offset_factor, item.tiled)
+    tiled = item.tiled == (not is_blocks and bool(item.shape))  # what the builder takes for granted
+    told = (item.strides, item.scope, item.align, item.offset_factor, not tiled)
     zero = item.offset == plain_offset(item.shape)
     return told == ((), "global", 64, 1, False) and zero and all(isinstance(dim, Const) for dim in item.shape)
 

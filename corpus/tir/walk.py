@@ -1,5 +1,7 @@
 """Going over a tree, and changing one: by fields, so that a new kind of node needs nothing here.
 
+A variable where it is defined (the field `var` of a loop, a binding, an axis, a let) is no expression.
+
 Positions are counted before going into a node (*pre-order*), from 0; so they stay the same for the same tree.
 """
 
@@ -20,12 +22,15 @@ def _names(kind: type) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
-def children(node: Any) -> Iterator[Any]:
-    """The nodes right below a node, in order: expressions, statements, buffers and what stands between
-    them.
-    """
+DEFINED = "var"
+"""The field that holds the variable that a node defines."""
+
+
+def children(node: Any, *, definitions: bool = True) -> Iterator[Any]:
+    """The nodes right below a node, in order; without `definitions` not the variable that it defines."""
     for name in _names(node.__class__):
-        yield from _nodes(getattr(node, name))
+        if definitions or name != DEFINED:
+            yield from _nodes(getattr(node, name))
 
 
 def _nodes(item: Any) -> Iterator[Any]:
@@ -55,7 +60,14 @@ def statements(node: Any) -> Iterator[Stmt]:
 
 def expressions(node: Any) -> Iterator[Expr]:
     """Every expression in a node or a body, in the order of its positions."""
-    return (found for found in walk(node) if isinstance(found, Expr))
+    return (found for found in _walk_uses(node) if isinstance(found, Expr))
+
+
+def _walk_uses(node: Any) -> Iterator[Any]:
+    for found in _nodes(node):
+        yield found
+        for child in children(found, definitions=False):
+            yield from _walk_uses(child)
 
 
 def buffers(node: Any) -> Iterator[Buffer]:
@@ -63,12 +75,14 @@ def buffers(node: Any) -> Iterator[Buffer]:
     return (found for found in walk(node) if isinstance(found, Buffer))
 
 
-def rebuilt(node: Node, change: Callable[[Any], Any]) -> Node:
+def rebuilt(node: Node, change: Callable[[Any], Any], *, definitions: bool = True) -> Node:
     """The node with `change` done to each node right below it; the same object if nothing changed."""
     if not is_dataclass(node) or isinstance(node, type):
         return node
     changed = {}
     for name in _names(node.__class__):
+        if name == DEFINED and not definitions:
+            continue
         before = getattr(node, name)
         after = _changed(before, change)
         if after is not before:
@@ -105,7 +119,7 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
     """The node with every expression changed, from the inside out."""
 
     def inner(found: Any) -> Any:
-        below = rebuilt(found, inner)
+        below = rebuilt(found, inner, definitions=False)
         return change(below) if isinstance(below, Expr) else below
 
     return _start(node, inner)
@@ -161,9 +175,13 @@ def _replaced(node: Node, by: Mapping[int, Any], kind: type) -> Node:
             position += 1
             if position in by:
                 found_at = position
-                position += sum(1 for item in walk(tuple(children(found))) if isinstance(item, kind))
+                position += sum(
+                    1
+                    for item in _walk_uses(tuple(children(found, definitions=False)))
+                    if isinstance(item, kind)
+                )
                 return by[found_at]
-        return rebuilt(found, inner)
+        return rebuilt(found, inner, definitions=False)
 
     return _start(node, inner)
 

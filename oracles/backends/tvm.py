@@ -269,23 +269,40 @@ OTHER_WAYS = (("zero", "0", "compiled"), ("target", "3", "bytecode"), ("default"
 GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
 
 
-LOOP_WAYS = (("default", "3", "bytecode"), ("least", "0", "bytecode"), ("default", "0", "bytecode"))
+LOOP_PIPELINES = ("default", "least")
+LOOP_WAYS = (("default", 3), ("least", 0), ("default", 0))
 """The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
 
 
 def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
     """Of a TVM module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
 
-    The settings are those of `configs`. The passes that a module of PrimFuncs is not lowered without are the
-    baseline of such programs.
+    The settings are those of `configs`; a module of PrimFuncs has no executor.
     """
-    own = configs(target)
-    usual, first = (GRAPH_WAYS, "default") if format != "tir" else (LOOP_WAYS, "least")
-    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(usual))
-    (baseline,) = _written_out(target, [(first, "0", "bytecode")])
     if format == "tir":
-        return (baseline, *ways)
+        return _configs_of_loops(target)
+    own = configs(target)
+    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
+    (baseline,) = _written_out(target, [("default", "0", "bytecode")])
     return (baseline, *(way for way in ways if way != baseline))
+
+
+def _configs_of_loops(target: Target) -> tuple[Config, ...]:
+    """The baseline lowers, no more, and without the case's own passes, which the judge leaves out there."""
+    pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
+    level = int(_choice(target, "opt-level", LEVELS[::-1]))
+    asked = any(target.get(key) for key in WAYS)
+    return tuple(
+        _loop_way(target, *way) for way in (("least", 0), *(((pipeline, level),) if asked else LOOP_WAYS))
+    )
+
+
+def _loop_way(target: Target, pipeline: str, level: int) -> Config:
+    from oracles.run import Config
+
+    device = (("device", target.device),) if target.device != "cpu" else ()
+    only = (("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()
+    return Config(f"{pipeline} -O{level}", (("pipeline", pipeline), ("opt-level", level), *device, *only))
 
 
 WAYS = ("pipeline", "opt-level", "executor")
@@ -352,6 +369,11 @@ def tags(run: Run) -> tuple[str, ...]:
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
 SELDOM = tvm_passes.SELDOM
 repaired = tvm_passes.repaired
+
+
+def code_of_least() -> tuple[str, ...]:
+    """The expressions that make the passes of the pipeline `least`."""
+    return tuple(f"tvm.{code}" for code in tvm_passes.LEAST)
 
 
 def facts_of(format: str, program: bytes) -> frozenset[str]:

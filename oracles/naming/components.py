@@ -20,6 +20,8 @@ from corpus.graphs.program import GraphProgram
 from corpus.measure import Measure
 from corpus.onnx.graph import walk_nodes
 from corpus.onnx.types import dtype_name
+from corpus.tir.program import words
+from corpus.tir.tree import Module
 from oracles.naming.names import names_of_case
 from oracles.naming.signature import Component, Signature
 from oracles.numerics.compare import Tolerance
@@ -166,7 +168,15 @@ def _pattern(case: Case) -> str:
     Of a graph of another format the types are those of what flows in.
     """
     program = find_format(case.format).parse(case.program)
+    if isinstance(program, Module):
+        return _loops_pattern(program)
     return _graph_pattern(program) if isinstance(program, GraphProgram) else _model_pattern(program)
+
+
+def _loops_pattern(module: Module) -> str:
+    """The types of what flows in, then each kind of statement and operator, once."""
+    flowing = {item.dtype for item in module.main.params}
+    return " ".join([*sorted(flowing), *dict.fromkeys(words(module))])
 
 
 def _graph_pattern(program: GraphProgram) -> str:

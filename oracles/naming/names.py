@@ -10,6 +10,8 @@ from corpus.case import Case
 from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
+from corpus.tir.scopes import defined_names as defined_in_loops
+from corpus.tir.tree import Module
 
 _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
@@ -17,7 +19,15 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 def names_of_case(case: Case) -> frozenset[str]:
     """Those of its program, whatever its format."""
     program = find_format(case.format).parse(case.program)
+    if isinstance(program, Module):
+        return names_of_loops(program)
     return names_of_graph(program) if isinstance(program, GraphProgram) else names_of(program)
+
+
+def names_of_loops(module: Module) -> frozenset[str]:
+    """As `names_of`, for a module of PrimFuncs."""
+    found = {name for function in module.functions.values() for name in defined_in_loops(function)}
+    return frozenset(name for name in found | {*module.functions} if not _PLAIN_WORD.fullmatch(name))
 
 
 def names_of_graph(program: GraphProgram) -> frozenset[str]:

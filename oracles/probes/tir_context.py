@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from corpus.tir.program import parse
-from corpus.tir.scopes import defined_names
 from corpus.values import Value
+from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
 from oracles.probes.context import Context
 from oracles.probes.noise import Noise
@@ -41,13 +41,7 @@ class TirContext(Context):
     @cached_property
     def names(self) -> frozenset[str]:
         """The names in the program."""
-        module = parse(self._program_bytes)
-        found = {name for function in module.functions.values() for name in defined_names(function)}
-        return frozenset(found | {*module.functions} - {"main"})
-
-    @property
-    def _program_bytes(self) -> bytes:
-        return program_bytes(self.job.program)
+        return names_of_loops(parse(program_bytes(self.job.program)))
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape that the interpreter gives an output."""

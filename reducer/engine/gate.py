@@ -12,6 +12,7 @@ from reducer.engine.speculation import Question
 from reducer.engine.workers import Guess
 from reducer.move import Proposal
 from reducer.subject.graph import GraphSubject
+from reducer.subject.loops import LoopSubject
 from reducer.subject.onnx import Subject
 from reducer.subject.opsets import lowered
 
@@ -118,5 +119,5 @@ def _key(subject: Subject, case: Case, exact: bool) -> str:
     """Names and the versions of operator sets count only where they are what is tried."""
     if exact:
         return case.case_id
-    older = subject if isinstance(subject, GraphSubject) else lowered(subject)
+    older = subject if isinstance(subject, GraphSubject | LoopSubject) else lowered(subject)
     return (case if older is subject else older.case(case)).canonical_hash

@@ -8,6 +8,7 @@ from functools import partial
 
 from reducer.move import EITHER, Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
+from reducer.subject.loops import LoopSubject
 from reducer.subject.onnx import Subject
 
 
@@ -34,4 +35,4 @@ def _at(names: tuple[str, ...], places: Items) -> Iterator[str]:
     return (name for place, name in enumerate(names) if place in places)
 
 
-MOVES = (Move("drop passes", 250, drop_passes, subjects=EITHER),)
+MOVES = (Move("drop passes", 250, drop_passes, subjects=(*EITHER, LoopSubject)),)

@@ -12,6 +12,8 @@ from corpus.values import Tensor
 from reducer.subject.graph import GraphSubject
 from reducer.subject.graph_dtypes import dtype_words
 from reducer.subject.graph_order import counts
+from reducer.subject.loops import LoopSubject
+from reducer.subject.loops_order import counts as loop_counts
 from reducer.subject.naming import count_strange
 from reducer.subject.onnx import Subject
 from reducer.subject.opsets import sum_of_versions
@@ -38,6 +40,8 @@ SIZE = "size"
 
 
 def _measured(subject: Subject) -> Size:
+    if isinstance(subject, LoopSubject):
+        return _of_loops(subject)
     arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
     arrays += [member for value in subject.inputs.values() if isinstance(value, list) for member in value]
     axes = sum(array.ndim for array in arrays)
@@ -76,6 +80,13 @@ def _measured(subject: Subject) -> Size:
         sum_of_versions(model),
         int(model.ByteSize()),
     )
+
+
+def _of_loops(subject: LoopSubject) -> Size:
+    """As for graphs: what there is to read first, then what it carries; a statement counts as a node."""
+    values = [value for value in subject.inputs.values() if isinstance(value, np.ndarray)]
+    complexity = sum(map(_complexity, values))
+    return (*loop_counts(subject), complexity, len(subject.passes), len(subject.document))
 
 
 def _elements(value: object) -> int:

@@ -16,7 +16,8 @@ from corpus.target import Target
 from oracles.backends import RunsGraphs
 from oracles.judge import Judge
 from oracles.numerics.in_double import inputs_in_double, program_in_double
-from oracles.run import Config, Run
+from oracles.probes.tir_context import INTERPRETER, interpretation_of
+from oracles.run import Config, Phase, Run, Status
 from triage.reports.sentences import OF_ONNX, Witness
 from triage.repro.normal_form import messages, normal_form
 from triage.repro.source import Source
@@ -66,7 +67,9 @@ def exhibit(case: Case, judge: Judge, source: Source | None) -> Exhibit:
     if case.format == "onnx":
         return OnnxExhibit(case, judge, is_code=source is None)
     assert source is not None
-    kind = TorchExhibit if case.format == "torch" else RelaxExhibit
+    kinds: dict[str, type[TorchExhibit | RelaxExhibit | LoopsExhibit]]
+    kinds = {"torch": TorchExhibit, "tir": LoopsExhibit}
+    kind = kinds.get(case.format, RelaxExhibit)
     return kind(case, judge, source)
 
 
@@ -224,6 +227,41 @@ class RelaxExhibit(GraphExhibit):
     def reference(self) -> Run | None:
         """None: only TVM runs it."""
         return None
+
+    @property
+    def in_double(self) -> Run | None:
+        """None: nobody runs it in float64."""
+        return None
+
+
+@dataclass(frozen=True)
+class LoopsExhibit(GraphExhibit):
+    """A module of PrimFuncs; the reference is an interpreter that does not use TVM."""
+
+    witness = Witness(
+        "module",
+        "TVM's parser, which refuses ill-formed modules",
+        "an interpreter of the loops in Python",
+        "an interpreter of the loops, independent of TVM, runs the module",
+    )
+
+    @cached_property
+    def drawn(self) -> Drawn:
+        """Its stores and bindings as nodes."""
+        return drawn(self.case)
+
+    @property
+    def complaint(self) -> str | None:
+        """None: the tree was checked as it was read."""
+        return None
+
+    @cached_property
+    def reference(self) -> Run | None:
+        """What the interpreter makes of it; None for a program that it does not know or that is undefined."""
+        found = interpretation_of(self.case.program, self.case.inputs)
+        if found.reason:
+            return None
+        return Run(Config(INTERPRETER), Status.OK, Phase.EXECUTE, outputs=dict(found.outputs))
 
     @property
     def in_double(self) -> Run | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,11 +13,16 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import GraphProgram
+from corpus.tir.program import parse as parse_loops
+from corpus.tir.script import print_text as print_loops
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.run import Config
-from triage.projects import runner_of
+from triage.projects import Printed, runner_of
 from triage.repro.plain_code import surprise
+
+MOST_VALUES = 64
+"""Values of an array that are written out one by one."""
 
 
 class NotWritten(UserError):
@@ -60,11 +66,37 @@ def source_of(case: Case, judge: Judge) -> Source | None:
     printed = runner_of(judge.target.backend, case.format).printed
     if printed is None:
         return None
+    if case.format == "tir":
+        return _plain(case, loops_source(case), printed)
     (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    found = _source(run.outputs)
+    return _plain(case, _source(run.outputs), printed)
+
+
+def loops_source(case: Case) -> Source:
+    """A module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
+    module = parse_loops(case.program)
+    lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
+    return Source(print_loops(module).rstrip(), "\n".join(lines), module.entry)
+
+
+def _literal(value: Value) -> str:
+    """An array's bits as an expression; a number as itself."""
+    array = np.asarray(value)
+    name = array.dtype.name
+    if not array.ndim and array.dtype.kind in "biuf":
+        return repr(array.item())
+    if array.dtype.kind in "biuf" and array.size <= MOST_VALUES:
+        return f"np.array({array.tolist()!r}, {name!r}).reshape({list(array.shape)})"
+    kind = repr(name) if array.dtype.kind in "biuf" else f"__import__('ml_dtypes').{name}"
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+    return f"np.frombuffer(base64.b64decode({data!r}), {kind}).reshape({list(array.shape)})"
+
+
+def _plain(case: Case, found: Source, printed: Printed) -> Source:
+    """The source, if reading it does nothing but describe a program; raises `NotWritten` elsewhere."""
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, printed):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")

@@ -4,6 +4,7 @@ refused by name.
 
 from __future__ import annotations
 
+import keyword
 import re
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
@@ -92,7 +93,7 @@ class Reader:
 
     def fresh(self, name: str) -> str:
         plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "v"
-        plain = plain if not plain[0].isdigit() else "v" + plain
+        plain = "v" + plain if plain[0].isdigit() or keyword.iskeyword(plain) else plain
         found, count = plain, 0
         while found in self.taken:
             count += 1

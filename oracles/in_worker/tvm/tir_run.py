@@ -6,14 +6,17 @@ hoists, unrolls, vectorises or shares. With LLVM at level 0 it is the un-optimis
 
 from __future__ import annotations
 
+import ast
 import json
+import operator
 from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.in_worker.onnx.program import to_array
+from oracles.in_worker.tvm.passes import LEAST
 from oracles.in_worker.tvm.tir_build import build_module
 from oracles.in_worker.tvm.watch import apply_passes
 
@@ -70,31 +73,13 @@ def lowered(module: Any, target: Any, pipeline: str) -> Any:
 
 def least() -> list[Any]:
     """The passes that lower and do nothing else."""
-    blocks, loops = s_tir.transform, tirx.transform
-    return [
-        blocks.CanonicalizeLoop(),
-        blocks.LowerCrossThreadReduction(),
-        blocks.LowerInitBlock(),
-        blocks.PlanAndUpdateBufferAllocationLocation(),
-        blocks.ConvertBlocksToOpaque(),
-        blocks.LiftThreadBinding(),
-        blocks.UnifyThreadBinding(),
-        blocks.LowerMatchBuffer(),
-        blocks.LowerOpaqueBlock(),
-        loops.FlattenBuffer(),
-        loops.BF16ComputeLegalize(),
-        loops.VectorizeLoop(False),
-        blocks.InjectVirtualThread(),
-        loops.FP8ComputeLegalize(),
-        loops.VerifyMemory(),
-        loops.AnnotateEntryFunc(),
-        blocks.ThreadSync("shared"),
-        blocks.LowerThreadAllreduce(),
-        loops.SplitHostDevice(),
-        loops.MakePackedAPI(),
-        loops.FP8StorageLegalize(),
-        loops.BF16StorageLegalize(),
-    ]
+    return [_made(code) for code in LEAST]
+
+
+def _made(code: str) -> Any:
+    """The pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
+    path, _, rest = code.partition("(")
+    return operator.attrgetter(path)(tvm)(*ast.literal_eval(f"({rest[:-1]},)" if rest[:-1] else "()"))
 
 
 def called(

@@ -1,0 +1,99 @@
+"""Smaller and plainer buffers: shorter dims, no strides, no scope of their own, row by row in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from corpus.tir.encode import plain_offset
+from corpus.tir.tree import Alloc, Buffer, Const
+from corpus.tir.walk import buffers, map_buffers, map_statements
+from corpus.values import Value
+from reducer.move import Hints, Move, Search
+from reducer.subject.loops import LoopSubject
+from reducer.subject.loops_edits import over_functions
+from reducer.subject.onnx import Subject
+
+
+def shorten_buffers(subject: Subject, hints: Hints) -> Search:
+    """Give each dim one element, two, or half as many; the values kept are the first ones."""
+    assert isinstance(subject, LoopSubject)
+    return (yield from over_functions(subject, _shorter))
+
+
+def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+    for buffer in buffers(subject.main):
+        for place, dim in enumerate(buffer.shape):
+            if not isinstance(dim, Const):
+                continue
+            for fewer in dict.fromkeys((1, 2, 4, int(dim.value) // 2, int(dim.value) - 1)):
+                if 0 < fewer < dim.value:
+                    yield partial(_with_dim, subject, buffer, place, Const(fewer, dim.dtype))
+
+
+def _with_dim(subject: LoopSubject, buffer: Buffer, place: int, dim: Const) -> LoopSubject:
+    shape = (*buffer.shape[:place], dim, *buffer.shape[place + 1 :])
+    function = map_buffers(
+        subject.main, lambda one: replace(one, shape=shape) if one.name == buffer.name else one
+    )
+    inputs: dict[str, Value] = dict(subject.inputs)
+    value = inputs.get(buffer.name)
+    if isinstance(value, np.ndarray):
+        first = (slice(None),) * place
+        inputs[buffer.name] = np.ascontiguousarray(value[(*first, slice(int(dim.value)))])
+    return subject.with_main(function, inputs)
+
+
+def plain_buffers(subject: Subject, hints: Hints) -> Search:
+    """Take from each buffer what is unusual about it, all at once or one by one."""
+    assert isinstance(subject, LoopSubject)
+    return (yield from over_functions(subject, _plainer))
+
+
+def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+    for buffer in buffers(subject.main):
+        plain = replace(
+            buffer,
+            strides=(),
+            offset=plain_offset(buffer.shape),
+            scope="global",
+            align=64,
+            offset_factor=1,
+            tiled=False,
+        )
+        for one in (
+            plain,
+            replace(buffer, strides=()),
+            replace(buffer, offset=plain.offset),
+            replace(buffer, scope="global"),
+            replace(buffer, align=64),
+            replace(buffer, offset_factor=1),
+            replace(buffer, tiled=False),
+        ):
+            if one != buffer:
+                yield partial(_with_buffer, subject, one)
+
+
+def _with_buffer(subject: LoopSubject, buffer: Buffer) -> LoopSubject:
+    return subject.with_main(
+        map_buffers(subject.main, lambda one: buffer if one.name == buffer.name else one)
+    )
+
+
+def plain_allocations(subject: Subject, hints: Hints) -> Search:
+    """Take annotations from allocations."""
+    assert isinstance(subject, LoopSubject)
+    bare = map_statements(
+        subject.main, lambda stmt: replace(stmt, annotations={}) if isinstance(stmt, Alloc) else stmt
+    )
+    return (yield from over_functions(subject, lambda best: iter([partial(best.with_main, bare)])))
+
+
+MOVES = (
+    Move("shorten buffers", 60, shorten_buffers, subjects=(LoopSubject,)),
+    Move("plain buffers", 65, plain_buffers, subjects=(LoopSubject,)),
+    Move("plain allocations", 66, plain_allocations, subjects=(LoopSubject,)),
+)

@@ -1,0 +1,191 @@
+"""Changes of a module of loops at one place, and the searches that try them place by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from corpus.tir.tree import (
+    Alloc,
+    Attr,
+    Bind,
+    Block,
+    Body,
+    BufferRef,
+    Declare,
+    Expr,
+    For,
+    Function,
+    If,
+    Load,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from corpus.tir.walk import (
+    expressions,
+    map_statements,
+    replace_expressions,
+    replace_statements,
+    statements,
+    walk,
+)
+from reducer.subject.loops import LoopSubject
+from reducer.subject.order import size
+
+if TYPE_CHECKING:
+    from reducer.move import Search
+
+Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
+"""What a statement may become, the boldest first."""
+
+
+def used_names(node: Any) -> set[str]:
+    """The variables and buffers that a node reads, writes or names in a region."""
+    found = set()
+    for item in walk(node):
+        if isinstance(item, Var):
+            found.add(item.name)
+        elif isinstance(item, Load | Store | BufferRef | Region):
+            found.add(item.buffer)
+    return found
+
+
+def accessed_buffers(node: Any) -> set[str]:
+    """The buffers that a node reads, writes or takes the address of."""
+    return {item.buffer for item in walk(node) if isinstance(item, Load | Store | BufferRef)}
+
+
+def without_leftovers(function: Function) -> Function:
+    """The function without definitions that nothing uses, loops that do nothing, and regions of neither."""
+    before = None
+    while before is not function:
+        before = function
+        function = map_statements(function, _tidied)
+        function = replace(function, body=_without_unused(function.body))
+        function = function if function != before else before
+    return function
+
+
+def _tidied(stmt: Stmt) -> Stmt | Body:
+    """A statement that holds nothing any more is none."""
+    match stmt:
+        case For(body=()) | While(body=()) | Attr(body=()) | Seq(body=()):
+            return ()
+        case If(then=(), other=None | ()):
+            return ()
+        case If(other=()):
+            return replace(stmt, other=None)
+        case Block(body=(), init=None | ()):
+            return ()
+        case Block():
+            inside = accessed_buffers((stmt.body, stmt.init or ()))
+            kept = {one.buffer.name for one in stmt.matches if one.buffer.name in inside}
+            matches = tuple(one for one in stmt.matches if one.buffer.name in kept)
+            inside |= {one.source.buffer for one in matches}
+            return replace(
+                stmt,
+                init=stmt.init or None,
+                reads=tuple(region for region in stmt.reads if region.buffer in inside),
+                writes=tuple(region for region in stmt.writes if region.buffer in inside),
+                allocs=tuple(one for one in stmt.allocs if one.name in inside),
+                matches=matches,
+            )
+    return stmt
+
+
+def _without_unused(body: Body) -> Body:
+    """A body without definitions of what the statements after them do not name."""
+    kept: list[Stmt] = []
+    for stmt in reversed(body):
+        inner = _inside(stmt)
+        name = _defines(inner)
+        if name is None or name in used_names(tuple(kept)):
+            kept.append(inner)
+    found = tuple(reversed(kept))
+    same = len(found) == len(body) and all(a is b for a, b in zip(found, body, strict=True))
+    return body if same else found
+
+
+def _inside(stmt: Stmt) -> Stmt:
+    changed: dict[str, Body] = {}
+    for name in ("body", "then", "other", "init"):
+        inner = getattr(stmt, name, None)
+        if inner and (after := _without_unused(inner)) is not inner:
+            changed[name] = after
+    return replace(stmt, **changed) if changed else stmt
+
+
+def _defines(stmt: Stmt) -> str | None:
+    if isinstance(stmt, Bind):
+        return stmt.var.name
+    return stmt.buffer.name if isinstance(stmt, Alloc | Declare) else None
+
+
+def with_statement(subject: LoopSubject, position: int, body: Body) -> LoopSubject | None:
+    """The subject with the statement at a position replaced; None where that is no smaller."""
+    function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
+    return _smaller(subject, subject.with_main(without_leftovers(function)))
+
+
+def with_expression(subject: LoopSubject, position: int, expr: Expr) -> LoopSubject | None:
+    """The subject with the expression at a position replaced; None where that is no smaller."""
+    function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
+    return _smaller(subject, subject.with_main(without_leftovers(function)))
+
+
+def _smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:
+    return found if size(found) < size(subject) and found.is_valid else None
+
+
+def over_statements(subject: LoopSubject, changes: Changes) -> Search:
+    """Try what each statement may become, the outermost first; a change is kept where it still fails."""
+    best, position = subject, 0
+    while position < len(found := [*statements(best.main.body)]):
+        for body in changes(found[position]):
+            proposal = cache(partial(with_statement, best, position, body))
+            if proposal() is not None and (yield proposal):
+                best = proposal() or best
+                break
+        else:
+            position += 1
+    return best
+
+
+def over_expressions(subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]) -> Search:
+    """As `over_statements`, for expressions."""
+    best, position = subject, 0
+    while position < len(found := [*expressions(best.main.body)]):
+        for expr in changes(found[position]):
+            proposal = cache(partial(with_expression, best, position, expr))
+            if proposal() is not None and (yield proposal):
+                best = proposal() or best
+                break
+        else:
+            position += 1
+    return best
+
+
+def over_functions(
+    subject: LoopSubject, changes: Callable[[LoopSubject], Iterator[Callable[[], LoopSubject | None]]]
+) -> Search:
+    """Try whole-function changes one after the other, from the start again after each that is kept."""
+    best = subject
+    while True:
+        for change in changes(best):
+            proposal = cache(partial(_checked, best, change))
+            if proposal() is not None and (yield proposal):
+                best = proposal() or best
+                break
+        else:
+            return best
+
+
+def _checked(subject: LoopSubject, change: Callable[[], LoopSubject | None]) -> LoopSubject | None:
+    found = change()
+    return _smaller(subject, found) if found is not None else None

@@ -1,0 +1,265 @@
+"""Modules of loops become smaller: each move by a table, and whole reductions of failures of TVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from corpus.tir.document import from_bytes, to_bytes
+from corpus.tir.program import make_inputs
+from corpus.tir.scopes import is_well_formed
+from corpus.tir.tree import (
+    Alloc,
+    Axis,
+    Binary,
+    Bind,
+    Block,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Function,
+    If,
+    Load,
+    Module,
+    Range,
+    Region,
+    Stmt,
+    Store,
+    Var,
+)
+from corpus.tir.walk import statements
+from oracles.verdict import Outcome
+from reducer.api import reduce_case
+from reducer.move import Hints, Move
+from reducer.moves import all_moves
+from reducer.options import Options
+from reducer.subject.loops import LoopSubject
+from reducer.subject.order import size
+
+A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
+I, N = Var("i"), Var("n")  # noqa: E741
+ONE = Const(1.0, "float32")
+
+
+def load(name: str, index: Expr = I) -> Load:
+    return Load(name, (index,), "float32")
+
+
+def store(name: str, value: Expr, index: Expr = I) -> Store:
+    return Store(name, (index,), value)
+
+
+def loop(*body: Stmt, kind: str = "serial", extent: int = 8) -> For:
+    return For(I, Const(0), Const(extent), kind, body)
+
+
+def subject_of(*body: Stmt) -> LoopSubject:
+    module = Module({"main": Function((A, B, C, N), body, attrs={"global_symbol": "main", "x": 1})})
+    assert is_well_formed(module)
+    return LoopSubject.of(Case("tir", to_bytes(module), make_inputs(module, 1)), module)
+
+
+def found_by(name: str, subject: LoopSubject, still_fails: Callable[[LoopSubject], bool]) -> LoopSubject:
+    """What a move makes of a subject where this says which candidates still fail."""
+    move: Move = next(each for each in all_moves(LoopSubject) if each.name == name)
+    search = move.search(subject, Hints())
+    try:
+        proposal = next(search)
+        while True:
+            candidate: Any = proposal()
+            proposal = search.send(candidate is not None and still_fails(candidate))
+    except StopIteration as end:
+        result: LoopSubject = end.value
+    assert result.is_valid
+    return result
+
+
+def holds(text: str) -> Callable[[LoopSubject], bool]:
+    return lambda subject: text in subject.document.decode()
+
+
+SUM = Binary("add", load("A"), ONE)
+AXIS = Axis(Var("v"), Range(Const(0), Const(8)), "spatial", I)
+BLOCK = Block(
+    "b",
+    (AXIS,),
+    (Region("A", (Range(Var("v"), Const(1)),)),),
+    (Region("B", (Range(Var("v"), Const(1)),)),),
+    (store("B", Call("exp", (load("A", Var("v")),), "float32"), Var("v")),),
+)
+FRESH = Buffer("F", (Const(8),), "float32", scope="local")
+
+MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
+    "others are dropped": (
+        "drop statements",
+        (loop(store("A", ONE), store("B", Call("exp", (SUM,), "float32")), store("C", ONE)),),
+        "exp",
+        '["for", "i", "int32", 0, 8, "serial", {\n      "body": [\n        ["store", "B"',
+    ),
+    "what it needs stays": (
+        "drop statements",
+        (loop(Bind(Var("x", "float32"), SUM), store("A", ONE), store("B", Var("x", "float32"))),),
+        '"store", "B"',
+        '["bind", "x"',
+    ),
+    "a loop gives way": (
+        "unwrap",
+        (loop(store("B", SUM)),),
+        '"add"',
+        '["store", "B", [0], ["add", ["load", "A", 0]',
+    ),
+    "a block gives way": (
+        "unwrap",
+        (loop(BLOCK),),
+        '"exp"',
+        '["store", "B", [0], ["exp", ["load", "A", 0]]]',
+    ),
+    "an if gives way": (
+        "unwrap",
+        (If(Binary("lt", N, Const(90)), (store("B", ONE, N),), (store("C", ONE, N),)),),
+        '"store", "C"',
+        '["store", "C", ["n"], 1.0]',
+    ),
+    "a loop gets shorter": (
+        "shorten loops",
+        (loop(store("B", SUM)),),
+        '"for"',
+        '"i", "int32", 0, 1, "serial"',
+    ),
+    "a loop gets plain": ("plain loops", (loop(store("B", SUM), kind="unrolled"),), '"for"', '8, "serial"'),
+    "a name gives way": (
+        "inline names",
+        (loop(Bind(Var("x", "float32"), SUM), store("B", Var("x", "float32"))),),
+        '"add"',
+        '["store", "B", ["i"], ["add"',
+    ),
+    "an expression gets plain": (
+        "plain expressions",
+        (loop(store("B", Call("exp", (Binary("mul", SUM, SUM),), "float32"))),),
+        '"exp"',
+        '["store", "B", [0], ["exp", 0.0]]',
+    ),
+    "a buffer gets plain": (
+        "plain buffers",
+        (Alloc(FRESH), loop(store("F", ONE))),
+        '"F"',
+        '{"name": "F", "shape": [8], "dtype": "float32"}',
+    ),
+    "a buffer gets shorter": (
+        "shorten buffers",
+        (store("B", ONE, Const(0)),),
+        '"B"',
+        '{"name": "B", "shape": [1]',
+    ),
+    "parameters go": (
+        "drop parameters",
+        (store("B", ONE, Const(0)),),
+        '"store"',
+        '"params": [\n    {"name": "B", "shape": [8], "dtype": "float32"}]',
+    ),
+    "attributes go": (
+        "drop attributes",
+        (store("B", ONE, Const(0)),),
+        '"store"',
+        '"attrs": {"global_symbol": "main"}',
+    ),
+}
+
+
+@pytest.mark.parametrize("claim", MOVES)
+def test_a_move(claim: str) -> None:
+    name, body, needed, wanted = MOVES[claim]
+    subject = subject_of(*body)
+    found = found_by(name, subject, holds(needed))
+    assert wanted in found.document.decode()
+    assert size(found) < size(subject)
+
+
+def test_no_candidate_leaves_what_is_defined() -> None:
+    inside = If(
+        Binary("lt", Binary("add", I, Const(1)), Const(8)), (store("B", ONE, Binary("add", I, Const(1))),)
+    )
+    found = found_by("unwrap", subject_of(loop(inside)), holds('"for"'))
+    assert [*statements(found.main.body)][1] == inside
+
+
+def big(bad: Callable[[Expr], Stmt], rounds: int = 10) -> Case:
+    """Sixty statements, one of them bad."""
+    body = []
+    for number in range(rounds):
+        i = Var(f"i{number}")
+        x = Var(f"x{number}", "float32")
+        inner: list[Stmt] = [
+            Bind(x, Binary("add", load("A", i), Const(float(number), "float32"))),
+            store("B", Binary("mul", x, load("C", i)), i),
+            If(
+                Binary("lt", i, Const(5)),
+                (store("C", Call("sqrt", (Call("fabs", (x,), "float32"),), "float32"), i),),
+            ),
+            store("A", Binary("sub", load("A", i), x), i),
+        ]
+        inner[2:2] = [bad(i)] if number == rounds // 2 else []
+        body.append(For(i, Const(0), Const(8), "serial", tuple(inner)))
+    module = Module({"main": Function((A, B, C, N), tuple(body), attrs={"s_tir": True})})
+    return Case("tir", to_bytes(module), make_inputs(module, 1), Target("tvm"))
+
+
+BAD = {
+    "a float divided by zero": (
+        lambda i: store("C", Binary("div", load("A", i), Const(0.0, "float32")), i),
+        "div",
+    ),
+    "a cast out of range": (lambda i: store("C", Cast("float32", Cast("int8", Const(300))), i), "cast"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", BAD)
+def test_a_failure_of_tvm_becomes_one_statement_and_a_script(what: str, tmp_path: Path) -> None:
+    bad, word = BAD[what]
+    case = big(bad)
+    result = reduce_case(case, tmp_path / "out", Options(target=Target("tvm")))
+    assert result.verdict is not None
+    assert result.verdict.outcome is Outcome.EXCEPTION
+    module = from_bytes(result.case.program)
+    assert len([*statements(module.main.body)]) == 1
+    assert word in result.case.program.decode()
+    assert result.is_minimal
+    assert result.checks <= 60
+
+
+@pytest.mark.slow
+def test_the_script_of_a_reduced_case_shows_the_bug(tmp_path: Path) -> None:
+    case = big(BAD["a cast out of range"][0], rounds=2)
+    case.save(tmp_path / "case")
+    command = [
+        sys.executable,
+        "-m",
+        "triage.cli",
+        "reduce",
+        str(tmp_path / "case"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    script = tmp_path / "out" / "repro.py"
+    assert "crux" not in script.read_text()
+    assert subprocess.run([sys.executable, str(script)], capture_output=True).returncode == 1
+
+
+def test_sizes_count_statements_first() -> None:
+    one = subject_of(store("B", Binary("add", load("A", N), ONE), N))
+    two = subject_of(store("B", ONE, N), store("C", ONE, N))
+    assert size(one) < size(two)
+    assert isinstance(one.inputs["A"], np.ndarray)
