@@ -20,11 +20,15 @@ CHANGED = "inputs from the seed, changed so that"
 
 @dataclass(frozen=True)
 class Imported:
-    """A foreign file as its framework read it: the program, the inputs that came with it, remarks."""
+    """A foreign file as its framework read it: the program, the inputs that came with it, remarks.
+
+    `format` is that of the program, where it is another one than the file was opened as.
+    """
 
     program: bytes
     inputs: Mapping[str, Value] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    format: str = ""
 
 
 Importer: TypeAlias = Callable[[str, Path], Imported]
@@ -51,6 +55,8 @@ def open_case(
     path = Path(path)
     found, file, facts = _locate(path)
     foreign = _import(found, file, trust, importer)
+    if foreign and foreign.format:
+        found = find_format(foreign.format)
     program = foreign.program if foreign else found.read_program(file, memory_bytes)
     model = found.parse(program, str(file))
     found.check(model, str(file), memory_bytes)

@@ -13,6 +13,8 @@ from corpus.graphs.format import read_limited
 from corpus.graphs.program import decode_values
 from corpus.load import Imported, Importer
 from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.program import parse
 from oracles.backends import OpensFiles, backends
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
@@ -59,6 +61,9 @@ def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int
 
 def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
     """The program as crux writes it, whatever the worker's dictionary looks like."""
+    if answer.get("format") == "tir":  # a module of PrimFuncs alone, whatever it was opened as
+        module = parse(json.dumps(answer["document"]).encode(), where)
+        return Imported(to_bytes(module), decode_values(answer["inputs"]), tuple(answer["notes"]), "tir")
     document = {
         "format": name,
         "version": 1,

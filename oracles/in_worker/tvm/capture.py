@@ -1,4 +1,4 @@
-"""Opening a user's Relax module in a worker: TVMScript, or TVM's JSON."""
+"""Opening a user's module in a worker, Relax or PrimFuncs alone: TVMScript, or TVM's JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import tvm
 import tvm_ffi
 
 from oracles.in_worker.arrays import encoded_array
+from oracles.in_worker.tvm import tir_read
 from oracles.in_worker.tvm.build import to_module
 from oracles.in_worker.tvm.read import read_module
 from oracles.in_worker.tvm.script import Scripted, scripted
+from oracles.in_worker.tvm.tir_build import build_module
 from oracles.in_worker.tvm.types import NotData
 
 REWRITTEN = (
@@ -22,6 +24,8 @@ REWRITTEN = (
 def capture(name: str, content: bytes) -> dict[str, Any]:
     """The module as data with the inputs that came along; NotData in words where there is none."""
     seen = kept(content.decode()) if name.endswith(".json") else scripted(name, content.decode())
+    if holds_loops_alone(seen.module):
+        return loops(seen)
     document = read_module(seen.module, seen.inputs, seen.entry)
     rebuilt = to_module(document)
     names = [item[0] for item in document["main"]["inputs"]]
@@ -29,6 +33,24 @@ def capture(name: str, content: bytes) -> dict[str, Any]:
     feeds = {name: encoded_array(np.asarray(value)) for name, value in pairs}
     same = equal(tvm.relax.transform.Normalize()(seen.module), rebuilt)
     return {**document, "inputs": feeds, "notes": [*seen.notes, *([] if same else [REWRITTEN])]}
+
+
+def holds_loops_alone(module: Any) -> bool:
+    """Whether every function of a module is a PrimFunc."""
+    functions = list(module.functions.values())
+    return bool(functions) and all(isinstance(each, tvm.tirx.PrimFunc) for each in functions)
+
+
+def loops(seen: Scripted) -> dict[str, Any]:
+    """A module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
+    document = tir_read.read_module(seen.module)
+    function = next(iter(document["functions"].values()))
+    names = [item["name"] if isinstance(item, dict) else item[0] for item in function["params"]]
+    pairs = zip(names, leaves(seen.inputs))  # noqa: B905 (Python 3.8)
+    feeds = {name: encoded_array(np.asarray(value)) for name, value in pairs}
+    same = equal(seen.module, build_module(document))
+    notes = [*seen.notes, *([] if same else [REWRITTEN])]
+    return {"format": "tir", "document": document, "inputs": feeds, "notes": notes}
 
 
 def kept(text: str) -> Scripted:

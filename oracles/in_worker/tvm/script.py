@@ -71,7 +71,11 @@ def completed(seen: Scripted, names: dict[str, Any]) -> Scripted:
 
 
 def modules(names: dict[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in names.items() if isinstance(each, tvm.ir.IRModule)}
+    """The modules among a script's names; a PrimFunc of its own is a module of one function."""
+    single = {
+        key: tvm.IRModule({key: each}) for key, each in names.items() if isinstance(each, tvm.tirx.PrimFunc)
+    }
+    return {**single, **{key: each for key, each in names.items() if isinstance(each, tvm.ir.IRModule)}}
 
 
 def ordered(given: Any, module: Any) -> list[Any]:
