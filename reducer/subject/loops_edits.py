@@ -1,11 +1,9 @@
-"""Changes of a module of loops at one place, and the searches that try them place by place."""
+"""Changes of a module of loops at one place; what only the changed part needed goes with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from corpus.tir.tree import (
     Alloc,
@@ -28,21 +26,13 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.walk import (
-    expressions,
     map_statements,
     replace_expressions,
     replace_statements,
-    statements,
     walk,
 )
 from reducer.subject.loops import LoopSubject
 from reducer.subject.order import size
-
-if TYPE_CHECKING:
-    from reducer.move import Search
-
-Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
-"""What a statement may become, the boldest first."""
 
 
 def used_names(node: Any) -> set[str]:
@@ -130,62 +120,15 @@ def _defines(stmt: Stmt) -> str | None:
 def with_statement(subject: LoopSubject, position: int, body: Body) -> LoopSubject | None:
     """The subject with the statement at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
-    return _smaller(subject, subject.with_main(without_leftovers(function)))
+    return if_smaller(subject, subject.with_main(without_leftovers(function)))
 
 
 def with_expression(subject: LoopSubject, position: int, expr: Expr) -> LoopSubject | None:
     """The subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
-    return _smaller(subject, subject.with_main(without_leftovers(function)))
+    return if_smaller(subject, subject.with_main(without_leftovers(function)))
 
 
-def _smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:
+def if_smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:
+    """The candidate, where it is smaller than the subject and valid."""
     return found if size(found) < size(subject) and found.is_valid else None
-
-
-def over_statements(subject: LoopSubject, changes: Changes) -> Search:
-    """Try what each statement may become, the outermost first; a change is kept where it still fails."""
-    best, position = subject, 0
-    while position < len(found := [*statements(best.main.body)]):
-        for body in changes(found[position]):
-            proposal = cache(partial(with_statement, best, position, body))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            position += 1
-    return best
-
-
-def over_expressions(subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]) -> Search:
-    """As `over_statements`, for expressions."""
-    best, position = subject, 0
-    while position < len(found := [*expressions(best.main.body)]):
-        for expr in changes(found[position]):
-            proposal = cache(partial(with_expression, best, position, expr))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            position += 1
-    return best
-
-
-def over_functions(
-    subject: LoopSubject, changes: Callable[[LoopSubject], Iterator[Callable[[], LoopSubject | None]]]
-) -> Search:
-    """Try whole-function changes one after the other, from the start again after each that is kept."""
-    best = subject
-    while True:
-        for change in changes(best):
-            proposal = cache(partial(_checked, best, change))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            return best
-
-
-def _checked(subject: LoopSubject, change: Callable[[], LoopSubject | None]) -> LoopSubject | None:
-    found = change()
-    return _smaller(subject, found) if found is not None else None

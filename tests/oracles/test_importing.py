@@ -343,3 +343,38 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 30)
     with pytest.raises(UserError, match="over"):
         open_case(path, trust=True, importer=importer_of(Target("tvm"), LIMITS))
+
+
+LOOPS = """
+import numpy as np
+from tvm.script import tirx as T
+import tvm
+
+@T.prim_func
+def scale(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), n: T.int32):
+    for i in range(4):
+        if i < n:
+            B[i] = A[i] * T.float32(2)
+
+inputs = [np.ones(4, "float32"), np.zeros(4, "float32"), 3]
+"""
+
+
+def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm: Sandbox, tmp_path: Path) -> None:
+    script = tmp_path / "scale.py"
+    script.write_text(LOOPS)
+
+    def importer(name: str, path: Path) -> Imported:
+        return imported(tvm, name, path, base64.b64encode(path.read_bytes()).decode())
+
+    case = open_case(script, trust=True, importer=importer)
+    assert case.format == "tir"
+    assert [
+        (name, str(value.dtype)) for name, value in case.inputs.items() if isinstance(value, np.ndarray)
+    ] == [
+        ("A", "float32"),
+        ("B", "float32"),
+        ("n", "int32"),
+    ]
+    assert case.measure.nodes == 3
+    assert not case.notes

@@ -45,12 +45,18 @@ def loops(seen: Scripted) -> dict[str, Any]:
     """A module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
     document = tir_read.read_module(seen.module)
     function = next(iter(document["functions"].values()))
-    names = [item["name"] if isinstance(item, dict) else item[0] for item in function["params"]]
-    pairs = zip(names, leaves(seen.inputs))  # noqa: B905 (Python 3.8)
-    feeds = {name: encoded_array(np.asarray(value)) for name, value in pairs}
+    pairs = zip(function["params"], leaves(seen.inputs))  # noqa: B905 (Python 3.8)
+    feeds = dict(fed(item, value) for item, value in pairs)
     same = equal(seen.module, build_module(document))
     notes = [*seen.notes, *([] if same else [REWRITTEN])]
     return {"format": "tir", "document": document, "inputs": feeds, "notes": notes}
+
+
+def fed(item: Any, value: Any) -> tuple[str, Any]:
+    """A parameter's name and its value; a number is of the type that the function declares."""
+    if isinstance(item, dict):
+        return item["name"], encoded_array(np.asarray(value))
+    return item[0], encoded_array(np.asarray(value, item[1]))
 
 
 def kept(text: str) -> Scripted:

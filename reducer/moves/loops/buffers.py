@@ -12,9 +12,9 @@ from corpus.tir.encode import plain_offset
 from corpus.tir.tree import Alloc, Buffer, Const
 from corpus.tir.walk import buffers, map_buffers, map_statements
 from corpus.values import Value
+from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import over_functions
 from reducer.subject.onnx import Subject
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from corpus.tir.names import substituted
 from corpus.tir.tree import Body, Const, For, Stmt
+from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import over_statements
 from reducer.subject.onnx import Subject
 
 

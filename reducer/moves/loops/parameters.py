@@ -14,9 +14,10 @@ from corpus.tir.names import substituted
 from corpus.tir.tree import Block, Buffer, Call, Const, Module, Var, literal
 from corpus.tir.walk import map_statements, walk
 from corpus.values import Tensor
+from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import over_functions, used_names
+from reducer.subject.loops_edits import used_names
 from reducer.subject.onnx import Subject
 
 

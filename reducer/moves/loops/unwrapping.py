@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Attr, Block, Body, Expr, For, If, Seq, Stmt, Thread, While
+from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import over_statements
 from reducer.subject.onnx import Subject
 
 

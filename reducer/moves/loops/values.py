@@ -22,9 +22,9 @@ from corpus.tir.tree import (
 )
 from corpus.tir.types import is_bool, is_number
 from corpus.tir.walk import children, replace_statements, statements, walk
+from reducer.loop_searches import over_expressions, over_functions
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import over_expressions, over_functions
 from reducer.subject.onnx import Subject
 
 
