@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
@@ -13,6 +14,7 @@ from oracles.backends import Speaking, find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
+from triage.campaigns.cluster import cluster_testers
 from triage.campaigns.native import NativeCoverage, open_watch
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
@@ -44,7 +46,8 @@ class Fuzzer:
     """One fuzzing run in a store, in one stretch or several; a context manager.
 
     Without `--seed` it goes on where the last run on this target stopped, with what was learned. A sequence
-    of passes that the target asks for is every case's. With `native` the target's own code is watched.
+    of passes that the target asks for is every case's. With `native` the target's own code is
+    watched; `cluster` is where Ray runs the tests.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Fuzzer:
         avoided: tuple[KnownIssue, ...] = (),
         *,
         native: bool = False,
+        cluster: str = "",
     ) -> None:
         self.store, self.options = store, options
         self.target, given = split(target)
@@ -64,6 +68,7 @@ class Fuzzer:
         self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
         self._avoided = avoided
         self._is_native = native
+        self._cluster = cluster
         self.native: NativeCoverage | None = None
         self._teaching = Teaching(store, str(target), options.seed)
         self.seed = self._teaching.seed
@@ -74,7 +79,7 @@ class Fuzzer:
 
     def __enter__(self) -> Fuzzer:
         self._testers = self._stack.enter_context(
-            open_testers(self.options, self.target, self.plan, self._avoided, native=self._is_native)
+            self._open(self.options, self.target, self.plan, self._avoided, native=self._is_native)
         )
         if self._is_native:
             watch = self._stack.enter_context(closing(open_watch(self.target)))
@@ -82,6 +87,11 @@ class Fuzzer:
             if self._testers.begun:
                 self.native.add(self._testers.begun)
         return self
+
+    @property
+    def _open(self) -> Callable[..., AbstractContextManager[Testers]]:
+        """Testers on this machine, or on a cluster."""
+        return partial(cluster_testers, self._cluster) if self._cluster else open_testers
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._save()

@@ -10,7 +10,16 @@ import typer
 
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import MIXED, Mode, Modes, NativeCoverage, Source, Strategy, plan_of
+from triage.console.program_options import (
+    MIXED,
+    Cluster,
+    Mode,
+    Modes,
+    NativeCoverage,
+    Source,
+    Strategy,
+    plan_of,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,6 +52,7 @@ def fuzz(
     source: Source = None,
     avoid_known: AvoidKnown = False,
     native_coverage: NativeCoverage = False,
+    cluster: Cluster = "",
 ) -> int:
     """Generate programs and judge them; the failing ones are kept in the database.
 
@@ -60,7 +70,9 @@ def fuzz(
     summary: dict[str, Any] = {}
     with progress() as shown:
         plan = plan_of(strategy, mode, source, options.trust)
-        found = _failures(options, plan, tests, minutes, summary, shown, avoid_known, native_coverage)
+        found = _failures(
+            options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
+        )
         if options.json:
             failing = [document["id"] for document in found]
         else:
@@ -81,6 +93,7 @@ def _failures(
     shown: Progress,
     avoid_known: bool,
     native: bool,
+    cluster: str,
 ) -> Iterator[Document]:
     """The documents of the failing cases as they come; fills in the summary at the end."""
     import time
@@ -97,7 +110,7 @@ def _failures(
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native) as fuzzer,
+        Fuzzer(store, options, target, "fuzz", settled, avoided, native=native, cluster=cluster) as fuzzer,
     ):
         for step in fuzzer.stretch(tests=tests, seconds=60 * minutes if minutes else None):
             shown.status(tally_text(step.tally.tests, step.tally.failures, time.monotonic() - start))

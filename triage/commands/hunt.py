@@ -10,7 +10,16 @@ import typer
 
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import MIXED, Mode, Modes, NativeCoverage, Source, Strategy, plan_of
+from triage.console.program_options import (
+    MIXED,
+    Cluster,
+    Mode,
+    Modes,
+    NativeCoverage,
+    Source,
+    Strategy,
+    plan_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,6 +45,7 @@ def hunt(
     mode: Modes = Mode.MIXED,
     source: Source = None,
     native_coverage: NativeCoverage = False,
+    cluster: Cluster = "",
 ) -> int:
     """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
 
@@ -53,7 +63,7 @@ def hunt(
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,
-        Fuzzer(store, options, target, "hunt", settled, native=native_coverage) as fuzzer,
+        Fuzzer(store, options, target, "hunt", settled, native=native_coverage, cluster=cluster) as fuzzer,
     ):
         with options.judge(fuzzer.target) as judge, progress() as shown:
             hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)

@@ -38,6 +38,12 @@ NativeCoverage = Annotated[
     bool,
     typer.Option("--native-coverage", help="Watch which code of the target the tests meet (x86-64)."),
 ]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Test on a Ray cluster; local starts one here. -j says how wide."
+    ),
+]
 Source = Annotated[
     Path | None,
     typer.Option(

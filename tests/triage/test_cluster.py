@@ -1,0 +1,60 @@
+"""Testers on a Ray cluster that is started here: the same tests as without, also when one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from corpus.errors import UserError
+from generators.fuzz import fuzz
+from generators.mixture import BLOCK, Plan
+from tests.triage.failing import ORT
+from triage.campaigns.cluster import LOCAL, cluster_testers
+from triage.campaigns.testers import open_testers
+from triage.console.options import CaseOptions
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif("not __import__('importlib').util.find_spec('ray')", reason="Ray is not installed"),
+]
+PLAN = Plan("coverage", nodes=4)
+TESTS = 6 * BLOCK
+
+
+def stations() -> list[int]:
+    """The processes that hold a tester: Ray names them so."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"ray::Station" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only() -> None:
+    with open_testers(CaseOptions(), ORT, PLAN) as testers:
+        alone = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
+    before = set(stations())
+    with cluster_testers(LOCAL, CaseOptions(jobs=2), ORT, PLAN) as testers:
+        own = set(stations()) - before
+        assert len(own) == 2
+        killer = threading.Timer(1.0, os.kill, (min(own), signal.SIGKILL))
+        killer.start()
+        found = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
+        killer.join()
+    assert found == alone
+
+
+def test_an_address_where_nobody_is_is_one_clear_line() -> None:
+    with (
+        pytest.raises(UserError, match="--cluster"),
+        cluster_testers("127.0.0.1:1", CaseOptions(), ORT, PLAN),
+    ):
+        pass
