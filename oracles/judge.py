@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.asked import SETTING, find_asked
 from oracles.asking import Asker
@@ -173,7 +172,7 @@ class Judge:
         found = self.parting(case, verdict)
         if found is None:
             return verdict
-        located = found.located(parse(case.program))
+        located = found.located(case.parsed)
         return replace(
             verdict, wrong=replace(wrong, first=located.tensor, operator=located.op, located=located)
         )

@@ -8,8 +8,7 @@ from functools import cached_property
 import onnx
 
 from corpus.case import Case
-from corpus.formats import find_format
-from corpus.formats.onnx import parse, repair
+from corpus.formats.onnx import repair
 from oracles.backends import ComputesWide, Referred, RunsGraphs, Tagging
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
@@ -32,7 +31,8 @@ class Opened:
     @cached_property
     def model(self) -> onnx.ModelProto:
         """The program as it is; raises `UserError` if it is no ONNX model."""
-        return parse(self.case.program)
+        model: onnx.ModelProto = self.case.parsed
+        return model
 
     @cached_property
     def repaired(self) -> tuple[onnx.ModelProto, tuple[str, ...]]:
@@ -82,7 +82,7 @@ class Rulebook:
         if isinstance(executor.backend, Referred):
             double = Config("float64", backend=executor.backend.REFEREE)
         return GraphContext(
-            find_format(case.format).parse(case.program),
+            case.parsed,
             Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes),
             executor,
             double=double,

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats import find_format
 from oracles.naming.components import signature
 from oracles.probes.record import record
 from oracles.run import Config
@@ -204,15 +203,14 @@ class Session:
         """The result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
-        found = find_format(case.format)
-        after = found.measure(found.parse(case.program))
+        after = case.measure
         minimal = course.passes.minimal if course.passes else ()
         return Reduction(
             case=case,
             verdict=verdict,
             passes=course.passes,
             signature=signature(verdict, after, case, minimal) if verdict is not None else None,
-            before=found.measure(found.parse(self.case.program)),
+            before=self.case.measure,
             after=after,
             checks=decider.checks,
             sweep_checks=decider.checks - max((step.check for step in engine.steps), default=1),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from corpus.case import Case
-from corpus.formats import find_format
 from corpus.formats.onnx import checker_complaint, parse, repair
 from corpus.target import Target
 from corpus.values import Value
@@ -42,7 +41,7 @@ def open_subject(case: Case, pool: JudgePool) -> Subject:
     if case.format == "tir":
         return LoopSubject.of(case, find_format(case.format).parse(case.program))
     if case.format != "onnx":
-        return GraphSubject.of(case, find_format(case.format).parse(case.program), _describer(pool))
+        return GraphSubject.of(case, case.parsed, _describer(pool))
     model, _ = repair(parse(case.program))
     is_sound = checker_complaint(model) is None
     return Subject(model, case.inputs, external=case.external, is_sound=is_sound, passes=case.passes)
@@ -114,7 +113,7 @@ def kept_of(case: Case, reduced: Subject) -> tuple[int, ...]:
     if isinstance(reduced, LoopSubject):
         return ()
     if not isinstance(reduced, GraphSubject):
-        return kept_nodes(parse(case.program), reduced)
+        return kept_nodes(case.parsed, reduced)
     names = {reduced.origin(binding.name) for binding in reduced.program.main.walk()}
-    bindings = find_format(case.format).parse(case.program).main.bindings
+    bindings = case.parsed.main.bindings
     return tuple(index for index, binding in enumerate(bindings) if binding.name in names)

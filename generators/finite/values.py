@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import parse, repair
+from corpus.formats.onnx import repair
 from corpus.load import CHANGED
 from corpus.onnx.graph import outer_names, producers, topological
 from corpus.values import Tensor, Value
@@ -69,7 +69,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
     """
     if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
         return Settled(case, False)
-    if len(parse(case.program).graph.node) > MOST_NODES:
+    if len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False)
     look = _Look(judge, case)
     if not look.ran:
@@ -98,7 +98,7 @@ class _Look:
     """A case, the trouble that a run of it showed, and the steps that led to it."""
 
     def __init__(self, judge: Judge, case: Case, steps: tuple[str, ...] = ()) -> None:
-        model = repair(parse(case.program))[0]
+        model = repair(case.parsed)[0]
         nodes = topological(model.graph.node, outer_names(model.graph))
         self.case = case
         self.steps = steps

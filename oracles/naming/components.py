@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from onnx import ModelProto, NodeProto
 
 from corpus.case import Case
-from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram
 from corpus.measure import Measure
 from corpus.onnx.graph import walk_nodes
@@ -167,7 +166,7 @@ def _pattern(case: Case) -> str:
 
     Of a graph of another format the types are those of what flows in.
     """
-    program = find_format(case.format).parse(case.program)
+    program = case.parsed
     if isinstance(program, Module):
         return _loops_pattern(program)
     return _graph_pattern(program) if isinstance(program, GraphProgram) else _model_pattern(program)

@@ -7,7 +7,6 @@ import re
 import onnx
 
 from corpus.case import Case
-from corpus.formats import find_format
 from corpus.graphs.program import GraphProgram
 from corpus.onnx.graph import defined_names, walk_graphs, walk_model
 from corpus.tir.scopes import defined_names as defined_in_loops
@@ -18,7 +17,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
 def names_of_case(case: Case) -> frozenset[str]:
     """Those of its program, whatever its format."""
-    program = find_format(case.format).parse(case.program)
+    program = case.parsed
     if isinstance(program, Module):
         return names_of_loops(program)
     return names_of_graph(program) if isinstance(program, GraphProgram) else names_of(program)

@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from corpus.case import Case
-from corpus.formats.onnx import parse, repair
+from corpus.formats.onnx import repair
 from corpus.onnx.graph import outer_names, topological
 from corpus.onnx.types import memory_bytes
 from corpus.values import Value
@@ -38,7 +38,7 @@ class Recording:
 
 def record(executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET) -> Recording:
     """The un-optimised run of a case with every intermediate of the main graph as an output."""
-    model, _ = repair(parse(case.program))
+    model, _ = repair(case.parsed)
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     return record_model(model, job, executor.rerun, byte_budget=byte_budget)
 
@@ -47,7 +47,7 @@ def record_whole(
     executor: Executor, case: Case, *, byte_budget: int = BYTE_BUDGET
 ) -> Mapping[str, Value] | None:
     """The values of one un-optimised run by name; None where it does not end well."""
-    model = _ordered(repair(parse(case.program))[0])
+    model = _ordered(repair(case.parsed)[0])
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
     run = _Prefix(model, job, executor.rerun, wanted).run(len(model.graph.node))

@@ -7,7 +7,6 @@ results. Whatever the form, inlining may not change anything, so the un-optimise
 from __future__ import annotations
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.context import Context
 from oracles.run import Phase, Run
@@ -21,7 +20,7 @@ _MARK = b"\xca\x01"
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     """Always, where there are functions: optimised and un-optimised runs handle them alike."""
-    has_some = case.format == "onnx" and _MARK in case.program and parse(case.program).functions
+    has_some = case.format == "onnx" and _MARK in case.program and case.parsed.functions
     return True if has_some else None
 
 

@@ -10,7 +10,6 @@ import onnx
 from google.protobuf.message import Message
 
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.onnx.graph import tensors, walk_model
 from corpus.values import Tensor
 from reducer.private.strings import ENUMERATIONS
@@ -35,7 +34,7 @@ def words_left(original: Case, case: Case) -> tuple[str, ...]:
 
 
 def _all_words(case: Case) -> Iterator[str]:
-    model = parse(case.program)
+    model: onnx.ModelProto = case.parsed
     yield from _words(model, _vocabulary(model))
     for name, value in case.inputs.items():
         yield name
@@ -88,7 +87,7 @@ def holds_run(original: Case, case: Case) -> bool:
 
 
 def _arrays(case: Case) -> Iterator[Tensor]:
-    model = parse(case.program)
+    model: onnx.ModelProto = case.parsed
     for value in case.inputs.values():
         members = value if isinstance(value, list) else [] if value is None else [value]
         yield from (member for member in members if _has_run(member))
