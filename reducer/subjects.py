@@ -39,7 +39,7 @@ def kind_of(case: Case) -> type[Subject]:
 def open_subject(case: Case, pool: JudgePool) -> Subject:
     """The whole case, repaired where it is an ONNX model."""
     if case.format == "tir":
-        return LoopSubject.of(case, find_format(case.format).parse(case.program))
+        return LoopSubject.of(case, case.parsed)
     if case.format != "onnx":
         return GraphSubject.of(case, case.parsed, _describer(pool))
     model, _ = repair(parse(case.program))
