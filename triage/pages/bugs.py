@@ -12,8 +12,9 @@ from typing import Any
 from corpus.case import Case
 from oracles.naming.names import names_of_case
 from triage.bugs.known import KnownIssue
-from triage.bugs.overview import overview
+from triage.bugs.standing import next_step, overview_with_states
 from triage.pages.reduction import MANY_NODES, curves
+from triage.pages.rows import Row, row_of, totals_of
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
@@ -29,15 +30,73 @@ from triage.views.privacy import scrub
 from triage.views.rendering import hash_of, render
 
 NAME = "index.html"
+MANY_BUGS = 200
+"""Of more bugs the originals are not drawn: the page would take seconds to open."""
 SCRIPT = """const centre = box => {
   const to = box.querySelector("svg").dataset;
   box.scrollTop = to.y - box.clientHeight / 2;
   box.scrollLeft = to.x - box.clientWidth / 2;
 };
-document.querySelectorAll(".wide").forEach(centre);
-for (const part of document.querySelectorAll("details"))
-  part.addEventListener("toggle", () => part.querySelectorAll(".wide").forEach(centre));"""
-"""Brings the first kept node of a large picture into view; the page says all without it."""
+const seen = new IntersectionObserver(found => found.forEach(each => {
+  if (!each.isIntersecting) return;
+  seen.unobserve(each.target);
+  centre(each.target);
+}));
+document.querySelectorAll(".wide").forEach(box => seen.observe(box));
+
+const list = document.querySelector(".list tbody");
+const rows = list ? [...list.rows] : [];
+const search = document.querySelector("#search"), state = document.querySelector("#state");
+const grouped = document.querySelector("#grouped"), left = document.querySelector("#left");
+const shown = () => {
+  const words = search.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  let count = 0;
+  for (const row of rows) {
+    const is = (!state.value || row.dataset.state === state.value)
+      && words.every(word => row.dataset.text.includes(word));
+    row.hidden = !is;
+    count += is;
+  }
+  left.textContent = count === rows.length ? "" : `${count} of ${rows.length}`;
+};
+const place = row => [...rows].indexOf(row);
+const order = compare => {
+  list.querySelectorAll(".group").forEach(row => row.remove());
+  list.append(...[...rows].sort(compare));
+};
+const group = () => {
+  if (!grouped.checked) return order((a, b) => place(a) - place(b));
+  order((a, b) => a.dataset.blame.localeCompare(b.dataset.blame) || place(a) - place(b));
+  let last = null;
+  for (const row of [...list.rows]) {
+    if (row.dataset.blame === last) continue;
+    last = row.dataset.blame;
+    const head = document.createElement("tr"), cell = head.insertCell();
+    head.className = "group";
+    cell.colSpan = row.cells.length;
+    cell.textContent = last;
+    row.before(head);
+  }
+};
+document.querySelectorAll(".list th").forEach((head, at) => head.addEventListener("click", () => {
+  const way = head.dataset.way = head.dataset.way === "1" ? "-1" : "1";
+  const key = row => row.cells[at].dataset.key || row.cells[at].textContent.trim();
+  grouped.checked = false;
+  order((a, b) => way * key(a).localeCompare(key(b), undefined, {numeric: true}));
+}));
+if (search) {
+  search.addEventListener("input", shown);
+  state.addEventListener("change", shown);
+  grouped.addEventListener("change", group);
+  document.querySelectorAll("[data-only]").forEach(figure => figure.addEventListener("click", () => {
+    state.value = state.value === figure.dataset.only ? "" : figure.dataset.only;
+    shown();
+  }));
+}"""
+"""Brings the first kept node of a large picture into view; filters, sorts and groups the list of bugs.
+
+The page says all without it.
+"""
 Cells = Mapping[tuple[str, str], int]
 
 
@@ -69,6 +128,7 @@ class Bug:
     seen: Cells
     why: tuple[tuple[str, str], ...]
     report: str
+    row: Row
     look: Look
 
 
@@ -76,13 +136,17 @@ def write_bug_page(
     store: Store, folder: Path, issues: tuple[KnownIssue, ...], only: Collection[str] = ()
 ) -> Path:
     """Write the page of these clusters, or all, whole or not at all; its path."""
-    bugs = [_bug(store, facts) for facts in overview(store, issues) if not only or facts["id"] in only]
+    chosen = [facts for facts in overview_with_states(store, issues) if not only or facts["id"] in only]
+    bugs = [_bug(store, facts, is_whole=len(chosen) <= MANY_BUGS) for facts in chosen]
     columns = sorted({column for bug in bugs for column in bug.seen})
     page = render(
         "bugs.html.j2",
         bugs=bugs,
+        is_whole=len(chosen) <= MANY_BUGS,
         columns=columns,
         totals=_totals(store),
+        figures=totals_of(str(facts["state"]) for facts in chosen),
+        step=next_step(chosen, Path(store.path.name)),
         time=_time(store, only),
         name=store.path.name,
         script=SCRIPT,
@@ -104,7 +168,7 @@ def _time(store: Store, only: Collection[str]) -> Bars | None:
     return over_time([each.created for each in clusters(store) if not only or each.name in only])
 
 
-def _bug(store: Store, facts: Mapping[str, Any]) -> Bug:
+def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
     cluster = find_cluster(store, str(facts["id"]))
     assert cluster is not None
     sightings, report = sightings_of(store, cluster), last_report(store, cluster)
@@ -115,7 +179,8 @@ def _bug(store: Store, facts: Mapping[str, Any]) -> Bug:
         seen=sightings.counts,
         why=_why(store, cluster),
         report=Path(report).name,
-        look=_look(store, representative(store, cluster)),
+        row=row_of(facts, [each.signature for each in signatures_of(store, cluster)]),
+        look=_look(store, representative(store, cluster), is_whole=is_whole),
     )
 
 
@@ -128,12 +193,12 @@ def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _look(store: Store, number: int) -> Look:
+def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
     facts: dict[str, Any] = json.loads(kept) if kept else {}
-    before = _before(original, facts)
+    before = _before(original, facts) if is_whole else None
     return Look(
         nodes=case.measure.nodes,
         listing=list_case(case),
@@ -145,7 +210,7 @@ def _look(store: Store, number: int) -> Look:
         text=tuple(_text(verdict_of(store, number), names_of_case(case))),
         title=failure.title,
         failure=failure.name,
-        curves=tuple(curves(facts)) if facts else (),
+        curves=tuple(curves(facts)) if facts and is_whole else (),
         reduction=facts,
     )
 

@@ -1,0 +1,86 @@
+"""The rows of the list of bugs: what kind each is, which part is to blame, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oracles.naming.signature import Signature
+from triage.bugs.standing import COUNTED, KNOWN, READY, UNREDUCED, UNREPORTED
+
+KINDS = {
+    "crash": "crash",
+    "mismatch": "wrong value",
+    "exception": "refusal",
+    "timeout": "hang",
+    "out-of-memory": "memory",
+    "perf": "slow",
+}
+IMPORTING = "import"
+MOST_BLAME = 40
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the list says of one bug besides its title."""
+
+    kind: str
+    blame: str
+    part: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Total:
+    """One figure above the list: how many bugs are in that state."""
+
+    state: str
+    words: str
+    count: int
+
+
+def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
+    """The row of a cluster with these facts and signatures, the last of which knows most."""
+    components = dict(signatures[-1].components) if signatures else {}
+    outcome = next((str(each["outcome"]) for each in facts["failures"]), components.get("outcome", ""))
+    part, blame = _blamed(components)
+    return Row(KINDS.get(outcome, outcome), blame, part, _step(facts))
+
+
+def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
+    """Whether a pass, a kernel or the importer is to blame, and which one."""
+    if passes := components.get("passes", ""):
+        return "pass", _short(passes)
+    site = components.get("site", "") or components.get("frame", "") or components.get("frames", "")
+    name = _short(site.split()[-1].removesuffix("::Apply") if site else components.get("ops", ""))
+    if components.get("phase") == IMPORTING:
+        return "importer", name
+    if components.get("side") == "optimised" or components.get("phase") in ("optimise", "codegen"):
+        return "pass", name
+    return "kernel", name
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_BLAME else f"{text[: MOST_BLAME - 1]}…"
+
+
+def _step(facts: Mapping[str, Any]) -> str:
+    """What a person does next with a bug."""
+    name = facts["id"]
+    return {
+        READY: f"file its report, then crux triage mark {name} filed URL",
+        UNREPORTED: f"crux report {name}",
+        KNOWN: "nothing, or a comment on the known issue",
+        UNREDUCED: "crux reduce --all",
+        "regressed": f"crux report {name}",
+        "filed": f"crux triage mark {name} fixed VERSION, once it is",
+    }.get(str(facts["state"]), "")
+
+
+def totals_of(states: Iterable[str]) -> tuple[Total, ...]:
+    """A figure for each state that there is, in the order in which to look at them."""
+    found = Counter(states)
+    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
+    return tuple(Total(state, COUNTED.get(state, state), found[state]) for state in order if found[state])
