@@ -57,16 +57,19 @@ def selu(x: Any) -> Any:
 
 
 def softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Relax's `softplus` of these operands."""
     beta, threshold = attrs["beta"], attrs["threshold"]
     scaled = args[0] * beta
     return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
 
 
 def leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Relax's `leakyrelu` of these operands."""
     return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
 
 
 def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Relax's `prelu` of these operands."""
     x, alpha = args
     shape = [1] * x.ndim
     shape[attrs["axis"]] = alpha.size
@@ -74,6 +77,7 @@ def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Relax's `astype` of these operands."""
     kind = element(attrs["dtype"])
     if kind.kind == "b":
         return args[0] != 0

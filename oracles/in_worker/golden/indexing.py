@@ -13,6 +13,7 @@ Attrs = Mapping[str, Any]
 
 
 def take(args: Args, attrs: Attrs) -> Any:
+    """Relax's `take` of these operands."""
     x, indices = args
     axis, mode = attrs["axis"], attrs["mode"]
     if not isinstance(indices, np.ndarray):
@@ -27,6 +28,7 @@ def take(args: Args, attrs: Attrs) -> Any:
 
 
 def gather_elements(args: Args, attrs: Attrs) -> Any:
+    """Relax's `gather_elements` of these operands."""
     x, indices = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -35,6 +37,7 @@ def gather_elements(args: Args, attrs: Attrs) -> Any:
 
 
 def gather_nd(args: Args, attrs: Attrs) -> Any:
+    """Relax's `gather_nd` of these operands."""
     x, indices = args
     batch = attrs["batch_dims"]
     places = np.moveaxis(indices, -1, 0)
@@ -64,6 +67,7 @@ def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
 
 
 def scatter_elements(args: Args, attrs: Attrs) -> Any:
+    """Relax's `scatter_elements` of these operands."""
     x, indices, updates = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -72,6 +76,7 @@ def scatter_elements(args: Args, attrs: Attrs) -> Any:
 
 
 def scatter_nd(args: Args, attrs: Attrs) -> Any:
+    """Relax's `scatter_nd` of these operands."""
     x, indices, updates = args
     return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, attrs["reduction"])
 
@@ -81,11 +86,13 @@ def index_tensor(x: Any, indices: Any) -> Any:
 
 
 def index_put(args: Args, attrs: Attrs) -> Any:
+    """Relax's `index_put` of these operands."""
     x, indices, values = args
     return scattered(x, tuple(indices), values, "add" if attrs["accumulate"] else "update")
 
 
 def bucketize(args: Args, attrs: Attrs) -> Any:
+    """Relax's `bucketize` of these operands."""
     x, boundaries = args
     found = np.searchsorted(boundaries, x, side="right" if attrs["right"] else "left")
     return np.asarray(found).astype("int32" if attrs["out_int32"] else "int64")
@@ -104,6 +111,7 @@ def _spread(value: Any, x: Any, axis: int) -> Any:
 
 
 def quantize(args: Args, attrs: Attrs) -> Any:
+    """Relax's `quantize` of these operands."""
     x, scale, zero = args
     kind: Any = np.dtype(attrs["out_dtype"])
     limit = np.iinfo(kind)
@@ -112,12 +120,14 @@ def quantize(args: Args, attrs: Attrs) -> Any:
 
 
 def dequantize(args: Args, attrs: Attrs) -> Any:
+    """Relax's `dequantize` of these operands."""
     x, scale, zero = args
     shifted = x.astype(np.int64) - np.asarray(_spread(zero, x, attrs["axis"])).astype(np.int64)
     return (shifted * _spread(scale, x, attrs["axis"])).astype(element(attrs["out_dtype"]))
 
 
 def take_backward(args: Args, attrs: Attrs) -> Any:
+    """Relax's `take_backward` of these operands."""
     gradient, x, indices = args
     found = np.zeros_like(x)
     if attrs["axis"] is None:

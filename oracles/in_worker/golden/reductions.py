@@ -67,15 +67,18 @@ def order(x: Any, axis: int, descending: bool) -> Any:
 
 
 def sort(args: Args, attrs: Attrs) -> Any:
+    """Relax's `sort` of these operands."""
     places = order(args[0], attrs["axis"], attrs["descending"])
     return np.take_along_axis(args[0], places, attrs["axis"])
 
 
 def argsort(args: Args, attrs: Attrs) -> Any:
+    """Relax's `argsort` of these operands."""
     return order(args[0], attrs["axis"], attrs["descending"]).astype(attrs["dtype"] or "int32")
 
 
 def topk(args: Args, attrs: Attrs) -> Any:
+    """Relax's `topk` of these operands."""
     (x,), axis = args, axis_of(attrs["axis"], args[0].ndim)
     count = attrs["k"] if attrs["k"] >= 1 else x.shape[axis]
     places = np.take(order(x, axis, attrs["largest"]), np.arange(min(count, x.shape[axis])), axis)
@@ -95,11 +98,13 @@ def median(args: Args, attrs: Attrs) -> Any:
 
 
 def softmax(args: Args, attrs: Attrs) -> Any:
+    """Relax's `softmax` of these operands."""
     shifted = np.exp(args[0] - args[0].max(axis=attrs["axis"], keepdims=True))
     return shifted / shifted.sum(axis=attrs["axis"], keepdims=True)
 
 
 def log_softmax(args: Args, attrs: Attrs) -> Any:
+    """Relax's `log_softmax` of these operands."""
     shifted = args[0] - args[0].max(axis=attrs["axis"], keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=attrs["axis"], keepdims=True))
 
@@ -123,18 +128,21 @@ def _affine(x: Any, gamma: Any, beta: Any, axes: Sequence[int], attrs: Attrs) ->
 
 
 def layer_norm(args: Args, attrs: Attrs) -> Any:
+    """Relax's `layer_norm` of these operands."""
     x, gamma, beta = args
     axes = axes_of(attrs["axes"], x.ndim)
     return _affine(_scaled(x, axes, attrs["epsilon"]), gamma, beta, axes, attrs)
 
 
 def instance_norm(args: Args, attrs: Attrs) -> Any:
+    """Relax's `instance_norm` of these operands."""
     x, gamma, beta = args
     channel = (axis_of(attrs["channel_axis"], x.ndim),)
     return _affine(_scaled(x, axes_of(attrs["axes"], x.ndim), attrs["epsilon"]), gamma, beta, channel, attrs)
 
 
 def group_norm(args: Args, attrs: Attrs) -> Any:
+    """Relax's `group_norm` of these operands."""
     x, gamma, beta = args
     channel, groups = axis_of(attrs["channel_axis"], x.ndim), attrs["num_groups"]
     axes = axes_of(attrs["axes"], x.ndim)
@@ -145,6 +153,7 @@ def group_norm(args: Args, attrs: Attrs) -> Any:
 
 
 def rms_norm(args: Args, attrs: Attrs) -> Any:
+    """Relax's `rms_norm` of these operands."""
     x, weight = args
     axes = axes_of(attrs["axes"], x.ndim)
     square = np.mean(x * x, axis=axes, keepdims=True)
@@ -152,6 +161,7 @@ def rms_norm(args: Args, attrs: Attrs) -> Any:
 
 
 def batch_norm(args: Args, attrs: Attrs) -> Any:
+    """Relax's `batch_norm` of these operands."""
     x, gamma, beta, average, variance = args
     axis = axis_of(attrs["axis"], x.ndim)
     if attrs["training"]:
@@ -167,6 +177,7 @@ def cross_entropy(predictions: Any, labels: Any) -> Any:
 
 
 def nll_loss(args: Args, attrs: Attrs) -> Any:
+    """Relax's `nll_loss` of these operands."""
     predictions, targets = args[:2]
     classes = predictions.shape[0 if predictions.ndim == 1 else 1]
     weights = args[2] if len(args) > 2 else np.ones(classes)

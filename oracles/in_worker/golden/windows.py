@@ -16,12 +16,14 @@ Attrs = Mapping[str, Any]
 
 
 def matmul(args: Args, attrs: Attrs) -> Any:
+    """Relax's `matmul` of these operands."""
     x, y = args
     kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
     return np.matmul(x.astype(kind), y.astype(kind))
 
 
 def einsum(args: Args, attrs: Attrs) -> Any:
+    """Relax's `einsum` of these operands."""
     return np.einsum(attrs["subscripts"], *args[0])
 
 
@@ -76,6 +78,7 @@ def patches(
 
 
 def convolution(args: Args, attrs: Attrs) -> Any:
+    """Relax's convolutions of these operands."""
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
@@ -156,6 +159,7 @@ def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
 
 
 def max_pool(args: Args, attrs: Attrs) -> Any:
+    """Relax's maximum poolings of these operands."""
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     found = _pooled(x, attrs, lowest)[0].max(axis=0)
@@ -163,6 +167,7 @@ def max_pool(args: Args, attrs: Attrs) -> Any:
 
 
 def avg_pool(args: Args, attrs: Attrs) -> Any:
+    """Relax's average poolings of these operands."""
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     if attrs["ceil_mode"] and attrs["count_include_pad"]:
         raise NotKnown("an average of windows that reach beyond the padding")

@@ -13,6 +13,7 @@ from oracles.in_worker.torch.tensors import Unsupported
 
 
 def lp_norm(op: Op) -> Function:
+    """The function of ONNX's LpNormalization with these attributes."""
     axis, p = op.get("axis", -1), op.get("p", 2)
 
     def run(x: Any) -> Any:
@@ -72,6 +73,7 @@ def largest(function: Function) -> Lowering:
 
 
 def cumulative(op: Op) -> Function:
+    """The function of ONNX's CumSum and CumProd with these attributes."""
     (axis,) = op.numbers(1) or [0]
     reverse, exclusive = op.get("reverse", 0), op.get("exclusive", 0)
 
