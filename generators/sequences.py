@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from generators.language.draws import Draws
-from oracles.backends import Sequenced, find_backend
+from oracles.abilities import Sequences
+from oracles.backends import find_backend
 
 Passes: TypeAlias = tuple[str, ...]
 
@@ -25,49 +26,49 @@ FRESH = 0.3
 """How often a sequence is drawn anew where there are some to mutate."""
 
 
-def draw_sequence(draws: Draws, backend: Sequenced) -> Passes:
+def draw_sequence(draws: Draws, passes: Sequences) -> Passes:
     """A random sequence of the backend's passes."""
     count = draws.between(FEWEST, MOST)
-    return backend.repaired(tuple(draw_pass(draws, backend) for _ in range(count)))
+    return passes.repaired(tuple(draw_pass(draws, passes) for _ in range(count)))
 
 
-def draw_pass(draws: Draws, backend: Sequenced) -> str:
+def draw_pass(draws: Draws, passes: Sequences) -> str:
     """A pass; one that seldom changes anything is mostly drawn again."""
     for _ in range(SECOND_THOUGHTS):
-        name = draws.pick(backend.SEQUENCEABLE)
-        if name not in backend.SELDOM:
+        name = draws.pick(passes.names)
+        if name not in passes.seldom:
             break
     return name
 
 
-def next_sequence(draws: Draws, backend: Sequenced, pool: Sequence[Passes]) -> Passes:
+def next_sequence(draws: Draws, passes: Sequences, pool: Sequence[Passes]) -> Passes:
     """A new sequence, or a mutant of one in the pool."""
     if not pool or draws.random() < FRESH:
-        return draw_sequence(draws, backend)
+        return draw_sequence(draws, passes)
     mutate = draws.pick(MUTATIONS)
-    return backend.repaired(mutate(draws, backend, draws.pick(pool), draws.pick(pool))[:LONGEST])
+    return passes.repaired(mutate(draws, passes, draws.pick(pool), draws.pick(pool))[:LONGEST])
 
 
-def change_point(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+def change_point(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """One pass replaced, put in or left out."""
     place = draws.between(0, len(one) - 1)
-    new = draws.pick(((draw_pass(draws, backend),), (one[place], draw_pass(draws, backend)), ()))
+    new = draws.pick(((draw_pass(draws, passes),), (one[place], draw_pass(draws, passes)), ()))
     return (*one[:place], *new, *one[place + 1 :]) or one
 
 
-def take_subsequence(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+def take_subsequence(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """A stretch of it, once or twice."""
     start = draws.between(0, len(one) - 1)
     stretch = one[start : draws.between(start + 1, len(one))]
     return stretch * draws.pick((1, 2))
 
 
-def cross(draws: Draws, backend: Sequenced, one: Passes, other: Passes) -> Passes:
+def cross(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """The beginning of one and the end of another."""
     return one[: draws.between(1, len(one))] + other[draws.between(0, len(other) - 1) :]
 
 
-Mutation: TypeAlias = Callable[[Draws, Sequenced, Passes, Passes], Passes]
+Mutation: TypeAlias = Callable[[Draws, Sequences, Passes, Passes], Passes]
 MUTATIONS: tuple[Mutation, ...] = (change_point, take_subsequence, cross)
 
 
@@ -80,13 +81,13 @@ def sequences(seeds: Sequence[int], name: str) -> list[Passes]:
 
     None at all for a backend of that name that runs no passes by name, or no name.
     """
-    backend = find_backend(name or "ort")
-    if not isinstance(backend, Sequenced):
+    passes = find_backend(name or "ort").sequences
+    if passes is None:
         return [()] * len(seeds)
     pool: list[Passes] = []
     found: list[Passes] = []
     for seed in seeds:
         draws = Draws(f"passes/{seed}")
-        found.append(next_sequence(draws, backend, pool) if draws.random() < SHARE else ())
+        found.append(next_sequence(draws, passes, pool) if draws.random() < SHARE else ())
         pool += found[-1:] if found[-1] else []
     return found

@@ -8,9 +8,9 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.target import Target
+from oracles.abilities import Backend
 from oracles.asked import SETTING, find_asked
 from oracles.asking import Asker
-from oracles.backends import Backend, Referred, Sequenced
 from oracles.naming.symptom import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
@@ -63,7 +63,8 @@ class Judge:
         self.executor = Executor(target, format=format, limits=limits, watch=watch)
         self._rulebook = Rulebook(self.executor, self.tolerance, self.screen, accept_invalid)
         self._asker = Asker(self._rulebook)
-        usual = self.backend.ASKED if isinstance(self.backend, Referred) and format != "onnx" else ""
+        graphs = self.backend.graphs
+        usual = graphs.asked if graphs is not None and format != "onnx" else ""
         self._asked = find_asked(target.get(SETTING, usual))
         self._siblings: dict[str, Judge] = {}
 
@@ -195,7 +196,7 @@ class Judge:
     def _simpler(self, case: Case) -> tuple[Config, ...]:
         """The lower levels, and of a case with a sequence of passes the first way without that."""
         lower = self.configs[2:]
-        if not case.passes or not isinstance(self.backend, Sequenced):
+        if not case.passes or self.backend.sequences is None:
             return lower
         first = self.configs[1]
         return (*lower, unsequenced(first, f"{first.label} without its passes"))

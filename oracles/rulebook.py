@@ -9,7 +9,6 @@ import onnx
 
 from corpus.case import Case
 from corpus.formats.onnx import repair
-from oracles.backends import ComputesWide, Referred, RunsGraphs, Tagging
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
 from oracles.probes.graph_context import GraphContext
@@ -68,19 +67,18 @@ class Rulebook:
             executor,
             tolerance=self.tolerance,
             screen=self.screen,
-            is_wide=isinstance(executor.backend, ComputesWide) and executor.target.device == "cpu",
+            is_wide=executor.backend.computes_wide and executor.target.device == "cpu",
             accept_invalid=self.accept_invalid,
         )
         context.notes.extend(notes)
         return context
 
     def _open_graph(self, case: Case) -> GraphContext:
-        executor = self.executor
-        assert isinstance(executor.backend, RunsGraphs)
-        settings = executor.backend.DOUBLE
-        double = Config("float64", settings) if settings else None
-        if isinstance(executor.backend, Referred):
-            double = Config("float64", backend=executor.backend.REFEREE)
+        executor, graphs = self.executor, self.executor.backend.graphs
+        assert graphs is not None
+        double = Config("float64", graphs.double) if graphs.double else None
+        if graphs.referee:
+            double = Config("float64", backend=graphs.referee)
         return GraphContext(
             case.parsed,
             Job(case.program, case.inputs, executor.configs[:1], format=case.format, passes=case.passes),
@@ -114,6 +112,6 @@ class Rulebook:
     def tags(self, verdict: Verdict) -> tuple[str, ...]:
         """What the backend says of a failure for a person, such as `importer-limit`."""
         run, backend = verdict.runs[-1] if verdict.runs else None, self.executor.backend
-        if run is None or run.is_ok or not verdict.is_bug or not isinstance(backend, Tagging):
+        if run is None or run.is_ok or not verdict.is_bug:
             return ()
         return backend.tags(run)

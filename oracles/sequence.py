@@ -8,7 +8,7 @@ from dataclasses import replace
 from corpus.case import PASSES, Case
 from corpus.errors import UserError
 from corpus.target import Target
-from oracles.backends import Sequenced, find_backend
+from oracles.backends import find_backend
 
 
 def with_sequence(case: Case) -> Case:
@@ -37,14 +37,14 @@ def _taken_apart(target: Target) -> tuple[Target, tuple[str, ...]]:
     asked = target.get(PASSES)
     if not asked:
         return target, ()
-    if not isinstance(find_backend(target.backend), Sequenced):
+    if find_backend(target.backend).sequences is None:
         raise UserError(f"target {target}: runs no passes by name")
     return target.without_setting(PASSES), tuple(name for name in asked.split(",") if name)
 
 
 def misplaced(passes: Sequence[str], target: Target, format: str = "onnx", program: bytes = b"") -> str:
     """Why the target cannot run these passes in this order; empty where it can, or runs none by name."""
-    backend = find_backend(target.backend)
-    if not passes or not isinstance(backend, Sequenced):
+    sequences = find_backend(target.backend).sequences
+    if not passes or sequences is None:
         return ""
-    return backend.misplaced(passes, backend.facts_of(format, program))
+    return sequences.misplaced(passes, sequences.facts_of(format, program))

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from corpus.case import Case
-from oracles.backends import Optimising, Staged
+from oracles.abilities import Passes
 from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.run import Config, Run
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.search import Items, SetSearch, find_essentials
 
-Passes = frozenset[str]
+Names = frozenset[str]
 Asking = Callable[[str, Callable[[], bool]], bool]
 """Answers a question with a key of its own, by asking or from what was answered before."""
 
@@ -72,7 +72,7 @@ def find_pass_set(
     None where the backend has no passes to disable, or the case no failure. A candidate counts as not
     failing after `repeats` verdicts without the symptom.
     """
-    if verdict.symptom is None or not isinstance(judge.backend, Optimising):
+    if verdict.symptom is None or judge.backend.passes is None:
         return None
     config = failing_config(verdict, judge)
     baseline = judge.configs[0]
@@ -85,7 +85,8 @@ def find_pass_set(
 
 def _earliest(judge: Judge, case: Case, verdict: Verdict, config: Config, ask: Asking) -> tuple[Config, int]:
     """The configuration that does the least and fails, of those that do a part of what this one does."""
-    earlier = judge.backend.stages(config) if isinstance(judge.backend, Staged) else ()
+    passes = judge.backend.passes
+    earlier = passes.stages(config) if passes is not None else ()
     for count, stage in enumerate(earlier, 1):
 
         def shows(stage: Config = stage) -> bool:
@@ -124,15 +125,16 @@ class _Search:
     ask: Asking
     repeats: int
     checks: int = 0
-    answers: dict[Passes, bool] = field(default_factory=dict)
+    answers: dict[Names, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        assert isinstance(self.judge.backend, Optimising)
-        self.backend: Optimising = self.judge.backend
-        self.known = self.backend.optimizers(self.run)
+        passes = self.judge.backend.passes
+        assert passes is not None
+        self.passes: Passes = passes
+        self.known = self.passes.optimizers(self.run)
 
     def find(self) -> PassSet:
-        fired = self.backend.suspects(self.run)
+        fired = self.passes.suspects(self.run)
         found = self._among(fired)
         if found is None:  # the log left something out
             found = self._among(self.known)
@@ -144,12 +146,12 @@ class _Search:
             minimal=tuple(sorted(members, key=_order(fired))),
             level=self.run.config.label,
             checks=self.checks,
-            fired=self.backend.fired(self.run),
+            fired=self.passes.fired(self.run),
             cures=tuple(sorted(cures, key=_order(fired))),
             beyond_passes=not members,
         )
 
-    def _among(self, names: Sequence[str]) -> Passes | None:
+    def _among(self, names: Sequence[str]) -> Names | None:
         """A minimal set of these passes; None where they are not enough, or nothing is needed."""
         if not names:
             return None
@@ -163,11 +165,11 @@ class _Search:
         message = "\n".join(run.message for run in self.verdict.runs if not run.is_ok)
         words = frozenset(re.findall(r"\w+", message))
         operators = frozenset(self.case.measure.ops)
-        hints = (tuple(name for name in names if name in words), self.backend.likely(names, operators))
+        hints = (tuple(name for name in names if name in words), self.passes.likely(names, operators))
         fitting = (hint for hint in hints if 0 < len(hint) <= len(names) // 2)
         return next((hint for hint in fitting if self.shows_with(frozenset(hint))), tuple(names))
 
-    def shows_with(self, kept: Passes) -> bool:
+    def shows_with(self, kept: Names) -> bool:
         """Whether the failure shows with every pass disabled but these."""
         return self.shows_without(frozenset(self.known) - kept)
 
@@ -177,9 +179,9 @@ class _Search:
             self.answers[key] = any(self._ask(key, number) for number in range(self.repeats))
         return self.answers[key]
 
-    def _ask(self, disabled: Passes, number: int) -> bool:
+    def _ask(self, disabled: Names, number: int) -> bool:
         self.checks += 1
-        config = self.backend.without(self.run.config, disabled)
+        config = self.passes.without(self.run.config, disabled)
         name = f"{self.case.case_id} {self.run.config.label} without {' '.join(sorted(disabled))} {number}"
         return self.ask(name, lambda: self._judge(config))
 
@@ -187,10 +189,10 @@ class _Search:
         return self.judge.verdict(self.case, only=config).symptom == self.verdict.symptom
 
 
-def _drive(search: SetSearch, names: Sequence[str], shows: Callable[[Passes], bool]) -> Passes:
+def _drive(search: SetSearch, names: Sequence[str], shows: Callable[[Names], bool]) -> Names:
     """Run a search over positions as one over names."""
 
-    def chosen(items: Items) -> Passes:
+    def chosen(items: Items) -> Names:
         return frozenset(names[item] for item in items)
 
     try:

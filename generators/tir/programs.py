@@ -21,7 +21,7 @@ from generators.tir.blocks import in_blocks
 from generators.tir.frame import Names, start_of
 from generators.tir.mutators import all_mutators
 from generators.tir.statements import Maker
-from oracles.backends import Sequenced, find_backend
+from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
 
 ENTRY = "main"
@@ -100,14 +100,14 @@ def is_sound(module: Module, seed: int) -> bool:
 
 def _passes(draws: Draws, module: Module) -> Passes:
     """A sequence that suits the module's form; none for some."""
-    backend = find_backend("tvm")
-    if not isinstance(backend, Sequenced) or not draws.chance(_WITH_PASSES):
+    sequences = find_backend("tvm").sequences
+    if sequences is None or not draws.chance(_WITH_PASSES):
         return ()
-    drawn = draw_sequence(draws, backend)
-    facts = backend.facts_of("tir", to_bytes(module))
+    drawn = draw_sequence(draws, sequences)
+    facts = sequences.facts_of("tir", to_bytes(module))
     names: list[str] = []
     for name in (each for each in drawn if each.startswith(("tirx.", "s_tir."))):
-        if not backend.misplaced((*names, name), facts):
+        if not sequences.misplaced((*names, name), facts):
             names.append(name)
     return tuple(names)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from corpus.case import Case
 from corpus.target import Target
 from oracles.asked import Asking, Way, named
-from oracles.backends import Compared, backends
+from oracles.backends import backends
 
 NAME = "backends"
 
@@ -16,12 +16,12 @@ NAME = "backends"
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """The first way of every other backend that is installed; those of one framework count as one."""
     own = backends()[asking.target.backend]
-    seen = {own.PACKAGE}
-    if isinstance(own, Compared):
-        seen.add(backends()[own.BASELINE].PACKAGE)
+    seen = {own.package}
+    if own.baseline:
+        seen.add(backends()[own.baseline].package)
     for name, backend in sorted(backends().items()):
-        if backend.PACKAGE not in seen and _is_installed(backend.PACKAGE):
-            seen.add(backend.PACKAGE)
+        if backend.package not in seen and _is_installed(backend.package):
+            seen.add(backend.package)
             config = replace(backend.configs(Target(name))[0], backend=name)
             yield Way(named(NAME, replace(config, label=f"{name} {config.label}")))
 

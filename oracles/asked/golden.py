@@ -13,7 +13,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.asked import Asking, Way, named
-from oracles.backends import Referred, find_backend
+from oracles.backends import find_backend
 from oracles.probes.context import Context
 from oracles.rules import mismatch
 from oracles.run import Config, Run
@@ -25,14 +25,10 @@ NAME = "golden"
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """The program by the backend's referee, where it has one for such programs."""
     backend = find_backend(asking.target.backend)
-    if isinstance(backend, Referred) and case.format in find_formats(backend.REFEREE):
-        yield Way(named(NAME, Config(backend.REFEREE, backend=backend.REFEREE)))
-
-
-def find_formats(name: str) -> tuple[str, ...]:
-    """The formats that a referee reads."""
-    formats: tuple[str, ...] = vars(find_backend(name)).get("FORMATS", ())
-    return formats
+    referee = backend.graphs.referee if backend.graphs is not None else ""
+    reads = find_backend(referee).graphs if referee else None
+    if reads is not None and case.format in reads.formats:
+        yield Way(named(NAME, Config(referee, backend=referee)))
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

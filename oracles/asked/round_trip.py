@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.asked import Asking, Way, named
-from oracles.backends import RoundTripping, find_backend
+from oracles.backends import find_backend
 
 NAME = "round-trip"
 
@@ -19,6 +19,6 @@ NAME = "round-trip"
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """The optimised way by each of the backend's written forms."""
     backend = find_backend(asking.target.backend)
-    for form in backend.WRITTEN_AS if isinstance(backend, RoundTripping) else ():
+    for form in backend.written_as:
         config = replace(asking.optimised, settings=(*asking.optimised.settings, ("via", form)))
         yield Way(named(NAME, config, f"via {form}"))

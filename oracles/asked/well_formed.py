@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.asked import Asking, Way, named
-from oracles.backends import ChecksModules, find_backend
+from oracles.backends import find_backend
 
 NAME = "well-formed"
 
@@ -15,6 +15,6 @@ NAME = "well-formed"
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """The optimised way once more, with a check after every pass, those of the case itself included."""
     backend = find_backend(asking.target.backend)
-    if isinstance(backend, ChecksModules):
-        settings = (*asking.optimised.settings, (backend.CHECKED_BY, True))
+    if backend.checked_by:
+        settings = (*asking.optimised.settings, (backend.checked_by, True))
         yield Way(named(NAME, replace(asking.optimised, settings=settings)))

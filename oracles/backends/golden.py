@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "golden"
 PACKAGE = "numpy"
-FORMATS = ("relax",)
-DOUBLE = ()
 
 # In the worker
 
@@ -64,3 +63,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 def classify(run: Run) -> str:
     """The rules leave out operators and forms, and say so."""
     return "unsupported" if not run.is_ok and run.error in ("NotKnown", "NotImplementedError") else ""
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Graphs
+
+    return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=Graphs(("relax",)))

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: 
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "inductor"
 PACKAGE = "torch"
 LIBRARIES = (("torch/lib/libtorch_cpu.so", "at::native"),)
 DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
-LOWERED = True
-DIALECT = "aten"
-WRITTEN_AS = ("export",)
-FORK_PER_TEST = True
 
 # In the worker
 
@@ -103,9 +100,6 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 # In crux
-
-FORMATS = ("torch",)
-DOUBLE = (("backend", "eager"), ("double", 1))
 
 WAYS = ("inductor", "aot_eager_decomp_partition", "aot_eager")
 
@@ -194,3 +188,23 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
     names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
     settings = {**dict(config.settings), "disabled_passes": tuple(names)}
     return replace(config, settings=tuple(settings.items()))
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Graphs, Passes
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        reads_onnx=False,
+        forks=True,
+        dialect="aten",
+        written_as=("export",),
+        libraries=LIBRARIES,
+        passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
+        graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),
+    )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: 
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "ort"
 PACKAGE = "onnxruntime"
-WIDE_ON_CPU = True
 LIBRARIES = (("onnxruntime/capi/onnxruntime_pybind11_state*.so", ""),)
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
 
@@ -507,9 +507,6 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-may_have_fired = suspects
-
-
 def told_with(name: str) -> tuple[str, ...]:
     """The other rules of the transformers that apply this one: the log has one line for all of them."""
     families = [rules for rules in RULES.values() if name in rules]
@@ -541,3 +538,28 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
     names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
     settings = {**dict(config.settings), "disabled_optimizers": tuple(names)}
     return replace(config, settings=tuple(settings.items()))
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Passes, Telling
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        computes_wide=True,
+        shows_optimised=True,
+        libraries=LIBRARIES,
+        passes=Passes(
+            DISABLED_BY,
+            fired,
+            suspects,
+            optimizers,
+            likely,
+            without,
+            telling=Telling(may_have_fired=suspects, told_with=told_with, has_fired=has_fired),
+        ),
+    )

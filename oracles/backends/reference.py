@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "reference"
 PACKAGE = "onnx"
-WRITTEN_AS = ("text", "bytes")
 
 # In the worker
 
@@ -69,3 +69,10 @@ def classify(run: Run) -> str:
     if run.is_ok:
         return ""
     return "unsupported" if run.error in ERRORS or UNSUPPORTED.search(run.message) else ""
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend
+
+    return Backend(NAME, PACKAGE, __file__, configs, classify, written_as=("text", "bytes"))

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "torch"
 PACKAGE = "torch"
 LIBRARIES = (("torch/lib/libtorch_cpu.so", "at::native"),)
-LOWERED = True
-WRITTEN_AS = ("export",)
-BASELINE = "ort"
 
 # In the worker
 
@@ -82,10 +80,6 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 # In crux
 
-FORMATS = ("torch",)
-DOUBLE = (("backend", "eager"), ("double", 1))
-OPENS = ("torch",)
-
 
 def configs(target: Target) -> tuple[Config, ...]:
     """One way only: eagerly."""
@@ -108,3 +102,21 @@ def classify(run: Run) -> str:
     if run.error == "Unsupported" or UNSUPPORTED.search(run.message):
         return "unsupported"
     return "invalid-input" if REFUSED.search(run.message) else ""
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Graphs
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        baseline="ort",
+        reads_onnx=False,
+        written_as=("export",),
+        libraries=LIBRARIES,
+        graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1)), opens=("torch",)),
+    )

@@ -9,6 +9,7 @@ from oracles.in_worker.tvm import passes as tvm_passes
 
 if TYPE_CHECKING:
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "tvm"
@@ -20,13 +21,8 @@ LIBRARIES = (
 )
 """Of the compiler's library only TVM itself: most of it is LLVM."""
 DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
-BASELINE = "ort"
-"""What its results are compared with: TVM has no un-optimised mode; what is wrong is wrong in all of them."""
-FORK_PER_TEST = True
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
-WRITTEN_AS = ("script", "json")
-CHECKED_BY = "well-formed"
 
 # In the worker
 
@@ -233,11 +229,6 @@ def about(error: BaseException) -> str:
 
 # In crux
 
-FORMATS = ("relax", "tir")
-OPENS = ("relax",)
-DOUBLE = ()
-REFEREE = "golden"
-ASKED = "golden"
 PIPELINES = ("default", "zero", "target")
 EXECUTORS = ("bytecode", "compiled")
 LEVELS = ("0", "1", "2", "3")
@@ -367,8 +358,6 @@ def tags(run: Run) -> tuple[str, ...]:
 # Passes
 
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
-SELDOM = tvm_passes.SELDOM
-repaired = tvm_passes.repaired
 
 
 def code_of_least() -> tuple[str, ...]:
@@ -420,9 +409,6 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(name for name in (*fired(run), LLVM) if name in known)
 
 
-may_have_fired = fired
-
-
 def told_with(name: str) -> tuple[str, ...]:
     """None: the watch tells of each pass by itself."""
     return ()
@@ -454,3 +440,39 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
     names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
     settings = {**dict(config.settings), "disabled_passes": tuple(names)}
     return replace(config, settings=tuple(settings.items()))
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Graphs, Passes, Sequences, Telling
+
+    return Backend(
+        NAME,
+        PACKAGE,
+        __file__,
+        configs,
+        classify,
+        tags,
+        baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
+        forks=True,
+        written_as=("script", "json"),
+        checked_by="well-formed",
+        libraries=LIBRARIES,
+        passes=Passes(
+            DISABLED_BY,
+            fired,
+            suspects,
+            optimizers,
+            likely,
+            without,
+            telling=Telling(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
+        ),
+        sequences=Sequences(SEQUENCEABLE, tvm_passes.SELDOM, facts_of, misplaced, tvm_passes.repaired),
+        graphs=Graphs(
+            ("relax", "tir"),
+            opens=("relax",),
+            configs=configs_of_graphs,
+            referee="golden",
+            asked="golden",
+        ),
+    )

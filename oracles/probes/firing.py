@@ -14,7 +14,7 @@ from corpus.formats.onnx import parse
 from corpus.measure import Measure
 from corpus.onnx.measure import measure
 from corpus.target import Target
-from oracles.backends import Sequenced, TellsPasses, find_backend
+from oracles.backends import find_backend
 from oracles.run import Config, Limits, Run
 from oracles.sandbox.sandbox import Job, Sandbox
 
@@ -29,9 +29,10 @@ class Firing:
 
     def __init__(self, target: Target, *, limits: Limits = _LIMITS) -> None:
         backend = find_backend(target.backend)
-        if not isinstance(backend, TellsPasses):
+        if backend.passes is None or backend.passes.telling is None:
             raise UserError(f"target {target}: its log does not tell which pass changed a program")
-        self.backend: TellsPasses = backend
+        self._passes, self._telling = backend.passes, backend.passes.telling
+        self._sequences = backend.sequences
         self.target = target
         self.config = _without_execution(backend_configs(target))
         self._sandbox = Sandbox(target.backend, python=target.get("python") or None, limits=limits)
@@ -57,16 +58,16 @@ class Firing:
         if not run.is_ok:
             return ()
         operators = frozenset(_measured(program).ops)
-        names = self.backend.likely(self.backend.may_have_fired(run), operators)
-        return tuple(name for name in names if not self.backend.told_with(name) or self.fires(program, name))
+        names = self._passes.likely(self._telling.may_have_fired(run), operators)
+        return tuple(name for name in names if not self._telling.told_with(name) or self.fires(program, name))
 
     def fires(self, program: bytes, name: str) -> bool:
         """Whether this pass changes the program, which compiles."""
-        if isinstance(self.backend, Sequenced) and name in self.backend.SEQUENCEABLE:
-            return self._fires_by_name(program, name, self.backend.repaired([name]))
-        config = self.backend.without(self.config, self.backend.told_with(name))
+        if self._sequences is not None and name in self._sequences.names:
+            return self._fires_by_name(program, name, self._sequences.repaired([name]))
+        config = self._passes.without(self.config, self._telling.told_with(name))
         run = self._run(program, config)
-        return run.is_ok and self.backend.has_fired(run, name)
+        return run.is_ok and self._telling.has_fired(run, name)
 
     @cached_property
     def commonplace(self) -> frozenset[str]:
@@ -76,7 +77,7 @@ class Firing:
     def _fires_by_name(self, program: bytes, name: str, sequence: tuple[str, ...]) -> bool:
         alone = replace(self.config, settings=(*self.config.settings, ("run", "passes")))
         run = self._run(program, alone, sequence)
-        return run.is_ok and self.backend.has_fired(run, name)
+        return run.is_ok and self._telling.has_fired(run, name)
 
     def _run(self, program: bytes, config: Config, sequence: tuple[str, ...] = ()) -> Run:
         job = Job(program, {}, (config,), outputs=(), collect_log=True, passes=sequence)

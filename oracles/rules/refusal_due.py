@@ -8,7 +8,7 @@ only a death counts, which the rules before this one report.
 from __future__ import annotations
 
 from corpus.case import Case
-from oracles.backends import Lowered, find_backend
+from oracles.backends import find_backend
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
 from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
@@ -35,7 +35,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     """Acceptance; whatever else was suspect at first sight is for the other rules."""
     if not demands_refusal(case) or not all(run.is_ok for run in runs):
         return None
-    reads_no_onnx = case.target is not None and isinstance(find_backend(case.target.backend), Lowered)
+    reads_no_onnx = case.target is not None and not find_backend(case.target.backend).reads_onnx
     if reads_no_onnx or context.complaint is None or context.referee.status is not Status.EXCEPTION:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     complaint = context.complaint.split("\n")[0][:160]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
-from oracles.backends import Compared, ComparesItself, RunsGraphs, Sequenced, find_backend
+from oracles.backends import find_backend
 from oracles.run import Config
 
 
@@ -17,7 +17,7 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
     configs = _configs_of_onnx(target) if format == "onnx" else _configs_of_graphs(target, format)
-    if isinstance(find_backend(target.backend), Sequenced):
+    if find_backend(target.backend).sequences is not None:
         return (unsequenced(configs[0], configs[0].label), *configs[1:])
     return configs
 
@@ -30,18 +30,19 @@ def unsequenced(config: Config, label: str) -> Config:
 def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
     own = backend.configs(target)
-    if not isinstance(backend, Compared):
+    name = backend.baseline
+    if not name:
         return own
-    name = backend.BASELINE
     first = find_backend(name).configs(Target(name))[0]
     return (replace(first, label=f"{name} {first.label}", backend=name), *own)
 
 
 def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
-    if not isinstance(backend, RunsGraphs) or format not in backend.FORMATS:
+    graphs = backend.graphs
+    if graphs is None or format not in graphs.formats:
         usual = find_format(format).TARGET
         raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
-    if isinstance(backend, ComparesItself):
-        return backend.configs_of_graphs(target, format)
+    if graphs.configs is not None:
+        return graphs.configs(target, format)
     return backend.configs(target)

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
 from corpus.values import Value
-from oracles.backends import Forking, find_backend
+from oracles.backends import find_backend
 from oracles.native.watching import Watch
 from oracles.run import Config, Limits, Run
 from oracles.sandbox.configurations import configs_of
@@ -39,7 +39,7 @@ class Executor:
         self.limits = limits
         self.backend = find_backend(target.backend)
         self.configs = configs_of(target, format)
-        self.forks = isinstance(self.backend, Forking)
+        self.forks = self.backend.forks
         self.is_hurried = False
         self._sandbox = Sandbox(
             target.backend,
@@ -122,7 +122,7 @@ class Executor:
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """The program as the backend's optimiser leaves it; None where that cannot be had."""
         is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
-        if not hasattr(self.backend, "optimised") or not is_plain:
+        if not self.backend.shows_optimised or not is_plain:
             return None
         program = base64.b64encode(case.program).decode("ascii")
         try:

@@ -15,7 +15,7 @@ from corpus.load import Imported, Importer
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.program import parse
-from oracles.backends import OpensFiles, backends
+from oracles.backends import backends
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
 
@@ -36,12 +36,12 @@ def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imp
     opener = next(
         backend
         for backend in backends().values()
-        if isinstance(backend, OpensFiles) and name in backend.OPENS
+        if backend.graphs is not None and name in backend.graphs.opens
     )
-    is_same = target is not None and backends()[target.backend].PACKAGE == opener.PACKAGE
+    is_same = target is not None and backends()[target.backend].package == opener.package
     python = target.get("python") if target is not None and is_same else ""
     beside = [str(path.resolve().parent)] if path.suffix == ".py" else []  # a trusted script may import these
-    with Sandbox(opener.NAME, python=python or None, limits=limits, shown=beside) as sandbox:
+    with Sandbox(opener.name, python=python or None, limits=limits, shown=beside) as sandbox:
         return imported(sandbox, name, path, content)
 
 

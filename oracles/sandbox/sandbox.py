@@ -76,7 +76,7 @@ class Sandbox:
         watch: Watch | None = None,
     ) -> None:
         self.backend_file = os.path.abspath(
-            backend if backend.endswith(".py") else find_backend(backend).__file__
+            backend if backend.endswith(".py") else find_backend(backend).file
         )
         self.python = os.path.abspath(python) if python and os.sep in python else python or sys.executable
         self.limits = limits

@@ -29,7 +29,7 @@ TARGET = Target("planted")
 
 @pytest.fixture(autouse=True)
 def planted(monkeypatch):
-    monkeypatch.setitem(backends(), "planted", importlib.import_module("tests.bench.planted"))
+    monkeypatch.setitem(backends(), "planted", importlib.import_module("tests.bench.planted").backend())
 
 
 @pytest.mark.timeout(0)

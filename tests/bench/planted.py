@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Set
 
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "planted"
@@ -107,3 +108,11 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
     before: Any = config.get("disabled_optimizers") or ()
     names = tuple(sorted({*before, *disabled}))
     return replace(config, settings=(*config.settings[:1], ("disabled_optimizers", names)))
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend, Passes
+
+    passes = Passes(DISABLED_BY, fired, suspects, optimizers, likely, without)
+    return Backend(NAME, PACKAGE, __file__, configs, classify, passes=passes)

@@ -9,9 +9,9 @@ from corpus.case import Case
 from generators.language.draws import Draws
 from generators.mixture import Plan, make_cases
 from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
-from oracles.backends import Sequenced, find_backend
+from oracles.backends import find_backend
 
-BACKEND = find_backend("tvm")
+PASSES = find_backend("tvm").sequences
 
 
 def drawn(count: int = 1600) -> list[tuple[str, ...]]:
@@ -19,10 +19,10 @@ def drawn(count: int = 1600) -> list[tuple[str, ...]]:
 
 
 def test_every_sequence_is_one_that_the_backend_can_run() -> None:
-    assert isinstance(BACKEND, Sequenced)
+    assert PASSES is not None
     found = [each for each in drawn() if each]
     assert 600 < len(found) < 1000
-    assert not [each for each in found if BACKEND.misplaced(each)]
+    assert not [each for each in found if PASSES.misplaced(each, PASSES.facts_of("onnx", b""))]
     assert max(map(len, found)) <= 3 * LONGEST
 
 
@@ -31,20 +31,20 @@ def test_the_same_seeds_give_the_same_sequences() -> None:
 
 
 def test_every_pass_is_drawn() -> None:
-    assert isinstance(BACKEND, Sequenced)
+    assert PASSES is not None
     counts = Counter(name for each in drawn(4800) for name in each)
-    assert set(counts) == set(BACKEND.SEQUENCEABLE)
-    seldom = [counts[name] for name in BACKEND.SELDOM]
-    others = [counts[name] for name in counts.keys() - BACKEND.SELDOM]
+    assert set(counts) == set(PASSES.names)
+    seldom = [counts[name] for name in PASSES.seldom]
+    others = [counts[name] for name in counts.keys() - PASSES.seldom]
     assert 2 * median(seldom) < median(others)
 
 
 def test_each_mutation_makes_something_else() -> None:
-    assert isinstance(BACKEND, Sequenced)
+    assert PASSES is not None
     for mutate in MUTATIONS:
         draws = Draws(mutate.__name__)
-        pairs = [(draw_sequence(draws, BACKEND), draw_sequence(draws, BACKEND)) for _ in range(20)]
-        mutants = [mutate(draws, BACKEND, one, other) for one, other in pairs]
+        pairs = [(draw_sequence(draws, PASSES), draw_sequence(draws, PASSES)) for _ in range(20)]
+        mutants = [mutate(draws, PASSES, one, other) for one, other in pairs]
         assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10
 
 

@@ -19,7 +19,7 @@ from generators.language.draws import Draws
 from generators.mixture import Plan, make_cases
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.programs import grown, is_sound, make_program
-from oracles.backends import Sequenced, find_backend
+from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
@@ -51,13 +51,13 @@ def test_a_mutator_changes_programs_and_leaves_most_of_them_sound(mutator: Mutat
 
 
 def test_the_passes_of_a_program_suit_its_form() -> None:
-    backend = find_backend("tvm")
-    assert isinstance(backend, Sequenced)
+    sequences = find_backend("tvm").sequences
+    assert sequences is not None
     made = [make_program(seed, 6) for seed in SEEDS]
     assert any(program.passes for program in made)
     for program in made:
-        facts = backend.facts_of("tir", to_bytes(program.module))
-        assert backend.misplaced(program.passes, facts) == ""
+        facts = sequences.facts_of("tir", to_bytes(program.module))
+        assert sequences.misplaced(program.passes, facts) == ""
 
 
 def test_programs_come_as_loops_and_as_blocks_with_loops_of_several_kinds() -> None:

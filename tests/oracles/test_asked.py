@@ -96,7 +96,7 @@ def test_what_is_written_and_read_back_computes_the_same(text: str) -> None:
         assert judge.verdict(PLAIN).outcome is Outcome.PASS
         oracle = asked_oracles()["round-trip"]
         forms = [way.config.get("via") for way in oracle.ways(PLAIN, Asking(judge.target, judge.configs))]
-        assert forms == list(judge.backend.WRITTEN_AS)  # type: ignore[attr-defined]
+        assert forms == list(judge.backend.written_as)
 
 
 def test_an_unknown_oracle_is_named_with_the_known_ones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -92,25 +93,28 @@ def test_small_is_relative_to_the_greatest_finite_value() -> None:
     assert compare("y", values, far, Tolerance()) is None
 
 
-def test_an_operator_that_defines_nan_answers_for_it(judge: Judge) -> None:
+def test_an_operator_that_defines_nan_answers_for_it(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     case = program(
         "g (float[3] x) => (float[3] y) { s = Sqrt(x) r = Relu(s) y = Neg(r) }",
         x=np.array([-1.0, 4.0, 9.0], np.float32),
     )
     context = judge.open(case)
     (run,) = judge.executor.rerun(context.job)
+    unpatched = judge.executor.run
 
-    def dropping(job: Job) -> tuple[Run, ...]:
+    def dropping(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """An optimised way whose Relu makes 0 of NaN."""
-        (real,) = judge.executor.rerun(job)
+        (real,) = unpatched(job, fresh=fresh)
+        if job.configs == judge.configs[:1]:
+            return (real,)
         fixed = {
             name: np.nan_to_num(np.asarray(value)) if name in ("r", "y") else value
             for name, value in real.outputs.items()
         }
         return (Run(judge.configs[1], real.status, real.phase, fixed),)
 
-    context._run_job = dropping
-    (wrong,) = dropping(context.job)
+    monkeypatch.setattr(judge.executor, "run", dropping)
+    (wrong,) = dropping(replace(context.job, configs=judge.configs[1:2]))
     found = special_values.judge(case, (run, wrong), context)
     assert found is not None
     assert found.wrong is not None

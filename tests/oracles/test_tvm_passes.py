@@ -17,7 +17,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
-from oracles.backends import find_backend
+from oracles.backends import tvm
 from oracles.in_worker.tvm.passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
 from oracles.judge import Judge
 from oracles.sandbox.importing import imported
@@ -29,7 +29,6 @@ from reducer.options import Options
 from reducer.pass_sets import find_pass_set
 
 ROOT = Path(__file__).parents[2]
-tvm = find_backend("tvm")
 
 MODEL = """g (float[2, 4] x) => (float[2, 4] y) <float[4, 1] w = {1, 2, 3, 4}> {
     a = MatMul(x, w) b = Softmax(x) c = Add(b, a) y = Relu(c) }"""

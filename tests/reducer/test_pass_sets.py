@@ -28,6 +28,8 @@ from tests.reducer.driving import ORT, case_of, model_of
 
 MINIMUM = np.iinfo(np.int32).min
 
+ONNXRUNTIME = find_backend("ort")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -210,7 +212,7 @@ class _Made:
     beyond: bool = False
     message: str = ""
     side: str = "optimised"
-    backend: Any = ort
+    backend: Any = ONNXRUNTIME
     asked: int = 0
     tolerance: Tolerance = field(default_factory=Tolerance)
 

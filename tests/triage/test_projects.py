@@ -34,19 +34,19 @@ EVERY = sorted(projects().values(), key=lambda each: each.name)
 @pytest.fixture
 def imaginary(monkeypatch):
     """The compiler of two files, known as the others are."""
-    monkeypatch.setitem(backends(), backend.NAME, backend)
+    monkeypatch.setitem(backends(), backend.NAME, backend.backend())
     monkeypatch.setitem(projects(), project.PROJECT.name, project.PROJECT)
 
 
 def test_every_backend_that_runs_a_compiler_has_a_project():
     without = {name for name in backends() if project_of(name) is GENERAL}
-    assert without == {"reference"}
+    assert without == {"golden", "reference"}
 
 
 @pytest.mark.parametrize("project", EVERY, ids=lambda each: each.name)
 def test_a_project_names_its_package_its_issues_and_its_own_backends(project: Project):
     assert projects()[project.name] is project
-    assert {backends()[name].PACKAGE for name in project.backends} == {project.package}
+    assert {backends()[name].package for name in project.backends} == {project.package}
     assert project_of_package(project.package) is project
     assert project.issues.startswith("https://")
     assert len(set(project.packages)) == len(project.packages)

@@ -127,14 +127,14 @@ def target_for(package: str, target: Target) -> Target:
         return target
     found = [name for name in sorted(backends()) if _runs(name, package)]
     if not found:
-        known = ", ".join(sorted({backend.PACKAGE for backend in backends().values()}))
+        known = ", ".join(sorted({backend.package for backend in backends().values()}))
         raise UserError(f"--package {package}: no backend runs it; known are {known}")
     return Target(found[-1])
 
 
 def _runs(backend: str, package: str) -> bool:
     """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
-    own = find_backend(backend).PACKAGE
+    own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.mixture import PLAN, Plan, make_tests
-from oracles.backends import Speaking, find_backend
+from oracles.backends import find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
@@ -39,7 +39,7 @@ class Step:
 def dialect_of(target: Target) -> str:
     """The strategy that makes programs of the target's own operators; empty where it has none."""
     backend = find_backend(target.backend)
-    return backend.DIALECT if isinstance(backend, Speaking) else ""
+    return backend.dialect
 
 
 class Fuzzer:

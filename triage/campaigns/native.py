@@ -8,7 +8,7 @@ import numpy as np
 
 from corpus.errors import UserError
 from corpus.target import Target
-from oracles.backends import Native, find_backend
+from oracles.backends import find_backend
 from oracles.native.coverage import by_file
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Met, Watch
@@ -22,9 +22,9 @@ SAVE_SECONDS = 20.0
 def open_watch(target: Target) -> Watch:
     """The breakpoints for a target's libraries; raises `UserError` where its code cannot be watched."""
     backend = find_backend(target.backend)
-    if not isinstance(backend, Native):
+    if not backend.libraries:
         raise UserError(f"--native-coverage: the code of target {target.backend} cannot be watched")
-    return Watch(find_libraries(backend.LIBRARIES, target.get("python") or None))
+    return Watch(find_libraries(backend.libraries, target.get("python") or None))
 
 
 class NativeCoverage:

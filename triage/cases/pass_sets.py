@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from corpus.errors import UserError
-from oracles.backends import Optimising
 from reducer.pass_sets import PassSet, counted, find_pass_set
 from triage.cases.sources import open_to_run
 from triage.console.options import CaseOptions
@@ -16,7 +15,7 @@ def find_passes(word: str, options: CaseOptions) -> dict[str, Any] | None:
     case = open_to_run(word, options)
     assert case.target is not None
     with options.judge(case.target, format=case.format) as judge:
-        if not isinstance(judge.backend, Optimising):
+        if judge.backend.passes is None:
             raise UserError(f"target {judge.target}: has no passes that can be disabled one by one")
         verdict = judge.verdict(case)
         found = find_pass_set(judge, case, verdict)

@@ -51,7 +51,7 @@ def record_release(folder: Path, options: CaseOptions, judges: Judges) -> Docume
     recorded = replace(
         regression,
         title=regression.title or verdict.title,
-        package=judge.backend.PACKAGE,
+        package=judge.backend.package,
         shown={**regression.shown, judge.release: shown_by(verdict)},
     )
     recorded.save(folder)

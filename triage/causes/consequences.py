@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpus.case import Case
-from oracles.backends import Optimising
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.engine.predicates import JudgePool
@@ -149,10 +148,10 @@ class _Experiment:
     def _is_cured(self, part: Case, verdict: Verdict) -> bool:
         """Whether the failure goes away with the passes disabled."""
         config = failing_config(verdict, self.judge)
-        if config is None or not isinstance(self.judge.backend, Optimising):
+        if config is None or self.judge.backend.passes is None:
             return False
         self.checks += 1
-        without = self.judge.backend.without(config, self.passes)
+        without = self.judge.backend.passes.without(config, self.passes)
         return not self.judge.verdict(part, only=without).is_bug
 
     def _verdict(self, part: Case) -> Verdict:

@@ -16,7 +16,6 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.values import Value
-from oracles.backends import Optimising
 from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
@@ -93,7 +92,7 @@ def explain(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> 
 def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> Explanation:
     """All the candidates' passes at once, then the likeliest by themselves."""
     config = failing_config(verdict, judge)
-    if not bugs or config is None or not isinstance(judge.backend, Optimising):
+    if not bugs or config is None or judge.backend.passes is None:
         return Explanation(None, "no known bug of passes has operators that this program holds", 0)
     sets = list(dict.fromkeys(bug.passes for bug in bugs))
     checks = 0
@@ -112,8 +111,8 @@ def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) 
 
 
 def _shows(case: Case, verdict: Verdict, config: Config, disabled: Sequence[str], judge: Judge) -> bool:
-    assert isinstance(judge.backend, Optimising)
-    without = judge.backend.without(config, disabled)
+    assert judge.backend.passes is not None
+    without = judge.backend.passes.without(config, disabled)
     return judge.verdict(case, only=without).symptom == verdict.symptom
 
 

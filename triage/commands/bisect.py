@@ -59,7 +59,7 @@ def bisect(
 
     found = open_to_run(case, options)
     assert found.target is not None
-    package = package or find_backend(found.target.backend).PACKAGE
+    package = package or find_backend(found.target.backend).package
     found = replace(found, target=target_for(package, found.target))
     settings = Settings(
         package,

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from corpus.case import Case
-from oracles.backends import Optimising
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
@@ -92,7 +91,7 @@ class Draft:
     @cached_property
     def passes(self) -> PassSet | None:
         """Searched for anew: a report says nothing that its own release was not seen to do."""
-        if not isinstance(self.judge.backend, Optimising):
+        if self.judge.backend.passes is None:
             return None
         repeats = int(self.history.reduction.get("runs_per_decision", 1))
         return find_pass_set(self.judge, self.case, self.verdict, repeats=repeats)
@@ -132,4 +131,4 @@ class Draft:
     @property
     def package(self) -> str:
         """The package that has the bug."""
-        return self.judge.backend.PACKAGE
+        return self.judge.backend.package

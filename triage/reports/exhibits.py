@@ -13,7 +13,6 @@ from corpus.case import Case
 from corpus.formats import find_format
 from corpus.formats.onnx import checker_complaint, parse
 from corpus.target import Target
-from oracles.backends import RunsGraphs
 from oracles.judge import Judge
 from oracles.numerics.in_double import inputs_in_double, program_in_double
 from oracles.probes.tir_context import INTERPRETER, interpretation_of
@@ -202,8 +201,9 @@ class TorchExhibit(GraphExhibit):
     @cached_property
     def reference(self) -> Run | None:
         """Eager mode in float64."""
-        assert isinstance(self.judge.backend, RunsGraphs)
-        (run,) = self.judge.runs(self.case, (Config("eager, in float64", self.judge.backend.DOUBLE),))
+        graphs = self.judge.backend.graphs
+        assert graphs is not None
+        (run,) = self.judge.runs(self.case, (Config("eager, in float64", graphs.double),))
         return run
 
     @property

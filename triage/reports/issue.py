@@ -118,7 +118,8 @@ def _advice(draft: Draft) -> str:
     """What to disable; an importer comes before every pass."""
     if draft.expectation.failing.phase is Phase.IMPORT:
         return ""
-    return advice(draft.passes, getattr(draft.judge.backend, "DISABLED_BY", ""))
+    passes = draft.judge.backend.passes
+    return advice(draft.passes, passes.disabled_by if passes is not None else "")
 
 
 def _witness(draft: Draft) -> Witness:

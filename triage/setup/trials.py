@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.backends import RunsGraphs, backends
+from oracles.backends import backends
 from oracles.judge import Judge
 from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
@@ -37,7 +37,7 @@ def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
     with ThreadPoolExecutor(max_workers=4) as pool:
         for target, (text, problem) in zip(targets, pool.map(_try_target, targets), strict=True):
-            core = backends()[target.backend].PACKAGE in core_packages and target.device == "cpu"
+            core = backends()[target.backend].package in core_packages and target.device == "cpu"
             yield Finding(f"target {target}", not problem, problem or text, core, _advice(target, problem))
 
 
@@ -50,8 +50,8 @@ def _try_target(target: Target) -> tuple[str, str]:
         with Judge(target) as judge:
             own = tuple(config for config in judge.configs[:2] if not config.backend)
             runs = judge.runs(_tiny_case(target), own)
-            if isinstance(judge.backend, RunsGraphs):
-                formats = tuple(name for name in judge.backend.FORMATS if name in RELU)
+            if judge.backend.graphs is not None:
+                formats = tuple(name for name in judge.backend.graphs.formats if name in RELU)
                 runs += tuple(run for name in formats for run in judge.runs(_tiny_graph(name), own[:1]))
     except (UserError, SandboxError) as error:
         return "", " ".join(str(error).split())[:160]
@@ -76,7 +76,7 @@ def _advice(target: Target, problem: str) -> str:
     """What to do about a target that does not work."""
     if not problem or target.device == "cuda":
         return ""
-    package = backends()[target.backend].PACKAGE
+    package = backends()[target.backend].package
     if find_spec(
         project_of(target.backend).runners[0].module if project_of(target.backend).runners else "onnx"
     ):

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.target import Target
 from generators.mixture import PLAN, make_cases
-from oracles.backends import Native, find_backend
+from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import by_file, function_names, total
 from oracles.native.libraries import find_libraries
@@ -25,8 +25,8 @@ PLAIN = Config("plain")
 
 def ort() -> Watch:
     backend = find_backend("ort")
-    assert isinstance(backend, Native)
-    return Watch(find_libraries(backend.LIBRARIES))
+    assert backend.libraries
+    return Watch(find_libraries(backend.libraries))
 
 
 @pytest.fixture(scope="module")

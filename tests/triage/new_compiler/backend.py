@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from corpus.target import Target
+    from oracles.abilities import Backend
     from oracles.run import Config, Run
 
 NAME = "imaginary"
@@ -50,3 +51,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 def classify(run: Run) -> str:
     """Whatever it does is its own."""
     return ""
+
+
+def backend() -> Backend:
+    """What crux knows of this backend."""
+    from oracles.abilities import Backend
+
+    return Backend(NAME, PACKAGE, __file__, configs, classify)

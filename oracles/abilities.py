@@ -1,0 +1,166 @@
+"""What a backend is to crux: what each must have, and the parts that some have besides.
+
+A backend's file ends with `backend()`, which gives one of these. The worker's half of the file (`load`, `run`
+and what else `Sandbox.ask` calls) is called in the worker only, which never calls `backend()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from corpus.target import Target
+from oracles.run import Config, Run
+
+
+class Misplaced(Protocol):
+    """Why passes cannot stand in this order in a program of these facts; empty if they can."""
+
+    def __call__(self, names: Sequence[str], facts: frozenset[str]) -> str:
+        """The complaint."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Of an optimiser whose log tells of any one pass whether it changed the program.
+
+    The worker's half of such a backend has `documented(path, base64)`: the programs that the tests of a file
+    make.
+    """
+
+    may_have_fired: Callable[[Run], tuple[str, ...]]
+    """The passes that changed the program, or that are told together with one which did."""
+
+    told_with: Callable[[str], tuple[str, ...]]
+    """The passes that are to be disabled for the log to tell of this one alone."""
+
+    has_fired: Callable[[Run, str], bool]
+    """Whether the pass changed the program in a run without those."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """An optimiser whose passes can be told apart and disabled, by runs that were made with their log."""
+
+    disabled_by: str
+    """How its users disable the pass `{}`."""
+
+    fired: Callable[[Run], tuple[str, ...]]
+    """The passes that changed the program, in order, and that in which the run died."""
+
+    suspects: Callable[[Run], tuple[str, ...]]
+    """The passes, by the names under which they can be disabled, that may have changed the program."""
+
+    optimizers: Callable[[Run], tuple[str, ...]]
+    """Every pass that can be disabled."""
+
+    likely: Callable[[Iterable[str], Set[str]], tuple[str, ...]]
+    """Those of the passes that have something to start at in a program of these operators."""
+
+    without: Callable[[Config, Iterable[str]], Config]
+    """The configuration with these passes disabled as well."""
+
+    stages: Callable[[Config], tuple[Config, ...]] = lambda config: ()
+    """The configurations that do less than this one, the least first."""
+
+    telling: Telling | None = None
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A backend that runs a case's own sequence of passes, by their names, before it builds the program."""
+
+    names: tuple[str, ...]
+    """The passes that sequences are drawn from."""
+
+    seldom: frozenset[str]
+    """Those of them that seldom have any effect."""
+
+    facts_of: Callable[[str, bytes], frozenset[str]]
+    """What holds of a program of a format at the start."""
+
+    misplaced: Misplaced
+
+    repaired: Callable[[Iterable[str]], tuple[str, ...]]
+    """The passes with what each of them needs put in before it: a valid sequence."""
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """A backend that runs programs of formats of graphs as well as ONNX models.
+
+    Its worker half has `describe(program, types)`: the types of all bindings, or an `error`.
+    """
+
+    formats: tuple[str, ...]
+
+    double: tuple[tuple[str, str | int], ...] = ()
+    """The settings that run a graph in float64, un-optimised; empty if there are none."""
+
+    opens: tuple[str, ...] = ()
+    """The formats of which its worker half opens foreign files: `open_program(name, base64)`."""
+
+    configs: Callable[[Target, str], tuple[Config, ...]] | None = None
+    """The ways to run graphs, the un-optimised one first, if they are not those for ONNX models."""
+
+    referee: str = ""
+    """Another backend of ours that runs such programs as well, in float64."""
+
+    asked: str = ""
+    """The oracles that such programs are judged by if none are asked for."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What crux knows of one framework that runs programs.
+
+    `file` is what the worker loads. `passes`, `sequences` and `graphs` are there if the backend has them.
+    """
+
+    name: str
+    package: str
+    file: str
+
+    configs: Callable[[Target], tuple[Config, ...]]
+    """The un-optimised baseline (not if there is a `baseline`), the optimised way, then the lower levels."""
+
+    classify: Callable[[Run], str]
+    """`unavailable`, `unsupported`, `out-of-memory`, `invalid-input`, or "" for what may be a bug."""
+
+    tags: Callable[[Run], tuple[str, ...]] = lambda run: ()
+    """Notes on a failure that a person would want to read, such as `importer-limit`."""
+
+    baseline: str = ""
+    """The backend that its results are compared with, if it has no un-optimised mode to be trusted."""
+
+    reads_onnx: bool = True
+    """False if programs are lowered by us: which ONNX models are accepted is then our own doing."""
+
+    computes_wide: bool = False
+    """Whether it computes short floats in a longer type on the CPU, so that they round once."""
+
+    forks: bool = False
+    """Whether each test runs in a process of its own: that costs little beside a compilation."""
+
+    dialect: str = ""
+    """The strategy that makes programs of operators of its own beside ONNX's."""
+
+    written_as: tuple[str, ...] = ()
+    """The forms in which it can write a program out and read it back first: by the setting `via`."""
+
+    checked_by: str = ""
+    """The setting by which it checks the module after every pass."""
+
+    shows_optimised: bool = False
+    """Whether its worker half has `optimised(base64, level)`: the program as the optimiser leaves it."""
+
+    libraries: tuple[tuple[str, str], ...] = ()
+    """Its own machine code that can be watched.
+
+    Patterns of paths below its packages' folder, each with the namespace that counts (empty: all of it).
+    """
+
+    passes: Passes | None = None
+    sequences: Sequences | None = None
+    graphs: Graphs | None = None
