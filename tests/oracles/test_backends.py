@@ -276,11 +276,11 @@ def test_an_operator_without_a_kernel_is_unsupported(sandbox: Sandbox) -> None:
     assert ort.classify(run) == "unsupported"
 
 
-def test_a_provider_that_is_not_there_is_unsupported(sandbox: Sandbox) -> None:
+def test_a_provider_that_is_not_there_is_unavailable(sandbox: Sandbox) -> None:
     configs = find_backend("ort").configs(Target("ort", "NoSuch"))
     model = program([node("Neg", "x")], [tensor("x", TensorProto.FLOAT)])
 
-    assert {ort.classify(run) for run in run_all(sandbox, model, {}, configs)} == {"unsupported"}
+    assert {ort.classify(run) for run in run_all(sandbox, model, {}, configs)} == {"unavailable"}
 
 
 @pytest.mark.parametrize(
