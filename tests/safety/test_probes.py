@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -11,12 +10,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from oracles.run import Config, Limits, Run, Status
 from oracles.sandbox.container.environment import is_allowed
+from oracles.sandbox.container.plan import Plan
 from oracles.sandbox.container.start import LAUNCHER
 from oracles.sandbox.sandbox import Job, Sandbox
 
@@ -182,7 +183,7 @@ def test_as_an_unprivileged_user_too(bubblewrap: str) -> None:
         scratch = Path(name)
         (scratch / "work").mkdir()
         links = {at: os.readlink(at) for at in ("/bin", "/sbin", "/lib", "/lib64") if os.path.islink(at)}
-        plan = {
+        plan: dict[str, Any] = {
             "command": [python, "-I", "-c", INSIDE],
             "environment": {},
             "scratch": name,
@@ -194,11 +195,11 @@ def test_as_an_unprivileged_user_too(bubblewrap: str) -> None:
             "is_removed": False,
             "bubblewrap": tool,
         }
-        (scratch / "plan.json").write_text(json.dumps(plan))
-        for path in (scratch, scratch / "work", scratch / "plan.json"):
+        (scratch / "plan").write_bytes(Plan(**plan).to_bytes())
+        for path in (scratch, scratch / "work", scratch / "plan"):
             os.chown(path, 12345, 12345)
         done = subprocess.run(
-            [python, "-I", "-S", str(LAUNCHER), str(scratch / "plan.json")],
+            [python, "-I", "-S", str(LAUNCHER), str(scratch / "plan")],
             **{"user": 12345, "group": 12345, "extra_groups": []},
             capture_output=True,
             text=True,

@@ -7,13 +7,15 @@ user's. What the kernel refuses is left out and told; limits and isolation by pr
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-from dataclasses import dataclass, field
 
 from oracles.sandbox.container import kernel, seccomp
-from oracles.sandbox.container.plan import LAYERS, Plan
+from oracles.sandbox.container.kernel import LAYERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oracles.sandbox.container.plan import Plan
 
 NOBODY = 65534
 FLAGS = {
@@ -31,13 +33,13 @@ OLD_COUNTS = (5, 14)
 """Before this release RLIMIT_NPROC counts what a user runs outside of the sandbox too."""
 
 
-@dataclass
 class Container:
     """One container in the making: what is in force so far, by layer "" or why it is not."""
 
-    plan: Plan
-    facts: dict[str, str] = field(default_factory=lambda: dict.fromkeys(LAYERS, ""))
-    new_user: int | None = None
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.facts = dict.fromkeys(LAYERS, "")
+        self.new_user: int | None = None
 
     def start(self) -> int:
         """Start the program under an init of its own; the process to wait for and to kill."""
@@ -47,7 +49,8 @@ class Container:
         os.set_inheritable(ready, False)
         if self.plan.contained and not self.facts["user"]:
             self._map_users(pid)
-        os.write(ready, json.dumps([self.facts, self.new_user]).encode() + b"\n")
+        user = "" if self.new_user is None else str(self.new_user)
+        os.write(ready, f"{user}\n{self.facts['user']}".encode())
         return pid
 
     def _fork(self, ready_read: int, ready: int) -> int:
@@ -106,10 +109,10 @@ class Container:
         """
         status = 1
         try:
-            told = os.read(ready, 1 << 16)
-            if not told:
+            user, newline, self.facts["user"] = os.read(ready, 1 << 16).decode().partition("\n")
+            if not newline:
                 return
-            self.facts, self.new_user = json.loads(told)
+            self.new_user = int(user) if user else None
             kernel.die_with_parent()
             self._build()
             child = os.fork()
@@ -164,7 +167,7 @@ class Container:
             if self.plan.contained:
                 self._try("system calls", seccomp.install, seccomp.program())
             if self.plan.report >= 0:
-                os.write(self.plan.report, json.dumps(self.facts).encode())
+                os.write(self.plan.report, kernel.report_of(self.facts))
             os.close(ready)
             if self.plan.control >= 0:
                 os.set_inheritable(self.plan.control, True)

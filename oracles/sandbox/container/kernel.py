@@ -6,7 +6,13 @@ import ctypes
 import os
 import struct
 from contextlib import suppress
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself would take as long to import as all that is needed here
+    from typing import Any
+
+LAYERS = ("user", "pid", "ipc", "network", "mount", "uts", "root", "privileges", "system calls", "processes")
+"""What keeps a program in, in the order in which it is told."""
 
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = (
     *(0x00020000, 0x04000000, 0x08000000),
@@ -27,6 +33,11 @@ CALLS = {
 }
 
 libc: Any = ctypes.CDLL(None, use_errno=True)
+
+
+def report_of(facts: dict[str, str]) -> bytes:
+    """A line a layer: its name, and why it is not in force."""
+    return "".join(f"{name}\t{complaint}\n" for name, complaint in facts.items()).encode()
 
 
 def call(name: str, *arguments: Any) -> int:

@@ -8,23 +8,27 @@ the standard library and its neighbours only.
 
 from __future__ import annotations
 
-import contextlib
-import json
+import marshal
 import os
 import select
-import shutil
-import signal
 import sys
-from pathlib import Path
+import types
 
-sys.path.append(str(Path(__file__).parents[3]))
+sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")))
 
 from oracles.sandbox.container import kernel, seccomp
 from oracles.sandbox.container.by_hand import ALONE, DEVICES, Container, limit_resources, why_uncounted
-from oracles.sandbox.container.plan import LAYERS, Plan
 
-PATIENCE = 2.0
-"""Seconds that the program has to end by itself once crux has gone."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every import counts: a launcher runs before each sandbox
+    from typing import Any
+
+    from oracles.sandbox.container.plan import Plan
+
+KILL = 9
+LOOK_AGAIN = 100.0
+PATIENCE = 2000.0
+"""Milliseconds that the program has to end by itself once crux has gone."""
 BEGIN = """
 echo ready >&{status}
 exec {status}>&-
@@ -38,21 +42,12 @@ program.
 
 def main() -> None:
     """Start the program of the plan and wait for its end; the program's descriptors are closed here."""
-    with open(sys.argv[1]) as file:
-        plan = Plan.of_json(file.read())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open(sys.argv[1], "rb") as file:
+        plan: Any = types.SimpleNamespace(**marshal.load(file))
     for descriptor in (plan.control, plan.report, *map(int, sys.argv[2:])):
         if descriptor >= 0:
             os.set_inheritable(descriptor, False)
-    wake_read, wake = os.pipe()
-    os.set_blocking(wake, False)
-    os.set_blocking(wake_read, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake)
-    if plan.inherited:
-        kernel.fix_addresses()
-    pid = start(plan)
-    guard(plan, pid, wake_read)
+    guard(plan, start(plan))
 
 
 def start(plan: Plan) -> int:
@@ -66,31 +61,55 @@ def start(plan: Plan) -> int:
     return Container(plan).start()
 
 
-def guard(plan: Plan, pid: int, wake: int) -> None:
+def guard(plan: Plan, pid: int) -> None:
     """Wait for the end of the program, or of crux; then kill what is left and remove the scratch folder.
 
     The exit code is the program's.
     """
     poll = select.poll()
-    poll.register(wake, select.POLLIN)
+    wait = None if watch(poll, pid) else LOOK_AGAIN
     if plan.control >= 0:
         poll.register(plan.control, 0)
     code = ended(pid)
     while code is None:
-        gone = any(descriptor == plan.control for descriptor, _ in poll.poll())
-        with contextlib.suppress(BlockingIOError):
-            os.read(wake, 100)
+        gone = any(descriptor == plan.control for descriptor, _ in poll.poll(wait))
         code = ended(pid)
         if gone and code is None:
             poll.unregister(plan.control)
-            poll.poll(1000 * PATIENCE)
+            poll.poll(PATIENCE)
             if ended(pid) is None:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, KILL)
                 os.waitpid(pid, 0)
             code = 0
     if plan.is_removed:
-        shutil.rmtree(plan.scratch, ignore_errors=True)
+        remove(plan.scratch)
     os._exit(code)
+
+
+def watch(poll: select.poll, pid: int) -> bool:
+    """Have a poll tell of a process's end; False on kernels before 5.3, which cannot."""
+    try:
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+    except OSError:
+        return False
+    return True
+
+
+def remove(folder: str) -> None:
+    """Remove a folder with all that is in it, as far as can be."""
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            remove_one(os.path.join(path, name))
+    remove_one(folder)
+
+
+def remove_one(path: str) -> None:
+    """Remove a file, a link or an empty folder, if it can be."""
+    is_folder = os.path.isdir(path) and not os.path.islink(path)
+    try:
+        (os.rmdir if is_folder else os.unlink)(path)
+    except OSError:
+        return
 
 
 def ended(pid: int) -> int | None:
@@ -116,9 +135,9 @@ def start_bubblewrap(plan: Plan) -> int:
         if not told.readline():
             os.waitpid(pid, 0)
             return 0
-    facts = {**dict.fromkeys(LAYERS, ""), "processes": why_uncounted()}
+    facts = {**dict.fromkeys(kernel.LAYERS, ""), "processes": why_uncounted()}
     if plan.report >= 0:
-        os.write(plan.report, json.dumps(facts).encode())
+        os.write(plan.report, kernel.report_of(facts))
     return pid
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 from dataclasses import asdict, dataclass, field
-
-LAYERS = ("user", "pid", "ipc", "network", "mount", "uts", "root", "privileges", "system calls", "processes")
-"""What keeps a program in, in the order in which it is told."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +37,6 @@ class Plan:
     is_removed: bool = True
     inherited: tuple[int, ...] = ()
 
-    def to_json(self) -> str:
-        """The plan as a launcher reads it."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def of_json(cls, text: str) -> Plan:
-        """The plan of its JSON."""
-        found = json.loads(text)
-        lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
-        return cls(**{**found, **lists})
+    def to_bytes(self) -> bytes:
+        """The plan as a launcher reads it, which the same interpreter runs."""
+        return marshal.dumps(asdict(self))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,8 @@ from typing import IO
 
 from corpus.errors import UserError
 from oracles.sandbox.container.environment import worker_environment
-from oracles.sandbox.container.plan import LAYERS, Plan
+from oracles.sandbox.container.kernel import LAYERS
+from oracles.sandbox.container.plan import Plan
 from oracles.sandbox.container.visible import device_files, links, shown_paths
 from oracles.sandbox.scratch import Scratch
 
@@ -31,11 +31,9 @@ class Contained:
 
     def layers(self) -> Mapping[str, str]:
         """By layer "" where it is in force, else why not; known once the program has answered."""
-        try:
-            told = json.loads(os.pread(self._report, 1 << 16, 0))
-        except ValueError:
-            return dict.fromkeys(LAYERS, "not told")
-        return {name: str(told.get(name, "not told")) for name in LAYERS}
+        lines = os.pread(self._report, 1 << 16, 0).decode().splitlines()
+        told = {name: complaint for name, _, complaint in (line.partition("\t") for line in lines)}
+        return {name: told.get(name, "not told") for name in LAYERS}
 
     def end(self, seconds: float) -> None:
         """Wait for the launcher, which ends the program and removes the folder; kill it when it takes
@@ -128,8 +126,8 @@ def command_in(
 
 def launching(plan: Plan) -> list[str]:
     """The launcher's command for a plan, which is written beside the folder to work in."""
-    place = Path(plan.scratch) / "plan.json"
-    place.write_text(plan.to_json(), encoding="utf-8")
+    place = Path(plan.scratch) / "plan"
+    place.write_bytes(plan.to_bytes())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
 
 
