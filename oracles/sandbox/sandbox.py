@@ -27,7 +27,10 @@ from oracles.sandbox.scratch import Scratch
 LIMITS = Limits()
 RENEW_AFTER = 300
 WAIT_STEPS = ((0, 2.0),)
-MALFORMED = (LookupError, ValueError, TypeError, AttributeError, OverflowError)
+MALFORMED = (
+    *(LookupError, ValueError, TypeError, AttributeError, OverflowError),
+    *(MemoryError, RecursionError),
+)
 HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
 
 

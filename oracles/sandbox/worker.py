@@ -48,6 +48,7 @@ import numpy as np
 
 HEAD = struct.Struct("<4sIQ")
 MAGIC = b"CRX1"
+MOST_HEADER = 1 << 26
 MARKER = struct.Struct("<IIIxxxxd")
 MARKER_SIZE = mmap.PAGESIZE
 PHASES = ("import", "optimise", "codegen", "execute")
@@ -103,7 +104,7 @@ def send(channel: socket.socket, header: dict[str, Any], buffers: Sequence[Any] 
 def receive(channel: socket.socket, limit: int = 1 << 62) -> tuple[dict[str, Any], memoryview]:
     """Read one message; raises `EOFError` at the end and `Garbled` when it is not one."""
     magic, length, size = HEAD.unpack(_exactly(channel, HEAD.size))
-    if magic != MAGIC or length > 1 << 28 or size > limit:
+    if magic != MAGIC or length > MOST_HEADER or size > limit:
         raise Garbled("not a message of the worker protocol")
     try:
         header = json.loads(bytes(_exactly(channel, length)))
@@ -173,9 +174,10 @@ class Decoder:
         name, shape, size = spec
         data = self.take(size)
         if name == "str":
-            items = np.empty(shape, dtype=object)
-            items.reshape(-1)[:] = json.loads(bytes(data))
-            return items
+            texts = json.loads(bytes(data))
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise Garbled("a value of texts holds others")
+            return np.array([*texts, None], dtype=object)[:-1].reshape(shape)
         found = np.frombuffer(data, dtype=BITS.get(name, name)).reshape(shape)
         return (name, found) if name in BITS else found
 

@@ -147,6 +147,23 @@ def forge(argument: str) -> None:
         descriptor.sendall(struct.pack("<4sIQ", b"CRX1", len(header), 0) + header)
 
 
+def swell(argument: str) -> None:
+    """A reply with the right ticket, found in this process's own memory, whose value is as large as it
+    says.
+    """
+    import gc
+
+    requests = [each for each in gc.get_objects() if isinstance(each, dict) and "ticket" in each]
+    facts = {key: requests[0][key] for key in ("test", "ticket")}
+    specs = [["str", [10**12], 2], ["str", [10**9], 4], ["int8", [10**15], 0], ["float32", [-1], 0]]
+    for spec in specs[int(argument) : int(argument) + 1]:
+        facts |= {"config": 0, "total": 0, "outputs": [["y", spec]], "status": "ok"}
+        header = json.dumps({**facts, "phase": "execute", "cpu": 0, "execute": 0}).encode()
+        body = b'["a"]' + bytes(11)
+        for descriptor in sockets():
+            descriptor.sendall(struct.pack("<4sIQ", b"CRX1", len(header), len(body)) + header + body)
+
+
 def sockets() -> Any:
     for number in range(3, 100):
         try:
@@ -187,6 +204,7 @@ ACTIONS = {
     "output": output,
     "garbage": garbage,
     "forge": forge,
+    "swell": swell,
     "environment": lambda argument: " ".join(os.environ),
     "kmsg": lambda argument: os.open("/dev/kmsg", os.O_WRONLY),
     "unshare": lambda argument: called(libc.unshare(0x10000000)),

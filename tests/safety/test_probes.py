@@ -151,7 +151,7 @@ def test_output_has_an_end(sandbox: Sandbox) -> None:
     assert int(answer(sandbox, "output")) <= LIMITS.memory_bytes
 
 
-@pytest.mark.parametrize("action", ["garbage", "forge"])
+@pytest.mark.parametrize("action", ["garbage", "forge", "swell 0", "swell 1", "swell 2"])
 def test_what_is_no_reply_is_a_crash_that_says_so(sandbox: Sandbox, action: str) -> None:
     run = attempt(sandbox, action)
 
