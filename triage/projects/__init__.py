@@ -1,7 +1,8 @@
 """The compilers as projects: what their maintainers call things, ask for and install, one file each.
 
-Each module here has a `PROJECT`, which is found by itself; a part that a project leaves out has a default. In
-comes the name of a backend, a package or a form; out comes the `Project`. Everything in `triage` may ask.
+Each module here has a `PROJECT`, which is found by itself (`tvm` is a folder, since its scripts are of three
+kinds); a part that a project leaves out has a default. In comes the name of a backend, a package or a form;
+out comes the `Project`. Everything in `triage` may ask.
 """
 
 from __future__ import annotations

@@ -1,0 +1,44 @@
+"""TVM as a project; a module for each kind of program holds its part of a script."""
+
+from __future__ import annotations
+
+from oracles.run import Config, Phase
+from triage.projects import Installing, Project, Words
+from triage.projects.tvm import loops, onnx, relax
+
+
+def _words(config: Config) -> str:
+    pipeline = config.get("pipeline")
+    if not pipeline:
+        return ""
+    if not config.get("executor"):
+        return f"with the `{pipeline}` pipeline of PrimFuncs, LLVM `-O{config.get('opt-level')}`"
+    executor = "compiled VM" if config.get("executor") == "compiled" else "VM"
+    how = f"the `{pipeline}` pipeline, LLVM `-O{config.get('opt-level')}`, {executor}"
+    return f"with {how}{', for CUDA' if config.get('device') == 'cuda' else ''}"
+
+
+def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:
+    """What TVM's own triage asks for: the frontend, and the part of the compiler that fails."""
+    parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: "relax:transform", Phase.CODEGEN: "codegen:llvm"}
+    return ("needs-triage", *(("frontend:onnx",) if is_onnx else ()), parts.get(phase, "relax"), "type:bug")
+
+
+PROJECT = Project(
+    "tvm",
+    package="apache-tvm",
+    backends=("tvm",),
+    companions=("apache-tvm-ffi",),
+    devices=("cpu", "cuda"),
+    template="issue_tvm.md.j2",
+    issues="https://github.com/apache/tvm/issues",
+    labels=_labels,
+    runners=(relax.RUNNER, loops.RUNNER, onnx.RUNNER),
+    varied=("tvm",),
+    words=Words(_words),
+    installing=Installing(
+        needs=("onnx",),
+        pinned={(0, 27): ("apache-tvm-ffi==0.1.14.post0",)},
+        built_with=("apache-tvm-ffi",),
+    ),
+)

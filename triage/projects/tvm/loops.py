@@ -1,0 +1,163 @@
+"""Modules of PrimFuncs in a script, as TVMScript."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oracles.backends.tvm import code_of, code_of_least
+from triage.projects import Runner, ToShow
+from triage.projects.tvm.printed import SCRIPT
+
+PART = '''\
+CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level{{ ", whether `passes` run first" if sequence }}
+{% if sequence %}
+
+
+def passes():
+    """What runs before the pipeline."""
+    return [
+{% for code in sequence %}
+        {{ code }},
+{% endfor %}
+    ]
+{% endif %}
+{% if lowers %}
+
+
+def least():
+    """What the code generator cannot do without, and nothing that optimises."""
+    lowering = [
+{% for code in lowers %}
+        {{ code }},
+{% endfor %}
+    ]
+    _, *finish = tvm.tirx.get_tir_pipeline("default")
+    return (tvm.ir.transform.Sequential(lowering), *finish)
+
+
+tvm.tirx.register_tir_pipeline("least", least)
+{% endif %}
+
+
+def package_version():
+    return tvm.__version__
+
+
+def run(config, path):
+    """In a process of its own: compile and run the module once, save what its buffers hold."""
+{% if seen == "out-of-memory" %}
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+{% endif %}
+    try:
+        save_outputs(path, compile_and_run(*CONFIGS[config]))
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
+    return 0
+
+
+def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence }}):
+    target = tvm.target.Target({"kind": "llvm", "opt-level": level})
+    module = Module
+    with target:
+{% if sequence %}
+        for each in passes() if is_sequenced else ():
+            module = each(module)
+{% endif %}
+        built = tvm.tirx.build(module, target=target, pipeline=pipeline)
+{% if only_compile %}
+    return []
+{% else %}
+    given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in build_inputs()]
+    built[{{ source.entry | repr }}](*given)
+    return [(f"buffer {place}", *from_tvm(each)) for place, each in enumerate(given) if hasattr(each, "numpy")]
+
+
+def from_tvm(value):
+    """The element type and the array (bit patterns where numpy lacks the type)."""
+    data = value.numpy()
+    element = data.dtype.name
+    if data.dtype.isbuiltin != 1:
+        data = data.view("uint16" if element == "bfloat16" else "uint8")
+    return element, data
+{% endif %}
+'''
+"""Compiles and runs the module of PrimFuncs that stands above it."""
+
+SHORT = """\
+import numpy as np
+import tvm
+
+{{ source.module }}
+
+inputs = [
+{% for line in source.inputs.splitlines() %}
+    {{ line }}
+{% endfor %}
+]
+{% if lowers %}
+
+
+def least():
+    lowering = [
+{% for code in lowers %}
+        {{ code }},
+{% endfor %}
+    ]
+    return (tvm.ir.transform.Sequential(lowering), *tvm.tirx.get_tir_pipeline("default")[1:])
+
+
+tvm.tirx.register_tir_pipeline("least", least)
+{% endif %}
+
+for name, (pipeline, level{{ ", is_sequenced" if sequence }}) in {{ configs | repr }}.items():
+    module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
+    with target:
+{% for code in sequence %}
+        module = {{ code }}(module) if is_sequenced else module
+{% endfor %}
+        built = tvm.tirx.build(module, target=target, pipeline=pipeline)
+{% if only_compile %}
+    print(f"{name}: compiled", flush=True)
+{% else %}
+    given = [tvm.runtime.tensor(each) if isinstance(each, np.ndarray) else each for each in inputs]
+    built[{{ source.entry | repr }}](*given)
+    print(f"{name}:", *given, flush=True)
+{% endif %}
+"""
+"""Compiles the module that stands above it in each way and prints what its buffers hold."""
+
+
+def _settings(shown: ToShow) -> Mapping[str, Any]:
+    """Each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
+    sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
+    configs = {
+        label: (
+            *(config.get(name) for name in ("pipeline", "opt-level")),
+            *(((label in sequenced),) if sequenced else ()),
+        )
+        for label, config in shown.own.items()
+    }
+    lowers = any(config.get("pipeline") == "least" for config in shown.own.values())
+    return {
+        "configs": configs,
+        "sequence": code_of(shown.passes) if sequenced else (),
+        "lowers": code_of_least() if lowers else (),
+        "only_compile": shown.failing.get("run") == "off",
+    }
+
+
+RUNNER = Runner(
+    ("apache-tvm",),
+    "tvm",
+    PART,
+    _settings,
+    imports=("import tvm",),
+    printed=SCRIPT,
+    formats=("tir",),
+    slow=20.0,
+    short=SHORT,
+)

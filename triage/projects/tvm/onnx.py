@@ -1,0 +1,188 @@
+"""Models of ONNX in a script, through TVM's importer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oracles.backends.tvm import code_of
+from triage.projects import Runner, ToShow
+
+PART = '''\
+CONFIGS = {{ configs | repr }}
+{% if sequence %}
+
+
+def passes(tvm):
+    """What runs before the pipeline."""
+    return [
+{% for code in sequence %}
+        {{ code }},
+{% endfor %}
+    ]
+{% endif %}
+
+
+def package_version():
+    try:
+        return metadata.version("apache-tvm")
+    except metadata.PackageNotFoundError:
+        import tvm  # a build of one's own
+
+        return tvm.__version__
+
+
+def load_model():
+    built = build_model()
+{% if mode == "code" %}
+    return built
+{% elif mode == "bytes" %}
+    return onnx.load_model_from_string(built)
+{% else %}
+    return onnx.load(built)
+{% endif %}
+
+
+def run(config, path):
+    """In a process of its own: import, compile and run the model once, save the outputs."""
+{% if seen == "out-of-memory" %}
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+{% endif %}
+    try:
+        save_outputs(path, compile_and_run())
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
+    return 0
+
+
+def compile_and_run():
+    import tvm
+    from tvm import relax
+    from tvm.relax.frontend.onnx import from_onnx
+
+    model = load_model()
+    module = from_onnx(model, keep_params_in_input=False)
+{% if device == "cuda" %}
+    host = {"kind": "llvm", "opt-level": {{ level }}}
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
+{% else %}
+    target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
+{% endif %}
+    with target:
+{% if sequence %}
+        for each in passes(tvm):
+            module = each(module)
+{% endif %}
+{% if pipeline == "zero" %}
+        module = relax.get_pipeline("zero")(module)
+{% endif %}
+{% if pipeline == "target" or device == "cuda" %}
+        module = relax.get_default_pipeline(target)(module)
+{% else %}
+        module = relax.get_pipeline("default")(module)
+{% endif %}
+    executable = relax.build(module, target, relax_pipeline=None, exec_mode={{ executor | repr }})
+{% if only_compile %}
+    return []
+{% else %}
+    device = tvm.{{ "cuda" if device == "cuda" else "cpu" }}()
+    machine = relax.VirtualMachine(executable, device)
+    found = machine["main"](*[to_tvm(tvm, device, given) for given in build_inputs().values()])
+    names = [each.name for each in model.graph.output]
+    values = [found] if len(names) == 1 else list(found)
+    return [(name, *from_tvm(each)) for name, each in zip(names, values)]
+
+
+def to_tvm(tvm, device, given):
+{% if plain %}
+    return tvm.runtime.tensor(given, device)
+{% else %}
+    import ml_dtypes
+
+    element, data = given
+    if ELEMENTS.index(element) >= ELEMENTS.index("bfloat16"):
+        data = data.view(getattr(ml_dtypes, element))
+    return tvm.runtime.tensor(data, device)
+{% endif %}
+
+
+def from_tvm(value):
+    """The element type and the array (bit patterns where numpy lacks the type); shapes and numbers are int64."""
+    data = value.numpy() if hasattr(value, "numpy") else np.array(value, dtype="int64")
+    element = data.dtype.name
+    if ELEMENTS.index(element) >= ELEMENTS.index("bfloat16"):
+        data = data.view("uint16" if element == "bfloat16" else "uint8")
+    return element, data
+{% endif %}
+'''
+"""Imports a model, compiles and runs it."""
+
+SHORT = """\
+import numpy as np
+{% if baseline %}
+import onnxruntime
+{% endif %}
+import tvm
+from onnx import TensorProto, helper{{ ", numpy_helper" if "numpy_helper" in code }}
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+
+{{ code }}
+inputs = {{ inputs }}
+{% if baseline %}
+
+session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+print("onnxruntime:", *session.run(None, inputs), flush=True)
+{% endif %}
+
+module = from_onnx(model, keep_params_in_input=False)
+{% if device == "cuda" %}
+host = {"kind": "llvm", "opt-level": {{ level }}}
+target = tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
+{% else %}
+target = tvm.target.Target({"kind": "llvm", "opt-level": {{ level }}})
+{% endif %}
+with target:
+{% for code in sequence %}
+    module = {{ code }}(module)
+{% endfor %}
+{% if pipeline == "zero" %}
+    module = relax.get_pipeline("zero")(module)
+{% endif %}
+    module = relax.{{ "get_default_pipeline(target)" if pipeline == "target" or device == "cuda" else "get_pipeline(\'default\')" }}(module)
+executable = relax.build(module, target, relax_pipeline=None, exec_mode={{ executor | repr }})
+{% if only_compile %}
+print("{{ configs | last }}: compiled")
+{% else %}
+machine = relax.VirtualMachine(executable, tvm.{{ "cuda" if device == "cuda" else "cpu" }}())
+found = machine["main"](*[tvm.runtime.tensor(each) for each in inputs.values()])
+print("{{ configs | last }}:", *([found] if hasattr(found, "numpy") else found), flush=True)
+{% endif %}
+"""
+"""Imports the model, compiles and runs it, beside onnxruntime where values are compared."""
+
+
+def _settings(shown: ToShow) -> Mapping[str, Any]:
+    config = shown.failing
+    return {name: config.get(name) for name in ("pipeline", "executor")} | {
+        "configs": list(shown.own),
+        "sequence": code_of(shown.passes_of(config)),
+        "device": config.get("device") or "cpu",
+        "only_compile": config.get("run") == "off",
+        "level": config.get("opt-level"),
+    }
+
+
+RUNNER = Runner(
+    ("apache-tvm", "onnx"),
+    "tvm",
+    PART,
+    _settings,
+    imports=("import onnx",),
+    formats=("onnx",),
+    slow=20.0,
+    short=SHORT,
+)
