@@ -1,4 +1,4 @@
-"""Sequences and optionals of tensors: into one, out again, apart and together.
+"""Sequences of tensors: into one, out again, apart and together.
 
 All elements of a sequence that is grown have one shape: its type is (count, *shape of each).
 """
@@ -24,13 +24,10 @@ from generators.language.operator import (
 from generators.language.program import FIRST_OPSET, MAX_RANK, Attribute, Call, Kind, Operand, Realm
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import (
-    ALL,
-    BOOL,
     F32,
     F64,
     I32,
     I64,
-    OPTIONALS,
     SEQUENCES,
     TENSORS,
     DType,
@@ -38,12 +35,10 @@ from generators.language.types import (
     Shape,
     TensorType,
     element,
-    optional_of,
     sequence_of,
 )
 
 _LISTED = tuple(dtype for dtype in TENSORS if sequence_of(dtype))
-_OPTIONAL = tuple(dtype for dtype in TENSORS if optional_of(dtype))
 _MOST = 4
 """The elements of a sequence that an operator makes."""
 
@@ -271,42 +266,11 @@ def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     return Call((scope.supply(dtype, made),), attributes)
 
 
-def _infer_optional(call: Call) -> tuple[TensorType, ...]:
-    made = optional_of(call.operand(0).dtype)
-    if made is None:
-        raise DoesNotFit("no optional")
-    return (TensorType(made, call.operand(0).shape),)
-
-
-def _solve_optional(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return Call((scope.supply(element(wanted.dtype), wanted.shape),))
-
-
-def _infer_get(call: Call) -> tuple[TensorType, ...]:
-    return (TensorType(element(call.operand(0).dtype), call.operand(0).shape),)
-
-
-def _recognise_get(operator: Operator, wanted: TensorType, opset: int) -> bool:
-    return wanted.dtype in _OPTIONAL or (opset >= 18 and wanted.dtype in ALL)
-
-
-def _solve_get(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Of an optional, or from opset 18 on of a tensor."""
-    made = optional_of(wanted.dtype)
-    if made is not None and (scope.opset < 18 or (scope.takes_inputs and scope.draws.chance(0.5))):
-        return Call((scope.supply(made, wanted.shape),))
-    return Call((scope.supply(*wanted),))
-
-
-def _solve_has(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    return Call((scope.supply(scope.draws.pick(operator.dtypes_at(scope.opset)), scope.shape(2)),))
-
-
 _ALONG = range(1, MAX_RANK + 1)
 _INSIDE = range(MAX_RANK)
 
 
-def _entry(
+def container_entry(
     name: str,
     dtypes: tuple[DType, ...],
     sample: Sampler,
@@ -319,6 +283,7 @@ def _entry(
     content: ContentRule | None = None,
     is_source: bool = False,
 ) -> Operator:
+    """The entry of an operator on sequences or optionals."""
     return Operator(
         name,
         Kind.CONTAINER,
@@ -340,7 +305,7 @@ def _sequence_of(least: int, solve: Solver) -> Inverse:
 
 
 OPERATORS = (
-    _entry(
+    container_entry(
         "SequenceConstruct",
         _LISTED,
         _sample_construct,
@@ -349,7 +314,7 @@ OPERATORS = (
         _INSIDE,
         _sequence_of(1, _solve_construct),
     ),
-    _entry(
+    container_entry(
         "SequenceEmpty",
         _LISTED,
         _sample_empty,
@@ -362,7 +327,7 @@ OPERATORS = (
         ),
         is_source=True,
     ),
-    _entry(
+    container_entry(
         "SequenceInsert",
         SEQUENCES,
         _sample_insert,
@@ -371,7 +336,7 @@ OPERATORS = (
         _ALONG,
         _sequence_of(1, _solve_insert),
     ),
-    _entry(
+    container_entry(
         "SequenceErase",
         SEQUENCES,
         _sample_erase,
@@ -380,7 +345,7 @@ OPERATORS = (
         _ALONG,
         Inverse(_recognise_erase, _solve_erase),
     ),
-    _entry(
+    container_entry(
         "SequenceAt",
         SEQUENCES,
         _sample_at,
@@ -389,7 +354,7 @@ OPERATORS = (
         _ALONG,
         Inverse(_recognise_at, _solve_at),
     ),
-    _entry(
+    container_entry(
         "SequenceLength",
         SEQUENCES,
         sample_alone,
@@ -399,7 +364,7 @@ OPERATORS = (
         Inverse(recogniser(lambda shape: not shape, I64), _solve_length),
         content=_content_length,
     ),
-    _entry(
+    container_entry(
         "SplitToSequence",
         (F32, F64, I32, I64),
         _sample_split,
@@ -408,7 +373,7 @@ OPERATORS = (
         _ALONG,
         Inverse(_recognise_split, _solve_split),
     ),
-    _entry(
+    container_entry(
         "ConcatFromSequence",
         SEQUENCES,
         _sample_join,
@@ -416,35 +381,5 @@ OPERATORS = (
         same_range,
         _ALONG,
         Inverse(_recognise_join, _solve_join),
-    ),
-    _entry(
-        "Optional",
-        _OPTIONAL,
-        sample_alone,
-        _infer_optional,
-        same_range,
-        range(MAX_RANK + 1),
-        Inverse(lambda operator, wanted, opset: wanted.dtype in OPTIONALS, _solve_optional),
-        since=15,
-    ),
-    Operator(
-        "OptionalGetElement",
-        Kind.CONTAINER,
-        OPTIONALS,
-        infer=_infer_get,
-        since=15,
-        later={18: ALL},
-        inverse=Inverse(_recognise_get, _solve_get),
-    ),
-    Operator(
-        "OptionalHasElement",
-        Kind.CONTAINER,
-        OPTIONALS,
-        infer=lambda call: (TensorType(BOOL, ()),),
-        bound=lambda call: (Range(1, 1),),
-        since=15,
-        later={18: ALL},
-        inverse=Inverse(recogniser(lambda shape: not shape, BOOL), _solve_has),
-        content=lambda call: np.array(True),
     ),
 )

@@ -12,7 +12,7 @@ from generators.language.operator import Inverse, Operator, RangeRule
 from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.types import F16, F32, F64, I32, I64, Range, Shape, TensorType
-from generators.ops.conv_pool import conv_shape, sample_conv, with_bias
+from generators.ops.conv import conv_shape, sample_conv, with_bias
 from generators.ops.matmul import matmul_shape, sample_gemm, sample_matmul
 
 _ALONG = range(1, MAX_RANK + 1)

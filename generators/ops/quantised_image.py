@@ -11,7 +11,7 @@ from generators.language.operator import Inverse, Operator
 from generators.language.program import MAX_RANK, Call, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import I8, I32, U8, Range, TensorType, extent
-from generators.ops.conv_pool import conv_shape, sample_conv
+from generators.ops.conv import conv_shape, sample_conv
 from generators.ops.quantise import fix_scale, fix_zero_point
 
 
