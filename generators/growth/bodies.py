@@ -7,7 +7,8 @@ from generators.growth.placing import apply, place, place_wanted
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import Call, Operand, Realm
-from generators.language.scope import DoesNotFit, Scope, Temper
+from generators.language.scope import DoesNotFit, Scope
+from generators.language.temper import Temper
 from generators.language.types import ALL, TensorType
 from generators.ops import find_operator
 

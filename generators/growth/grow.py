@@ -22,7 +22,8 @@ from generators.language.draws import Draws
 from generators.language.emit import write_model
 from generators.language.operator import Operator
 from generators.language.program import Call, Operand, Realm
-from generators.language.scope import DoesNotFit, Scope, draw_temper
+from generators.language.scope import DoesNotFit, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import ALL, F32, Range, TensorType, dtype_of
 from generators.ops import find_operator
 

@@ -5,35 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from corpus.values import Tensor, Value
-from generators.language.budget import UNLIMITED, Budget, bytes_of
+from generators.language.budget import bytes_of
 from generators.language.draws import Draws
 from generators.language.program import (
-    FIRST_OPSET,
-    LAST_OPSET,
     MAX_RANK,
     Body,
     Call,
     Kind,
     Node,
     Operand,
-    Realm,
     realm_of,
 )
+from generators.language.temper import Temper
 from generators.language.types import (
-    ALL,
     ANYTHING,
     I64,
-    NARROW,
     NUMPY,
     OPTIONALS,
     SEQUENCES,
-    TEXT,
     DType,
     Range,
     Shape,
@@ -52,32 +47,6 @@ _JOINED = 0.6
 """How often a reused operand is a result where there is one, so that operators meet one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Temper:
-    """What one program leans to; drawn once, so that rare things meet one another in one program.
-
-    The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
-    of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
-    graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
-    of graph inputs among new operands, `reuse` of values that are there already.
-    `realms` are let in. `named` is the rate of inputs' dims that have a name instead of a size; the
-    program keeps to the `budget`.
-    """
-
-    opset: int
-    dims: tuple[int, ...]
-    dtypes: tuple[DType, ...]
-    extreme: float
-    shared: float
-    unfixed: float
-    composite: float
-    inputs: float
-    reuse: float
-    realms: frozenset[Realm]
-    named: float = 0.0
-    budget: Budget = UNLIMITED
-
-
 class DoesNotFit(Exception):
     """Something that was to be made leaves the budget: whatever it was for is declined."""
 
@@ -87,59 +56,6 @@ class Mark(NamedTuple):
 
     counts: tuple[int, ...]
     names: int
-
-
-def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:
-    """Odd sizes, extreme values, shared outputs and unfixed operands each come in a part of the programs."""
-    dims = draws.sample((1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17), 4)
-    if draws.chance(0.3):
-        dims.append(1)
-    if draws.chance(0.12):
-        dims.append(draws.pick(_LARGE_DIMS))
-    if draws.chance(0.08):
-        dims.append(0)
-    first = draws.weighted(ALL, _DTYPE_WEIGHTS)
-    realms = frozenset(realm for realm, rate in _REALM_RATES if draws.chance(rate))
-    return Temper(
-        opset=LAST_OPSET if draws.chance(0.2) else draws.between(FIRST_OPSET, LAST_OPSET),
-        dims=tuple(dim for dim in dims if budget.fits((dim,))) or (1,),
-        dtypes=(first, first, first, _other_dtype(draws, realms)),
-        extreme=draws.pick((0.0, 0.0, 0.1, 0.5)),
-        shared=draws.pick((0.0, 0.0, 0.1, 0.4)),
-        unfixed=draws.pick((0.0, 0.0, 0.0, 0.1)),
-        composite=draws.pick((0.0, 0.1, 0.3, 0.6)),
-        inputs=draws.pick((0.05, 0.3, 0.7)),
-        reuse=draws.pick((0.3, 0.6, 0.85)),
-        realms=realms,
-        named=draws.pick((0.0,) * 9 + (0.6,)),
-        budget=budget,
-    )
-
-
-_REALM_RATES = (
-    (Realm.CONTRIB, 0.15),
-    (Realm.CONTROL, 0.1),
-    (Realm.TEXT, 0.03),
-    (Realm.CONTAINER, 0.015),
-    (Realm.NARROW, 0.015),
-)
-
-
-def _other_dtype(draws: Draws, realms: frozenset[Realm]) -> DType:
-    """Now and then one that a realm lets in."""
-    rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
-    return draws.pick(rare) if rare and draws.chance(0.6) else draws.weighted(ALL, _DTYPE_WEIGHTS)
-
-
-_LARGE_DIMS = (31, 32, 33, 63, 64, 65, 97, 127, 128, 129)
-"""Powers of two with their neighbours, and a prime."""
-
-_DTYPE_WEIGHTS = tuple(
-    {DType.F32: 12.0, DType.F64: 3.0, DType.F16: 1.0, DType.I32: 2.0, DType.I64: 2.0, DType.U8: 1.0}.get(
-        dtype, 0.6
-    )
-    for dtype in ALL
-)
 
 
 class Grower(Protocol):

@@ -20,7 +20,8 @@ from generators.language.budget import flops_of
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import MAX_RANK, Call, Operand
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import (
     ANYTHING,
     NUMPY,

@@ -17,7 +17,8 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import Operand, Realm
-from generators.language.scope import Scope, Temper, draw_temper
+from generators.language.scope import Scope
+from generators.language.temper import Temper, draw_temper
 from generators.language.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
 
 _DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)

@@ -17,7 +17,8 @@ from generators.growth.placing import place_wanted
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.program import Operand
-from generators.language.scope import MAX_ELEMENTS, Scope, Temper, draw_temper
+from generators.language.scope import MAX_ELEMENTS, Scope
+from generators.language.temper import Temper, draw_temper
 from generators.language.types import ANYTHING, DType, Range, Shape, TensorType
 
 _TRIES = 4

@@ -22,7 +22,8 @@ from generators.language.counts import qualified_name
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import ONNX_REALMS, Operand, Realm, realm_of
-from generators.language.scope import Mark, Scope, Temper, draw_temper
+from generators.language.scope import Mark, Scope
+from generators.language.temper import Temper, draw_temper
 from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 from generators.learning import Lesson
 

@@ -32,7 +32,8 @@ from generators.language.draws import Draws
 from generators.language.emit import write_model
 from generators.language.operator import Operator
 from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators
 

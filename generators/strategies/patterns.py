@@ -17,7 +17,7 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.scope import draw_temper
+from generators.language.temper import draw_temper
 from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
 from generators.patterns.recipes import Recipe, recipe_of
 

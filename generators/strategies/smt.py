@@ -23,7 +23,8 @@ from generators.growth.placing import place
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.program import MAX_RANK, Call, Operand
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import F32, F64, DType, Range
 from generators.ops import find_operator
 

@@ -19,7 +19,8 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import ONNX_REALMS, Operand
-from generators.language.scope import DoesNotFit, Mark, Scope, draw_temper
+from generators.language.scope import DoesNotFit, Mark, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import ALL, DType
 from generators.ops import all_operators
 

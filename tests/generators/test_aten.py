@@ -16,7 +16,8 @@ from generators.growth.placing import apply
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import Realm
-from generators.language.scope import DoesNotFit, draw_temper
+from generators.language.scope import DoesNotFit
+from generators.language.temper import draw_temper
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS

@@ -17,7 +17,8 @@ from generators.growth.placing import place
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import ONNX_REALMS, Call
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope, draw_temper
+from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.temper import draw_temper
 from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
 from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend

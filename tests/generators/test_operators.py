@@ -18,7 +18,7 @@ from generators.growth.placing import apply
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
-from generators.language.scope import draw_temper
+from generators.language.temper import draw_temper
 from generators.language.types import ANYTHING, BOOL, I64, DType, Range
 from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend

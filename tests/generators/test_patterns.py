@@ -15,7 +15,8 @@ from generators.growth.bodies import new_scope
 from generators.growth.steps import Steps
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
-from generators.language.scope import Scope, draw_temper
+from generators.language.scope import Scope
+from generators.language.temper import draw_temper
 from generators.language.types import F32, I32, I64, DType, Range, Shape
 from generators.patterns.joining import Hidden, adapt, place_recipe
 from generators.patterns.recipes import recipe_of
