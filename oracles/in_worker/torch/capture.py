@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from oracles.in_worker.torch.data import NotData, flat, to_data
+from oracles.in_worker.torch.dumps import is_dump, read_dump
 from oracles.in_worker.torch.graph import constant, encoded, layout_of, to_module
 
 WANTED = (
@@ -120,8 +121,11 @@ def exported(content: bytes) -> Given:
 
 def scripted(name: str, text: str) -> Given:
     """What a script calls `model` and `inputs`, or else the first compiled function that it calls."""
-    space: dict[str, Any] = {"__name__": "__main__", "__file__": name}
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    if is_dump(text):
+        model, inputs = read_dump(name, text)
+        return Given(model, tuple(inputs), {}, (), False)
+    space: dict[str, Any] = {"__name__": "__main__", "__file__": name}
     sys.argv = [name]
     if os.path.dirname(name):
         sys.path.insert(0, os.path.dirname(name))
