@@ -9,12 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from corpus.errors import UserError
 from generators.changes.modes import Mode
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from triage.campaigns.teaching import Teaching
+from triage.campaigns.teaching import Teaching, must_go_on
 from triage.store.campaigns import last_campaign, load_folded
 from triage.store.database import Store
 
@@ -95,3 +98,15 @@ def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) 
     after = ran(path, 4 * BLOCK, None)
     whole = ran(tmp_path / "whole.db", campaign.next_seed + 4 * BLOCK, None)
     assert after == whole[campaign.next_seed :]
+
+
+def test_what_cannot_be_resumed_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "crux.db"
+    with pytest.raises(UserError, match="no such database"):
+        must_go_on(path, "ort", None)
+    ran(path, 1, None)
+    must_go_on(path, "ort", None)
+    with pytest.raises(UserError, match="no campaign of target tvm"):
+        must_go_on(path, "tvm", None)
+    with pytest.raises(UserError, match="leave --seed out"):
+        must_go_on(path, "ort", 3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from corpus.errors import UserError
 from generators.fuzz import Tested, lesson_of
 from generators.learning import Course, Lesson, together
 from generators.mixture import BLOCK
@@ -17,8 +19,19 @@ from triage.store.campaigns import (
     load_lessons,
     start_campaign,
 )
-from triage.store.database import Store
+from triage.store.database import Store, open_existing
 from triage.store.runs import next_seed
+
+
+def must_go_on(database: Path, target: str, seed: int | None) -> None:
+    """Raise `UserError` where a database holds no campaign of a target that can go on."""
+    if seed is not None:
+        raise UserError("--resume: a campaign goes on at its own seed; leave --seed out")
+    with open_existing(database) as store:
+        if last_campaign(store, target) is None:
+            raise UserError(
+                f"{database}: holds no campaign of target {target}; leave --resume out to begin one"
+            )
 
 
 class Teaching:

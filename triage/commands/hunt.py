@@ -25,9 +25,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from triage.campaigns.hunt import Hunt
+    from triage.campaigns.teaching import must_go_on
 
 Minutes = Annotated[
     float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Go on with the database's campaign, which is usual; exit 2 if none is there."
+    ),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 
@@ -46,6 +53,7 @@ def hunt(
     source: Source = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
+    resume: Resume = False,
 ) -> int:
     """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
 
@@ -60,6 +68,8 @@ def hunt(
     from triage.store.database import Store
 
     target, plan = options.target_of(None), plan_of(strategy, mode, source, options.trust)
+    if resume:
+        must_go_on(options.database, str(target), options.seed)
     with (
         finite_source(plan, options) as settled,
         Store(options.database) as store,

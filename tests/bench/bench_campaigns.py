@@ -1,0 +1,96 @@
+"""What a campaign's memory is worth, and what watching the target's code costs.
+
+The guide: HirFuzz's score over the programs of a campaign, as `crux fuzz` makes them: guided with what the
+campaign has learned, guided anew in every block, unguided (`uniform`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from corpus.case import Case
+from corpus.target import Target
+from generators.changes.modes import Mode
+from generators.fuzz import Tested as Outcome_of_a_test
+from generators.fuzz import fuzz, judge_cases, lesson_of
+from generators.learning import Course, Lesson
+from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
+from oracles.backends import Native, find_backend
+from oracles.judge import Judge
+from oracles.native.libraries import find_libraries
+from oracles.native.watching import Watch
+from oracles.run import Phase
+from oracles.verdict import Outcome, Verdict
+
+pytestmark = pytest.mark.bench
+
+
+class Remembering:
+    """A teacher that keeps all lessons in memory."""
+
+    def __init__(self) -> None:
+        self.course = Course()
+
+    def lesson(self, block: range) -> Lesson | None:
+        return self.course.lesson(block.start // BLOCK)
+
+    def learn(self, block: range, tests: Sequence[Outcome_of_a_test]) -> None:
+        self.course.add(block.start // BLOCK, lesson_of(tests))
+
+
+def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, float]:
+    """Distinct pieces of coverage over a campaign, and its CPU seconds; nothing is run."""
+
+    def passes(case: Case, thorough: bool) -> Verdict:
+        return Verdict(Outcome.PASS, Phase.EXECUTE, "")
+
+    def worker(seeds: range, seconds: float, lesson: Lesson | None) -> list[Outcome_of_a_test]:
+        return list(judge_cases(make_tests(plan, seeds, lesson), passes, seconds))
+
+    start, seen = time.process_time(), Counter[str]()
+    for each in fuzz([worker], tests=tests, teacher=teacher):
+        seen.update(each.covered)
+    pieces = sum(":" in key or ">" in key for key in seen)
+    return pieces, time.process_time() - start
+
+
+@pytest.mark.parametrize("tests", [208, 4000])
+def test_the_guide_of_a_campaign(tests: int, capsys: pytest.CaptureFixture[str]) -> None:
+    guided = Plan("coverage", Mode.STRICT)
+    found = {
+        "learning": score(guided, tests, Remembering()),
+        "forgetting": score(guided, tests, None),
+        "unguided": score(Plan("uniform", Mode.STRICT), tests, None),
+    }
+    with capsys.disabled():
+        print(
+            f"\n{tests} programs:", {name: (pieces, round(cpu, 1)) for name, (pieces, cpu) in found.items()}
+        )
+        print(f"  learning / unguided {found['learning'][0] / found['unguided'][0]:.2f},", end=" ")
+        print(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")
+
+
+@pytest.mark.parametrize(("name", "tests"), [("ort", 200)])
+def test_watching_the_code(name: str, tests: int, capsys: pytest.CaptureFixture[str]) -> None:
+    backend = find_backend(name)
+    assert isinstance(backend, Native)
+    watch, cases = Watch(find_libraries(backend.LIBRARIES)), list(make_cases(PLAN, range(tests)))
+    said, cost, functions = [], [], []
+    for each in (None, watch, None, watch):
+        with Judge(Target(name), watch=each) as judge:
+            assert judge.release
+            before = judge.executor.cpu_seconds()
+            said.append([f"{verdict.outcome} {verdict.symptom}" for verdict in map(judge.verdict, cases)])
+            cost.append(1000 * (judge.executor.cpu_seconds() - before) / tests)
+        if each:
+            functions.append(len(each.take().functions))
+    with capsys.disabled():
+        same = sum(one == two for one, two in zip(said[0], said[1], strict=True))
+        print(f"\n{name}: {watch.total:,} blocks; {len(watch.ever()):,} met; same verdicts {same} of {tests}")
+        print(
+            "  ms of CPU a test, plain, first watched, plain, watched again:", [round(one, 2) for one in cost]
+        )
