@@ -219,6 +219,7 @@ class Judge:
         runs, executor = first, self.executor
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
+        context.plain = first[0]
         is_hang = executor.is_hurried and any(run.status is Status.TIMEOUT for run in first)
         if not is_hang and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)

@@ -39,6 +39,7 @@ class Context(ABC):
         self.screen = screen
         self.notes: list[str] = []
         self.earlier: tuple[Run, ...] = ()
+        self.plain: Run | None = None
         self._told: list[Truth] = []
 
     def classify(self, run: Run) -> str:

@@ -10,6 +10,11 @@ from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 40
+WHOM = {
+    Outcome.INVALID: "a matter for the exporter, or whoever made the model",
+    Outcome.UNSUPPORTED: "a matter for the target, which lacks it",
+}
+"""Whom to ask about a refusal."""
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -35,7 +40,10 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 def _refused(outcome: Outcome, why: str, runs: tuple[Run, ...], context: Context) -> Verdict:
     symptom = symptom_of_run(outcome, runs[0], context.names)
-    return Verdict(outcome, runs[0].phase, f"{why}: {_first_line(runs[0].message)}", symptom, runs)
+    # what was repaired on the way must not move the blame: the words are those of the model as it came
+    plain = context.plain
+    said = plain.message if plain is not None and plain.status is Status.EXCEPTION else runs[0].message
+    return Verdict(outcome, runs[0].phase, f"{why}: {_first_line(said)} ({WHOM[outcome]})", symptom, runs)
 
 
 def _first_line(text: str) -> str:

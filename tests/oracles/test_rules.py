@@ -42,6 +42,7 @@ class Facts:
         self.names: frozenset[str] = frozenset()
         self.tolerance = self.screen = Tolerance()
         self.is_random = False
+        self.plain = None
         self.nodes: tuple[onnx.NodeProto, ...] = ()
         self.has_open_operators = False
         self.noise = Quiet()

@@ -170,7 +170,7 @@ def chosen(rng: np.random.Generator) -> tuple[onnx.ModelProto, Inputs]:
         helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
         helper.make_node("Greater", ["total", "zero"], ["is_positive"]),
         helper.make_node("If", ["is_positive"], ["z"],
-                         then_branch=branch("a", "MatMul"), else_branch=branch("b", "Sub")),
+                         then_branch=branch("a", "MatMul"), else_branch=branch("b", "Gemm")),
         helper.make_node("LpNormalization", ["z"], ["y"], axis=1, p=2),
     ]  # fmt: skip
     weights = _weights(rng, w=[4, 4])
