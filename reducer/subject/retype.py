@@ -10,7 +10,7 @@ import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import walk_all_graphs
-from corpus.onnx.infer import inferred_types, tensor_type
+from corpus.onnx.infer import graph_types, infer, tensor_type, untyped_copy
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from oracles.numerics.value_types import static_dims
@@ -98,16 +98,30 @@ def retype_outputs(model: onnx.ModelProto) -> None:
     """
     _open_body_shapes(model)
     del model.graph.value_info[:]
-    types = inferred_types(model)
+    found = infer(untyped_copy(model))
+    types = graph_types(found.graph)
+    _fill_body_shapes(model, found)
     for info in model.graph.output:
-        if info.name in types:
+        if info.name in types and _says_rank(types[info.name], info.type):
             info.type.CopyFrom(types[info.name])
         elif info.type.WhichOneof("value") == "tensor_type":
-            info.type.tensor_type.ClearField("shape")
+            _open_dims(info.type.tensor_type)
+
+
+def _says_rank(found: onnx.TypeProto, declared: onnx.TypeProto) -> bool:
+    """Whether inference tells as much as is declared: of what a Loop makes it knows no dims."""
+    is_tensor = found.WhichOneof("value") == declared.WhichOneof("value") == "tensor_type"
+    return not is_tensor or found.tensor_type.HasField("shape") or not declared.tensor_type.HasField("shape")
+
+
+def _open_dims(declared: onnx.TypeProto.Tensor) -> None:
+    """Keep the rank and let go of the sizes: onnx's strict checker refuses a value without a shape."""
+    for dim in declared.shape.dim:
+        dim.Clear()
 
 
 def _open_body_shapes(model: onnx.ModelProto) -> None:
-    """Bodies declare their outputs' dims, which may not be so any more; inference finds them again."""
+    """Bodies declare their values' dims, which may not be so any more; inference finds them again."""
     for graph in islice(walk_all_graphs(model), 1, None):
         del graph.value_info[:]
         weights = {tensor.name: tensor for tensor in graph.initializer}
@@ -115,7 +129,20 @@ def _open_body_shapes(model: onnx.ModelProto) -> None:
             if info.name in weights:
                 info.type.CopyFrom(tensor_type(weights[info.name]))
             elif info.type.WhichOneof("value") == "tensor_type":
-                info.type.tensor_type.ClearField("shape")
+                _open_dims(info.type.tensor_type)
+
+
+def _fill_body_shapes(model: onnx.ModelProto, found: onnx.ModelProto) -> None:
+    """Give the values of bodies the dims that inference found: onnx's strict checker wants them declared."""
+    pairs = zip(walk_all_graphs(model), walk_all_graphs(found), strict=True)
+    for graph, known in islice(pairs, 1, None):
+        types = graph_types(known)
+        for info in (*graph.input, *graph.output):
+            declared = info.type
+            if declared.WhichOneof("value") != "tensor_type" or info.name not in types:
+                continue
+            if types[info.name].tensor_type.HasField("shape"):
+                declared.tensor_type.shape.CopyFrom(types[info.name].tensor_type.shape)
 
 
 def _fit_declaration(info: onnx.ValueInfoProto, array: Tensor) -> None:

@@ -14,6 +14,7 @@ from reducer.moves.computed_sizes import bypass_computed_sizes
 from reducer.moves.last_look import look_at_subsets
 from reducer.search import drop_runs
 from reducer.subject.onnx import Subject
+from reducer.subject.retype import retype_outputs
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 
@@ -99,3 +100,18 @@ def test_runs_of_a_chain_go_at_once() -> None:
     assert needed <= left
     assert len(left) <= 6
     assert asked <= 14
+
+
+def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again() -> None:
+    body = (
+        "step (int64[] i, bool[] go, float[2,3] state) => (bool[] on, float[2,3] next)"
+        " { on = Identity(go) next = Add(state, state) }"
+    )
+    model = model_of(
+        "g (float[2,3] x) => (float[2,3] y) { n = Constant<value = int64[1] {3}>() y = Loop<body = B>(n, , x) }".replace("B", body)
+    )
+    onnx.checker.check_model(model, full_check=True)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
+    retype_outputs(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert [dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim][-1:] in ([5], [0])
