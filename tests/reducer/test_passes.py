@@ -776,7 +776,7 @@ def test_plainer_operators(judge: Judge, row: Row) -> None:
             "g (float[2,2] x) => (float[2,2] y) { a = com.microsoft.FusedMatMul <alpha=2.0>"
             " (x, x) y = Neg (a) }",
             has("FusedMatMul"),
-            "g (float[2,2] x) => (float[] y) { a = com.microsoft.FusedMatMul (x, x) y = Neg (a) }",
+            "g (float[2,2] x) => (float[?,?] y) { a = com.microsoft.FusedMatMul (x, x) y = Neg (a) }",
         ),
         "optional operands": Row(
             "omit optional operands",
@@ -909,7 +909,7 @@ DIMS = "shrink dims"
             "else_branch = e () => (float[1,6] r) <float[1,6] r = {2,2,2,2,2,2}> { }> }",
             dim_of(1, 1, 2),
             "g (bool c, float[1,2] x) => (float[1,2] y) { y = If (c) <"
-            "then_branch = t () => (float[] p) { p = Neg (x) },"
+            "then_branch = t () => (float[1,2] p) { p = Neg (x) },"
             "else_branch = e () => (float[1,2] r) <float[1,2] r = {2,2}> { }> }",
         ),
         "the shape constant of a Reshape": Row(
