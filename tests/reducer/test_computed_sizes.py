@@ -108,7 +108,8 @@ def test_values_of_bodies_keep_a_shape_when_outputs_are_typed_again() -> None:
         " { on = Identity(go) next = Add(state, state) }"
     )
     model = model_of(
-        "g (float[2,3] x) => (float[2,3] y) { n = Constant<value = int64[1] {3}>() y = Loop<body = B>(n, , x) }".replace("B", body)
+        "g (float[2,3] x) => (float[2,3] y)"
+        " { n = Constant<value = int64[1] {3}>() y = Loop<body = B>(n, , x) }".replace("B", body)
     )
     onnx.checker.check_model(model, full_check=True)
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 5
