@@ -140,6 +140,9 @@ class Backend:
     computes_wide: bool = False
     """Whether it computes short floats in a longer type on the CPU, so that they round once."""
 
+    keeps_tolerances: bool = False
+    """Whether its project takes no report of differences below its usual tolerances."""
+
     forks: bool = False
     """Whether each test runs in a process of its own: that costs little beside a compilation."""
 

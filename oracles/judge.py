@@ -56,11 +56,12 @@ class Judge:
         self.target = target
         self.format = format
         self.limits = limits
-        self.screen, self.tolerance = tolerance, tolerance.plain
+        self.tolerance = tolerance.plain
         self.accept_invalid = accept_invalid
         self.lower_levels = lower_levels
         self.watch = watch
         self.executor = Executor(target, format=format, limits=limits, watch=watch)
+        self.screen = self.tolerance if self.backend.keeps_tolerances else tolerance
         self._rulebook = Rulebook(self.executor, self.tolerance, self.screen, accept_invalid)
         self._asker = Asker(self._rulebook)
         graphs = self.backend.graphs

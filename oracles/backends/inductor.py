@@ -201,6 +201,7 @@ def backend() -> Backend:
         configs,
         classify,
         reads_onnx=False,
+        keeps_tolerances=True,
         forks=True,
         dialect="aten",
         written_as=("export",),

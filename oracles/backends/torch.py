@@ -116,6 +116,7 @@ def backend() -> Backend:
         classify,
         baseline="ort",
         reads_onnx=False,
+        keeps_tolerances=True,
         written_as=("export",),
         libraries=LIBRARIES,
         graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1)), opens=("torch",)),

@@ -78,6 +78,7 @@ class Perturbation:
     _opset: int = field(default=0, init=False)
     _raw: dict[str, str] = field(default_factory=dict, init=False)
     _dequantised: set[str] = field(default_factory=set, init=False)
+    _weights: set[str] = field(default_factory=set, init=False)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """A noisy copy; the model itself stays as it is."""
@@ -89,6 +90,7 @@ class Perturbation:
         return noisy
 
     def _perturb_graph(self, graph: GraphProto) -> None:
+        self._weights |= {tensor.name for tensor in graph.initializer}
         self._dequantised |= {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
         nodes = [new for node in graph.node for new in self._around(node)]
         del graph.node[:], graph.value_info[:]
@@ -203,12 +205,12 @@ class Perturbation:
     def _quantised_operands(self, node: NodeProto) -> float:
         """What a product may be off by, relative to its magnitudes, where an operand comes out of integers.
 
-        The other operand may become int8, too. Of two that do, the bias becomes an integer of a fine step.
+        Weights that are floats may become int8, too.
         """
-        if node.op_type not in QUANTISED_PRODUCTS:
-            return 0.0
-        dequantised = sum(name in self._dequantised for name in node.input[:2])
-        return (0.0, INT8_STEP, INT8_STEP**2)[dequantised]
+        if node.op_type == "MatMul" and node.input[1] in self._dequantised:
+            return INT8_STEP
+        is_constant = node.op_type in QUANTISED_PRODUCTS and node.input[1] in self._weights
+        return INT8_STEP if is_constant and node.input[0] in self._dequantised else 0.0
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""

@@ -129,3 +129,10 @@ def test_what_is_not_there_is_no_verdict(judge: Judge) -> None:
     case = program("g (float[1] x) => (float[1] y) { y = Neg(x) }", x=np.ones(1, np.float32))
     with Judge(Target.parse("ort:cuda")) as cuda, pytest.raises(UserError, match="CUDAExecutionProvider"):
         cuda.verdict(case)
+
+
+def test_torch_is_told_nothing_below_its_usual_tolerances() -> None:
+    """Its rule for fuzzers: tolerances no tighter than the defaults."""
+    with Judge(Target("inductor")) as inductor, Judge(Target("ort")) as ort:
+        assert inductor.screen == inductor.tolerance
+        assert ort.screen == AUTO
