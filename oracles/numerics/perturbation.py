@@ -91,6 +91,7 @@ class Perturbation:
 
     def _perturb_graph(self, graph: GraphProto) -> None:
         self._weights |= {tensor.name for tensor in graph.initializer}
+        self._weights |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
         self._dequantised |= {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
         nodes = [new for node in graph.node for new in self._around(node)]
         del graph.node[:], graph.value_info[:]
