@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,14 @@ def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imp
     python = target.get("python") if target is not None and is_same else ""
     beside = [str(path.resolve().parent)] if path.suffix == ".py" else []  # a trusted script may import these
     with Sandbox(opener.name, python=python or None, limits=limits, shown=beside) as sandbox:
-        return imported(sandbox, name, path, content)
+        found = imported(sandbox, name, path, content)
+        return replace(found, notes=(*found.notes, *_lacks(sandbox)))
+
+
+def _lacks(sandbox: Sandbox) -> tuple[str, ...]:
+    """A remark on what the system refused while trusted code ran; none where everything is in force."""
+    missing = [name for name, complaint in sandbox.facts["containment"].items() if complaint]
+    return (f"opened without these layers of the sandbox: {', '.join(missing)}",) if missing else ()
 
 
 def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int = 300) -> Imported:

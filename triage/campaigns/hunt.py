@@ -21,7 +21,7 @@ from triage.campaigns.fuzzing import Fuzzer
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress, tally_text
 from triage.reductions.explained import Explainer, hold_to_sample
-from triage.reductions.failures import reduce_failure
+from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.request import Request
 from triage.reductions.selection import Selection
 from triage.reports.by_name import note_report
@@ -173,6 +173,9 @@ class Hunt:
             after, document = reduce_failure(
                 self.store, failure, self.options, Request(minutes=minutes), shown, self.judge
             )
+        except BeingReduced as error:
+            self.shown.note(str(error))
+            return
         except UserError as error:  # such as one that needs trust; the others are still to be reduced
             set_aside(self.store, failure, UNREDUCIBLE, {"why": str(error)})
             self.shown.note(f"{failure.name} is left: {error}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.load import must_be_known
 from corpus.target import Target
 from oracles.judge import Judge
@@ -27,7 +31,7 @@ from triage.reductions.request import Request
 from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
-from triage.store.failures import UNREDUCIBLE, Failure
+from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, reduction_of
 
 
 def reduce_failure(
@@ -44,6 +48,22 @@ def reduce_failure(
     failure's target, lent.
     """
     work = work_folder(store, failure)
+    with alone(work, 60 * (request.minutes or float("inf"))):
+        now = get_failure(store, failure.id)
+        if now.status == REDUCED:  # by another process, while this one waited for it
+            return now, reduction_of(store, now.cluster)
+        return _reduce_in(work, store, now, options, request, shown, judge)
+
+
+def _reduce_in(
+    work: Path,
+    store: Store,
+    failure: Failure,
+    options: CaseOptions,
+    request: Request,
+    shown: progress.Progress,
+    judge: Judge | None,
+) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
     settings = reducer_options(options, options.trusted(Target.parse(failure.target)), request)
@@ -66,6 +86,45 @@ def reduce_failure(
         keep_artifact(store, REDUCTION_KEPT, failure.name, work / REDUCTION)
     _clear(work)
     return after, document
+
+
+class BeingReduced(UserError):
+    """Another process reduces the failure, and has not come to an end."""
+
+
+@contextlib.contextmanager
+def alone(work: Path, seconds: float) -> Iterator[None]:
+    """Hold a reduction's folder against other processes; raises `BeingReduced` after so long a wait."""
+    place = work.with_name(work.name + ".lock")
+    deadline = time.monotonic() + seconds
+    while (held := _locked(place)) is None:
+        if time.monotonic() >= deadline:
+            raise BeingReduced(f"{work.name}: another process is reducing it")
+        time.sleep(0.2)
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        os.close(held)
+        with contextlib.suppress(OSError):
+            work.parent.rmdir()
+
+
+def _locked(place: Path) -> int | None:
+    """The descriptor that holds the lock of that name; None while another process holds it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(place, os.O_CREAT | os.O_RDWR, 0o600)
+    except FileNotFoundError:  # the folder of all went away in between
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == os.stat(place).st_ino:
+            return descriptor
+    except OSError:  # somebody holds it, or has just given it up and removed it
+        pass
+    os.close(descriptor)
+    return None
 
 
 @contextlib.contextmanager
