@@ -279,3 +279,17 @@ def test_what_crux_itself_computes_on_a_case_has_an_end(monkeypatch: pytest.Monk
         compute_without_end()
     with bounded.bounded(0.01, "a model"):
         pass
+
+
+def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path: Path) -> None:
+    from triage.reductions.failures import BeingReduced, alone
+
+    work = tmp_path / "one.db.reducing" / "F00001"
+    with alone(work, 5.0):
+        with pytest.raises(BeingReduced), alone(work, 0.0):
+            raise AssertionError("both are in")
+        with alone(work.with_name("F00002"), 5.0):
+            pass
+    with alone(work, 0.0):
+        pass
+    assert not work.parent.exists()
