@@ -43,7 +43,7 @@ from corpus.tir.tree import (
     Var,
     While,
 )
-from corpus.tir.walk import expressions, walk
+from corpus.tir.walk import walk
 
 LOOPS: Final = {
     "serial": "T.serial",
@@ -108,7 +108,7 @@ class _Printer:
                 given.add(found.var.name)
             elif isinstance(found, Thread):
                 given.add(found.name)
-        used = {one.name: one.dtype for one in expressions(function) if isinstance(one, Var)}
+        used = {one.name: one.dtype for one in walk(function) if isinstance(one, Var)}
         return [f"{name} = T.{dtype}()" for name, dtype in used.items() if name not in given]
 
     def matched(self, function: Function) -> list[str]:

@@ -26,9 +26,11 @@ from corpus.tir.tree import (
     While,
 )
 from corpus.tir.walk import (
+    expressions,
     map_statements,
     replace_expressions,
     replace_statements,
+    statements,
     walk,
 )
 from reducer.subject.loops import LoopSubject
@@ -51,13 +53,30 @@ def accessed_buffers(node: Any) -> set[str]:
     return {item.buffer for item in walk(node) if isinstance(item, Load | Store | BufferRef)}
 
 
-def without_leftovers(function: Function) -> Function:
-    """The function without definitions that nothing uses, loops that do nothing, and regions of neither."""
+def unused_names(function: Function) -> frozenset[str]:
+    """What the function defines and does not use: it may be there for its own sake."""
+    defined = {name for stmt in statements(function.body) if (name := _defines(stmt)) is not None}
+    return frozenset(defined - _uses(function))
+
+
+def _uses(function: Function) -> set[str]:
+    """As `used_names`, but where a name is defined is no use of it."""
+    found = set()
+    for item in expressions(function.body):
+        if isinstance(item, Var):
+            found.add(item.name)
+    return found | {
+        item.buffer for item in walk(function.body) if isinstance(item, Load | Store | BufferRef | Region)
+    }
+
+
+def without_leftovers(function: Function, kept: frozenset[str] = frozenset()) -> Function:
+    """The function without definitions that nothing uses but for those kept, and loops that do nothing."""
     before = None
     while before is not function:
         before = function
         function = map_statements(function, _tidied)
-        function = replace(function, body=_without_unused(function.body))
+        function = replace(function, body=_without_unused(function.body, kept))
         function = function if function != before else before
     return function
 
@@ -89,24 +108,24 @@ def _tidied(stmt: Stmt) -> Stmt | Body:
     return stmt
 
 
-def _without_unused(body: Body) -> Body:
+def _without_unused(body: Body, always: frozenset[str]) -> Body:
     """A body without definitions of what the statements after them do not name."""
     kept: list[Stmt] = []
     for stmt in reversed(body):
-        inner = _inside(stmt)
+        inner = _inside(stmt, always)
         name = _defines(inner)
-        if name is None or name in used_names(tuple(kept)):
+        if name is None or name in always or name in used_names(tuple(kept)):
             kept.append(inner)
     found = tuple(reversed(kept))
     same = len(found) == len(body) and all(a is b for a, b in zip(found, body, strict=True))
     return body if same else found
 
 
-def _inside(stmt: Stmt) -> Stmt:
+def _inside(stmt: Stmt, always: frozenset[str]) -> Stmt:
     changed: dict[str, Body] = {}
     for name in ("body", "then", "other", "init"):
         inner = getattr(stmt, name, None)
-        if inner and (after := _without_unused(inner)) is not inner:
+        if inner and (after := _without_unused(inner, always)) is not inner:
             changed[name] = after
     return replace(stmt, **changed) if changed else stmt
 
@@ -120,13 +139,13 @@ def _defines(stmt: Stmt) -> str | None:
 def with_statement(subject: LoopSubject, position: int, body: Body) -> LoopSubject | None:
     """The subject with the statement at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
-    return if_smaller(subject, subject.with_main(without_leftovers(function)))
+    return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def with_expression(subject: LoopSubject, position: int, expr: Expr) -> LoopSubject | None:
     """The subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
-    return if_smaller(subject, subject.with_main(without_leftovers(function)))
+    return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def if_smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:

@@ -113,6 +113,12 @@ MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
         '"store", "B"',
         '["bind", "x"',
     ),
+    "what nothing uses may matter": (
+        "drop statements",
+        (loop(Bind(Var("x", "float32"), SUM), store("A", ONE)),),
+        '"add"',
+        '["bind", "x", "float32", ["add"',
+    ),
     "a loop gives way": (
         "unwrap",
         (loop(store("B", SUM)),),
@@ -149,6 +155,12 @@ MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
         (loop(store("B", Call("exp", (Binary("mul", SUM, SUM),), "float32"))),),
         '"exp"',
         '["store", "B", [0], ["exp", 0.0]]',
+    ),
+    "a part of a value is stored": (
+        "narrow values",
+        (loop(store("B", Binary("mul", SUM, Cast("float32", Binary("floordiv", I, Const(7)))))),),
+        '"floordiv"',
+        '["store", "B", ["i"], ["cast", "float32", ["floordiv", "i", 7]]]',
     ),
     "a buffer gets plain": (
         "plain buffers",

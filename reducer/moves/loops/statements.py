@@ -11,7 +11,7 @@ from corpus.tir.walk import children, replace_statements, statements
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
 from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import without_leftovers
+from reducer.subject.loops_edits import unused_names, without_leftovers
 from reducer.subject.onnx import Subject
 
 FEW = 4
@@ -21,7 +21,9 @@ FEW = 4
 def drop_statements(subject: Subject, hints: Hints) -> Search:
     """Keep the statements without which it does not fail, and the loops and definitions around these."""
     assert isinstance(subject, LoopSubject)
-    actions = [place for place, stmt in enumerate(statements(subject.main.body)) if _acts(stmt)]
+    unused = unused_names(subject.main)
+    found = enumerate(statements(subject.main.body))
+    actions = [place for place, stmt in found if _acts(stmt) or _is_one_of(stmt, unused)]
     if len(actions) < 2:
         return subject
     return (yield from over_sets(subject, _search(len(actions)), partial(_keep, subject, tuple(actions))))
@@ -34,6 +36,13 @@ def _acts(stmt: Stmt) -> bool:
     )
 
 
+def _is_one_of(stmt: Stmt, unused: frozenset[str]) -> bool:
+    """Whether it defines what nothing uses, so that it may matter by itself."""
+    if isinstance(stmt, Bind):
+        return stmt.var.name in unused
+    return isinstance(stmt, Alloc | Declare) and stmt.buffer.name in unused
+
+
 def _search(count: int) -> SetSearch:
     if count <= FEW:
         return (yield from drop_one_at_a_time(range(count)))
@@ -44,7 +53,7 @@ def _search(count: int) -> SetSearch:
 def _keep(subject: LoopSubject, actions: tuple[int, ...], keep: Items) -> Subject | None:
     gone: Mapping[int, Body] = {place: () for number, place in enumerate(actions) if number not in keep}
     function = replace(subject.main, body=replace_statements(subject.main.body, gone))
-    found = subject.with_main(without_leftovers(function))
+    found = subject.with_main(without_leftovers(function, unused_names(subject.main)))
     return found if found.is_valid else None
 
 

@@ -11,18 +11,22 @@ from functools import partial
 from corpus.tir.names import substituted
 from corpus.tir.tree import (
     Bind,
+    Body,
     BufferRef,
+    Cast,
     Const,
     Expr,
     Let,
     Load,
+    Stmt,
+    Store,
     Text,
     literal,
     type_of,
 )
-from corpus.tir.types import is_bool, is_number
-from corpus.tir.walk import children, replace_statements, statements, walk
-from reducer.loop_searches import over_expressions, over_functions
+from corpus.tir.types import is_bool, is_number, lanes
+from corpus.tir.walk import children, expressions, replace_statements, statements
+from reducer.loop_searches import over_expressions, over_functions, over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops import LoopSubject
 from reducer.subject.onnx import Subject
@@ -45,6 +49,31 @@ def _without_name(subject: LoopSubject, position: int, stmt: Bind) -> LoopSubjec
     return subject.with_main(replace(subject.main, body=substituted(body, {stmt.var.name: stmt.value})))
 
 
+def narrow_values(subject: Subject, hints: Hints) -> Search:
+    """Store a part of what is stored, cast where it is of another type; the smallest that still fails."""
+    assert isinstance(subject, LoopSubject)
+    return (yield from over_statements(subject, _narrower))
+
+
+def _narrower(stmt: Stmt) -> Iterator[Body]:
+    if not isinstance(stmt, Store):
+        return
+    dtype = type_of(stmt.value)
+    whole = stmt.value.value if isinstance(stmt.value, Cast) else stmt.value
+    inside = [child for child in children(whole) if isinstance(child, Expr)]
+    inside = [child for child in inside if _can_be_stored(child, dtype)]
+    for part in sorted(inside, key=lambda child: -sum(1 for _ in expressions(child))):
+        yield (replace(stmt, value=part if type_of(part) == dtype else Cast(dtype, part)),)
+
+
+def _can_be_stored(expr: Expr, dtype: str) -> bool:
+    """Whether it is a value with as many lanes that a cast takes to the type."""
+    if isinstance(expr, Text | BufferRef):
+        return False
+    own = type_of(expr)
+    return (is_number(own) or is_bool(own)) and lanes(own) == lanes(dtype)
+
+
 def plain_expressions(subject: Subject, hints: Hints) -> Search:
     """Make each expression a constant, or a part of it of the same type; the outermost first."""
     assert isinstance(subject, LoopSubject)
@@ -62,22 +91,21 @@ def _plainer(expr: Expr) -> Iterator[Expr]:
         yield substituted(expr.body, {expr.var.name: expr.value})
     if is_number(dtype):
         yield literal(0, dtype)
-        yield literal(1, dtype)
     elif is_bool(dtype):
         yield literal(True, dtype)
-        yield literal(False, dtype)
     if not isinstance(expr, Load):
         yield from _parts(expr, dtype)
+    if is_bool(dtype):
+        yield literal(False, dtype)
 
 
 def _parts(expr: Expr, dtype: str) -> Iterator[Expr]:
-    """Expressions of the type inside it, the largest first."""
-    inside = [item for child in children(expr) for item in walk(child) if isinstance(item, Expr)]
-    seen = []
-    for item in inside:
-        if type_of(item) == dtype and not isinstance(item, Const | Text) and item not in seen:
-            seen.append(item)
-            yield item
+    """Expressions of the type right inside it, or inside a cast there, the largest first."""
+    direct = [item for item in children(expr) if isinstance(item, Expr)]
+    inside = [child for item in direct if isinstance(item, Cast) for child in (item.value,)]
+    found = [item for item in (*direct, *inside) if not isinstance(item, Const | Text | BufferRef)]
+    same = [item for item in found if type_of(item) == dtype]
+    yield from sorted(same, key=lambda item: -sum(1 for _ in expressions(item)))
 
 
 def _plainer_literals(expr: Const) -> Iterator[Expr]:
@@ -88,5 +116,6 @@ def _plainer_literals(expr: Const) -> Iterator[Expr]:
 
 MOVES = (
     Move("inline names", 40, inline_names, subjects=(LoopSubject,)),
+    Move("narrow values", 12, narrow_values, subjects=(LoopSubject,)),
     Move("plain expressions", 50, plain_expressions, subjects=(LoopSubject,)),
 )
