@@ -135,3 +135,10 @@ def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_pa
         text, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert len(json.loads(text)["bugs"]) >= 1
+
+
+def test_a_hunt_that_has_no_room_looks_for_nothing_new(tmp_path):
+    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tests"] == 0
+    assert "as large as --disk allows" in done.stderr

@@ -38,6 +38,7 @@ from triage.store.failures import (
     reduction_of,
 )
 from triage.store.names import representative
+from triage.store.upkeep.care import collect_garbage, disk_bytes
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
 """The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""
@@ -72,7 +73,7 @@ class Bug:
 
 @dataclass
 class Hunt:
-    """One hunt over a store; `run` goes on until the deadline."""
+    """One hunt over a store; `run` goes on until the deadline. `most_bytes` bounds the store, unless 0."""
 
     store: Store
     options: CaseOptions
@@ -81,6 +82,7 @@ class Hunt:
     out: Path
     seconds: float
     shown: Progress
+    most_bytes: int = 0
     reports: dict[int, Report] = field(default_factory=dict)
     reported: dict[int, int] = field(default_factory=dict)
     fuzzed: float = 0.0
@@ -98,12 +100,23 @@ class Hunt:
     def run(self) -> None:
         """Fuzz and reduce by turns until the deadline, then write the reports that are missing."""
         self._reduce_waiting(self.seconds / 2)
-        while self.left > self._reserved():
+        while self.left > self._reserved() and self._has_room():
             before = self.left
             self._fuzz()
             self._reduce_waiting(REDUCING_PER_FUZZING * (before - self.left))
         self._reduce_waiting(self.left)
         self._report_all()
+
+    def _has_room(self) -> bool:
+        """Whether the database may grow. Where it may not, what no row names goes; evidence never does."""
+        if not self.most_bytes or disk_bytes(self.store) < self.most_bytes:
+            return True
+        if collect_garbage(self.store)["bytes_after"] < self.most_bytes:
+            return True
+        self.shown.note(
+            "the database is as large as --disk allows: what waits is reduced, no more is looked for"
+        )
+        return False
 
     def bugs(self) -> list[Bug]:
         """The clusters that have a reduced failure, each with its report."""

@@ -36,6 +36,10 @@ Resume = Annotated[
         "--resume", help="Go on with the database's campaign, which is usual; exit 2 if none is there."
     ),
 ]
+Disk = Annotated[
+    float,
+    typer.Option("--disk", metavar="GB", help="What the database may take; 0 is without a limit.", min=0.0),
+]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 
 
@@ -54,6 +58,7 @@ def hunt(
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
     resume: Resume = False,
+    disk: Disk = 0.0,
 ) -> int:
     """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
 
@@ -76,7 +81,7 @@ def hunt(
         Fuzzer(store, options, target, "hunt", settled, native=native_coverage, cluster=cluster) as fuzzer,
     ):
         with options.judge(fuzzer.target) as judge, progress() as shown:
-            hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown)
+            hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown, int(disk * 1e9))
             try:
                 hunting.run()
             except KeyboardInterrupt:

@@ -25,7 +25,7 @@ ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 def collect_garbage(store: Store, grace_seconds: float = GRACE_SECONDS) -> dict[str, Any]:
     """Remove blobs that no row names and what kills left behind, then pack the database."""
-    before = _disk_bytes(store)
+    before = disk_bytes(store)
     named = named_blobs(store)
     youngest = time.time() - grace_seconds
     unused = [digest for digest in store.blobs.digests() if digest not in named]
@@ -43,7 +43,7 @@ def collect_garbage(store: Store, grace_seconds: float = GRACE_SECONDS) -> dict[
         "leavings_removed": leavings,
         "kept_for_now": len(unused) - len(removed),
         "bytes_before": before,
-        "bytes_after": _disk_bytes(store),
+        "bytes_after": disk_bytes(store),
     }
 
 
@@ -107,7 +107,8 @@ def _remove(path: Path) -> bool:
     return True
 
 
-def _disk_bytes(store: Store) -> int:
+def disk_bytes(store: Store) -> int:
+    """Bytes of the database's files and of its blobs."""
     beside = [path for path in store.path.parent.glob(f"{store.path.name}*") if path.is_file()]
     every = [*beside, *_files(store.blobs.root)]
     return sum(path.stat().st_size for path in every)
