@@ -7,6 +7,7 @@ verifiers come after. `problems` names the first fault of each function, in word
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,8 +68,9 @@ def is_well_formed(module: Module) -> bool:
 
 def untrusted_callees(module: Module) -> tuple[str, ...]:
     """The functions outside the allow-list that the module calls, sorted."""
-    found = set()
+    found: set[str] = set()
     for function in module.functions.values():
+        found.update(key for key in _keys(function) if CARRIES_CODE.search(key))
         for expr in expressions(function.body):
             if not isinstance(expr, Call):
                 continue
@@ -79,6 +81,20 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
                 name = named.value if isinstance(named, Text) else expr.callee
                 found.add(name)
     return tuple(sorted(found - TRUSTED))
+
+
+CARRIES_CODE = re.compile(r"import_(c|llvm)|external_mods|system_lib")
+"""Attributes whose value is code, or a library, that no list allows."""
+
+
+def _keys(function: Function) -> Iterator[str]:
+    """The keys of every attribute and annotation in a function."""
+    yield from function.attrs
+    for found in walk(function.body):
+        if isinstance(found, Attr):
+            yield found.key
+        elif isinstance(found, For | Block | Alloc):
+            yield from found.annotations
 
 
 class _Scope:

@@ -8,6 +8,7 @@ Where an operator of Python would let TVM's builder fold constants away, the nod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from corpus.tir.decode import Decoder
@@ -43,7 +44,7 @@ from corpus.tir.tree import (
     Var,
     While,
 )
-from corpus.tir.walk import walk
+from corpus.tir.walk import walk, with_function
 
 LOOPS: Final = {
     "serial": "T.serial",
@@ -58,6 +59,12 @@ HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n\n\n"
 def print_text(module: Module) -> str:
     """The module as TVMScript, with its imports."""
     return HEAD + "\n".join(module_lines(module)) + "\n"
+
+
+def entered(module: Module) -> Module:
+    """The module with its first function visible from outside, so that it can be called when it is built."""
+    attrs = {"global_symbol": module.entry, **module.main.attrs}
+    return with_function(module, module.entry, replace(module.main, attrs=attrs))
 
 
 def module_lines(module: Module, name: str = "Module") -> list[str]:

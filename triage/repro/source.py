@@ -14,6 +14,7 @@ from corpus.errors import UserError
 from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import GraphProgram
 from corpus.tir.program import parse as parse_loops
+from corpus.tir.script import entered
 from corpus.tir.script import print_text as print_loops
 from corpus.values import Value
 from oracles.judge import Judge
@@ -77,7 +78,7 @@ def source_of(case: Case, judge: Judge) -> Source | None:
 
 def loops_source(case: Case) -> Source:
     """A module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
-    module = parse_loops(case.program)
+    module = entered(parse_loops(case.program))
     lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
     return Source(print_loops(module).rstrip(), "\n".join(lines), module.entry)
 

@@ -160,6 +160,11 @@ def test_callees_outside_of_the_list_are_named() -> None:
     assert untrusted_callees(module_of(looped(*calls))) == ("call_llvm_pure_intrin", "os.system")
 
 
+def test_attributes_that_carry_code_are_named() -> None:
+    carrying = tree.Attr(0, "pragma_import_llvm", Const(1), (Store("B", (Const(0),), Const(1.0, "float32")),))
+    assert untrusted_callees(module_of(carrying)) == ("pragma_import_llvm",)
+
+
 BROKEN = [
     b"{}",
     b"[",
