@@ -95,6 +95,8 @@ def _say_step(shown: Progress, word: str, text: str) -> None:
 
 def _what_next(word: str, document: Document) -> str:
     """What a person does with the report."""
+    if document["state"] == "not a bug":
+        return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
     issue = f"{document['folder']}/issue.md"
     if document["state"] == "known":
         return f"{word}: known as {document['known']}; do not file it again ({issue})"

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.errors import UserError
+from oracles.verdict import Outcome
 from triage.bugs.history import History, history_of_folder, history_of_name
 from triage.bugs.known import load_known
 from triage.bugs.library import Library
 from triage.cases.judges import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
-from triage.reports.report import Report, write_report
+from triage.reports.not_a_bug import write_page
+from triage.reports.report import NoBug, Report, write_report
 from triage.store.artifacts import keep_report
 from triage.store.clusters import set_title
 from triage.store.database import Store, open_existing
@@ -32,8 +35,32 @@ def report_word(
 ) -> dict[str, Any]:
     """Report one id or case folder into `out`, under its own name.
 
-    `known` is a file of known issues, `said` hears what is being done.
+    `known` is a file of known issues, `said` hears what is being done. Of an invalid model a page for its
+    owner is written. Raises `UserError` where the case shows no bug.
     """
+    try:
+        return _reported(word, options, judges, out, form, known, said)
+    except NoBug as error:
+        if error.verdict.outcome is not Outcome.INVALID:
+            raise UserError(f"{word}: shows no bug on {error.judge.target} ({error.verdict.title})") from None
+        folder = out / _folder_name(word)
+        page = write_page(error.case, error.verdict, word, error.judge.backend.package, folder)
+        title = f"not a bug: {error.verdict.title}"
+        return {"id": word, "title": title, "ready": False, "state": "not a bug", "page": str(page)} | {
+            "folder": str(folder),
+            "checks": [],
+        }
+
+
+def _reported(
+    word: str,
+    options: CaseOptions,
+    judges: Judges,
+    out: Path,
+    form: str,
+    known: Path | None,
+    said: Callable[[str], None],
+) -> dict[str, Any]:
     case = open_one(word, options, judges)
     assert case.target is not None
     judge = judges.of(case.target, case.format)

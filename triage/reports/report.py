@@ -104,12 +104,18 @@ def _written(draft: Draft, folder: Path, files: dict[str, bytes]) -> Report:
     return Report(folder, archive, draft.title, ready, checked, draft.signature.digest, known)
 
 
+class NoBug(UserError):
+    """There is nothing to report; `verdict` says why."""
+
+    def __init__(self, case: Case, verdict: Verdict, judge: Judge) -> None:
+        super().__init__(f"{case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})")
+        self.case, self.verdict, self.judge = case, verdict, judge
+
+
 def _shown(case: Case, judge: Judge) -> Verdict:
     verdict = judge.verdict(case)
     if not verdict.is_bug:
-        raise UserError(
-            f"{case.origin or case.case_id[:12]}: shows no bug on {judge.target} ({verdict.title})"
-        )
+        raise NoBug(case, verdict, judge)
     return verdict
 
 
