@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -28,10 +28,14 @@ SETTING = "oracles"
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What an oracle knows of the target: its configurations, the un-optimised one first."""
+    """What an oracle knows of the target: its configurations, the un-optimised one first.
+
+    `describe` asks the framework for the types in a graph (`Judge.describe`).
+    """
 
     target: Target
     configs: tuple[Config, ...]
+    describe: Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]] = lambda program, inputs: {}
 
     @property
     def optimised(self) -> Config:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from corpus.case import Case
+from corpus.formats import relax
 from corpus.formats.onnx import parse
 from oracles.asked import Asking, Way, named
+from oracles.numerics import graph_rewrites
 from oracles.numerics.rewrites import REWRITES
 
 NAME = "metamorphic"
@@ -14,6 +16,8 @@ NAME = "metamorphic"
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """The optimised run of every rewrite that finds something to change."""
+    if case.format == "relax":
+        yield from _of_graph(case, asking)
     if case.format != "onnx" or case.external:
         return
     model = parse(case.program)
@@ -23,3 +27,27 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
             rewritten, inputs = found
             program = rewritten.SerializeToString(deterministic=True)
             yield Way(named(NAME, asking.optimised, what), program, inputs)
+
+
+def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
+    """Each rewrite of a Relax program under the optimised way, and under a way of its own turn."""
+    program = relax.parse(case.program)
+    types = _known_types(case, asking)
+    for place, (what, rewrite) in enumerate(graph_rewrites.REWRITES.items()):
+        found = rewrite(program, types)
+        if found is not None:
+            for config in dict.fromkeys((asking.optimised, asking.configs[place % len(asking.configs)])):
+                yield Way(named(NAME, config, what), found.to_bytes())
+
+
+def _known_types(case: Case, asking: Asking) -> graph_rewrites.Types:
+    """The tensors of static dims, as the framework infers them; what flows in included."""
+    answer = asking.describe(case.program, case.inputs)
+    told = {item.name: (item.dtype, item.shape) for item in relax.parse(case.program).main.inputs}
+    found = {**told, **{name: (each[0], each[1]) for name, each in answer.get("types", {}).items()}}
+    types: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for name, (dtype, dims) in found.items():
+        sizes = tuple(dim for dim in dims or () if isinstance(dim, int))
+        if dtype and dims is not None and len(sizes) == len(dims):
+            types[name] = dtype, sizes
+    return types
