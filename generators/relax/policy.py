@@ -35,7 +35,7 @@ FORMS: Mapping[str, float] = {
     "pair": 0.6,
     "helper": 0.9,
     "closure": 0.6,
-    "maker": 0.3,
+    "maker": 0.05,
     "recursion": 0.25,
     "cast": 0.7,
     "loose": 0.5,

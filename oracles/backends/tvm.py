@@ -161,6 +161,13 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     return relax_build.describe(program.encode())
 
 
+def changed_by(program: str, names: list[str]) -> list[str]:
+    """Those of the passes that change a program of the format `relax`, each by itself after what it needs."""
+    from oracles.in_worker.tvm import firing
+
+    return firing.changed_by(program, names)
+
+
 def _written_and_read(module: Any, form: str) -> Any:
     """The module, or what is read back after it was written as `script` or `json`."""
     import tvm

@@ -11,6 +11,8 @@ from generators.relax.types import Arrow, Tensor
 
 NAME = "closure"
 MOST_DEPTH = 2
+_SYMBOLIC = 0.1
+"""How often its result has symbols of the function around it: TVM 0.27 forgets them when it lifts closures."""
 _RENAMED = 0.03
 """How often a closure is called by another name: TVM 0.27 cannot lift it then."""
 
@@ -18,6 +20,8 @@ _RENAMED = 0.03
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Written, then called with values of its parameters' types; now and then under another name."""
     if frame.depth >= MOST_DEPTH:
+        return None
+    if not target.is_static and not growth.draws.chance(_SYMBOLIC):
         return None
     inner = frame.within()
     params = [any_tensor(growth.asking(frame)) for _ in range(growth.draws.between(1, 2))]

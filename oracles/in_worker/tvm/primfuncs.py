@@ -19,14 +19,21 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 def primfunc_from(item: dict[str, Any]) -> Any:
     """The PrimFunc of such a formula; its language is that of `oracles.in_worker.golden.primfuncs`."""
     told = item["compute"]
-    operands = [te.placeholder(shape, dtype, f"a{at}") for at, (dtype, shape) in enumerate(told["operands"])]
+    operands = [
+        te.placeholder(sizes(shape), dtype, f"a{at}") for at, (dtype, shape) in enumerate(told["operands"])
+    ]
 
     def element(*places: Any) -> Any:
         found = formula(told["value"], operands, places, told["dtype"])
         return found if isinstance(found, tvm.ir.Expr) else tirx.const(found, told["dtype"])
 
-    result = te.compute(tuple(told["shape"]), element, name="made")
+    result = te.compute(sizes(told["shape"]), element, name="made")
     return te.create_prim_func([*operands, result]).without_attr("global_symbol")
+
+
+def sizes(shape: list[int]) -> tuple[Any, ...]:
+    """The dims as Relax has them: of 64 bits."""
+    return tuple(tirx.IntImm("int64", size) for size in shape)
 
 
 def formula(item: Any, operands: list[Any], places: Any, dtype: str) -> Any:

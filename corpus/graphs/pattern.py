@@ -1,0 +1,74 @@
+"""Optimisation patterns of graphs: the least program that was seen to make one pass of a compiler fire.
+
+A pattern is a document of its format (`NAME.relax.json`). What else is known of it stands in its facts: the
+pass, where it came from, and by name the dtype and dims of what it gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from corpus.errors import UserError
+from corpus.graphs.names import canonical
+from corpus.graphs.program import GraphProgram, parse_program
+from corpus.values import Shape
+
+FOLDER = Path(__file__).parents[1] / "patterns" / "relax"
+SUFFIX = ".relax.json"
+KEY = "pattern"
+
+
+@dataclass(frozen=True)
+class GraphPattern:
+    """`types` are those of the program's tensors by name, `fires` the pass that changes it."""
+
+    backend: str
+    fires: str
+    origin: str
+    program: GraphProgram
+    types: Mapping[str, tuple[str, Shape]]
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for two patterns that differ in names and in where they come from only."""
+        told = f"{self.backend}\0{self.fires}\0".encode()
+        return hashlib.sha256(told + canonical(self.program)).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The pass, and a digest of the program; a file's name."""
+        return f"{re.sub(r'[^0-9A-Za-z_]', '_', self.fires)[:80]}-{self.digest[:10]}"
+
+    def save(self, folder: Path) -> Path:
+        """Write it into a folder, under its own name."""
+        folder.mkdir(parents=True, exist_ok=True)
+        told = {
+            "backend": self.backend,
+            "pass": self.fires,
+            "origin": self.origin,
+            "types": {name: [dtype, list(dims)] for name, (dtype, dims) in self.types.items()},
+        }
+        path = folder / f"{self.name}{SUFFIX}"
+        facts = {**self.program.facts, KEY: told}
+        path.write_bytes(replace(self.program, facts=facts).to_bytes())
+        return path
+
+
+def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
+    """The patterns of a folder, by name; UserError for a file that is none."""
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        program = parse_program(path.read_bytes(), "relax", str(path))
+        facts: dict[str, Any] = dict(program.facts)
+        told = facts.pop(KEY, None)
+        if not isinstance(told, dict) or not {"backend", "pass", "origin", "types"} <= told.keys():
+            raise UserError(f"{path}: no pattern; crux patterns extract writes them")
+        types = {name: (str(dtype), tuple(dims)) for name, (dtype, dims) in told["types"].items()}
+        yield GraphPattern(
+            str(told["backend"]), str(told["pass"]), str(told["origin"]), replace(program, facts=facts), types
+        )
