@@ -155,7 +155,8 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tup
 
 def _case(mode: Mode, seed: int, program: Program | Made, strategy: str) -> Case:
     if not isinstance(program, Program):
-        return replace(program.as_case(seed), notes=(f"strategy: {strategy}",))
+        made = program.as_case(seed)
+        return replace(made, notes=(f"strategy: {strategy}", *made.notes))
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant

@@ -22,17 +22,23 @@ from corpus.values import Shape
 FOLDER = Path(__file__).parents[1] / "patterns" / "relax"
 SUFFIX = ".relax.json"
 KEY = "pattern"
+KEYS = frozenset({"backend", "pass", "origin", "types", "ranges"})
 
 
 @dataclass(frozen=True)
 class GraphPattern:
-    """`types` are those of the program's tensors by name, `fires` the pass that changes it."""
+    """`types` are those of the program's tensors by name, `fires` the pass that changes it.
+
+    `ranges` are the least and the greatest value that each input had in the program it was taken out of: an
+    index beyond would read what is not there.
+    """
 
     backend: str
     fires: str
     origin: str
     program: GraphProgram
     types: Mapping[str, tuple[str, Shape]]
+    ranges: Mapping[str, tuple[float, float]]
 
     @cached_property
     def digest(self) -> str:
@@ -52,6 +58,7 @@ class GraphPattern:
             "backend": self.backend,
             "pass": self.fires,
             "origin": self.origin,
+            "ranges": {name: list(each) for name, each in self.ranges.items()},
             "types": {name: [dtype, list(dims)] for name, (dtype, dims) in self.types.items()},
         }
         path = folder / f"{self.name}{SUFFIX}"
@@ -66,9 +73,9 @@ def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
         program = parse_program(path.read_bytes(), "relax", str(path))
         facts: dict[str, Any] = dict(program.facts)
         told = facts.pop(KEY, None)
-        if not isinstance(told, dict) or not {"backend", "pass", "origin", "types"} <= told.keys():
+        if not isinstance(told, dict) or not told.keys() >= KEYS:
             raise UserError(f"{path}: no pattern; crux patterns extract writes them")
         types = {name: (str(dtype), tuple(dims)) for name, (dtype, dims) in told["types"].items()}
-        yield GraphPattern(
-            str(told["backend"]), str(told["pass"]), str(told["origin"]), replace(program, facts=facts), types
-        )
+        ranges = {name: (float(low), float(high)) for name, (low, high) in told["ranges"].items()}
+        backend, fires, origin = (str(told[key]) for key in ("backend", "pass", "origin"))
+        yield GraphPattern(backend, fires, origin, replace(program, facts=facts), types, ranges)

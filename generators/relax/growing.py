@@ -57,6 +57,10 @@ class Growth:
         self.opaque: dict[str, Json] = {}
         self.helpers: list[Helper] = []
         self.types: dict[str, Type] = {}
+        self.results: list[str] = []
+        """Names that the program gives besides what was grown for."""
+        self.hidden: dict[str, Any] = {}
+        """Values of names that only the pattern that made them reads."""
         self._names = 0
         self.floats = tuple(self._palette(policy.floats))
         self.integers = tuple(self._palette(policy.integers))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpus.graphs.pattern import GraphPattern
 from generators.language.budget import Budget
 from generators.relax.operator import Asking, Call, Operator
 from generators.relax.types import Tensor
@@ -72,6 +73,8 @@ class Policy:
     symbolic: float = 0.35
     blocks: float = 0.7
     most_rank: int = 4
+    patterns: Mapping[str, Sequence[GraphPattern]] = field(default_factory=dict)
+    """By pass, programs on which it fires; with any, half of what a program grows for is one of these."""
 
     def weight(self, operator: Operator) -> float:
         """How often an operator is drawn beside the others."""

@@ -17,11 +17,14 @@ from generators.relax.frame import Frame, graph_json
 from generators.relax.growing import Growth
 from generators.relax.leaves import new_input
 from generators.relax.operator import ANY
+from generators.relax.patterns import place_pattern
 from generators.relax.policy import POLICY, Policy
 from generators.relax.types import Json, Tensor, Type
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40
+_PATTERN = 0.6
+"""How often it is a pattern's turn, where a policy has any."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,13 @@ class RelaxProgram:
     program: GraphProgram
     inputs: Mapping[str, Array]
     types: Mapping[str, Type]
+    fires: tuple[str, ...] = ()
+    """The passes whose patterns it holds."""
 
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
-        return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}")
+        notes = tuple(f"pattern: {name}" for name in self.fires)
+        return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
     def counts(self) -> Counts:
         """Its operators, of calls of functions and the like included."""
@@ -46,15 +52,26 @@ def make_program(seed: int, nodes: int, policy: Policy = POLICY, budget: Budget 
     growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget)
     _bind_symbols(growth)
     outputs: dict[str, None] = {}
+    fires: list[str] = []
     for _ in range(_ATTEMPTS):
-        if growth.left <= 0 and outputs:
+        if growth.left <= 0 and (outputs or fires):
             break
         fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
+        if policy.patterns and growth.draws.chance(_PATTERN):
+            with growth.attempt(growth.main) as is_lost:
+                fires.append(place_pattern(growth, fuel))
+                is_lost.clear()
+            continue
         with growth.attempt(growth.main) as is_lost:
             target = policy.result(growth.asking(growth.main))
             outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
             is_lost.clear()
-    return RelaxProgram(_document(growth, _results(growth, outputs)), dict(growth.feeds), growth.types)
+    return RelaxProgram(
+        _document(growth, _results(growth, outputs)),
+        dict(growth.feeds),
+        growth.types,
+        tuple(dict.fromkeys(fires)),
+    )
 
 
 def _bind_symbols(growth: Growth) -> None:
@@ -74,7 +91,8 @@ def _bind_symbols(growth: Growth) -> None:
 def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:
     """What was grown for, and often what nobody reads; a program returns at least one binding."""
     made = {item[0] for item in growth.main.bindings}
-    found = [name for name in outputs if name in made or name in growth.feeds]
+    grown_for = dict.fromkeys([*outputs, *growth.results])
+    found = [name for name in grown_for if name in made or name in growth.feeds]
     read = {ref for item in growth.main.bindings for ref in _refs(item[2])}
     for each in growth.main.known:
         is_loose = each.name in made and each.name not in read and isinstance(each.type, Tensor)

@@ -14,6 +14,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.asked import Asking, Way, named
 from oracles.backends import find_backend
+from oracles.numerics.compare import compare
 from oracles.probes.context import Context
 from oracles.rules import mismatch
 from oracles.run import Config, Run
@@ -37,8 +38,22 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     for other in others:
         if other.is_ok and baseline.is_ok:
             same = replace(other, outputs=_typed_as(baseline, other))
-            return mismatch.judge(case, (baseline, same), context)
+            verdict = mismatch.judge(case, (baseline, same), context)
+            return None if verdict is None else _titled(verdict, baseline, same, context)
     return None
+
+
+def _titled(verdict: Verdict, baseline: Run, other: Run, context: Context) -> Verdict:
+    """The verdict in words in which the reference's value is the expected one."""
+    name = verdict.wrong.output if verdict.wrong else ""
+    expected, actual = other.outputs.get(name), baseline.outputs.get(name)
+    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
+        return verdict
+    difference = compare(name, expected, actual, context.tolerance)
+    if difference is None:
+        return verdict
+    title = f"wrong {difference.kind} of {difference} ({baseline.config.label} against {other.config.label})"
+    return replace(verdict, title=title)
 
 
 def _typed_as(baseline: Run, other: Run) -> dict[str, Value]:

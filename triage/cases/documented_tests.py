@@ -10,6 +10,7 @@ from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
+from corpus.formats import relax
 from corpus.formats.onnx import check, make_inputs, parse
 from corpus.graphs.format import read_limited
 from corpus.load import open_case
@@ -17,7 +18,7 @@ from corpus.target import Target
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
 
-MODELS, CODE = ".onnx", ".py"
+MODELS, CODE, GRAPHS = ".onnx", ".py", ".relax.json"
 MOST_BYTES = 4 << 20
 """Of a test's source."""
 
@@ -51,12 +52,13 @@ class Reader:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such directory; name one that holds a compiler's tests")
         for path in sorted(folder.rglob("*")):
-            if path.suffix in (MODELS, CODE) and (path.is_file() or path.is_symlink()):
+            is_known = path.suffix in (MODELS, CODE) or path.name.endswith(GRAPHS)
+            if is_known and (path.is_file() or path.is_symlink()):
                 yield path, self._of_file(path, path.relative_to(folder))
 
     def _of_file(self, path: Path, name: Path) -> list[Document]:
         try:
-            return [self._model(path, name)] if path.suffix == MODELS else self._made_by(path, name)
+            return self._made_by(path, name) if path.suffix == CODE else [self._model(path, name)]
         except UserError as error:
             self.skip(str(error))
             return []
@@ -82,7 +84,18 @@ class Reader:
         self.untold.update(answer.get("left_out", {}))
         for note in answer["notes"]:
             self.skip(f"{path}: {' '.join(note.split())[:200]}")
-        return [document for each in answer["models"] for document in self._one(name, *each)]
+        graphs = [document for each in answer.get("graphs", ()) for document in self._graph(name, *each)]
+        return [*graphs, *(document for each in answer["models"] for document in self._one(name, *each))]
+
+    def _graph(self, name: Path, test: str, fires: str, program: str) -> Iterator[Document]:
+        """A Relax module that a test gave to a pass; one that crux cannot make inputs for is left out."""
+        origin = f"{name}::{test}" if test else str(name)
+        try:
+            parsed = relax.parse(program.encode(), origin)
+            inputs = relax.make_inputs(parsed, 0)
+            yield Document(Case("relax", parsed.to_bytes(), inputs, origin=origin), fires)
+        except UserError as error:
+            self.untold.update([str(error).partition(": ")[2][:60]])
 
     def _one(self, name: Path, test: str, fires: str, program: str) -> Iterator[Document]:
         """A model that a test made; one that is no model is left out without a word: tests make such too."""

@@ -1,4 +1,4 @@
-"""Patterns of Relax passes out of Relax programs: which passes change one, and the fewest bindings for each."""
+"""Patterns of passes out of Relax programs: which passes change one, and the fewest bindings for each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from corpus.case import Case
 from corpus.graphs.pattern import GraphPattern
-from corpus.graphs.program import Binding, GraphProgram
-from corpus.values import Shape
+from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
+from corpus.values import Shape, Tensor
 from oracles.backends import Sequenced, find_backend
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
@@ -19,10 +21,9 @@ from reducer.engine.predicates import JudgePool
 from reducer.subject.graph import GraphSubject
 from reducer.subject.graph_edits import assemble_bindings
 from reducer.subjects import learn_facts, open_subject
+from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60
-COMMON = 0.5
-"""A pass that changes so many of the programs of one operator is about none of them."""
 
 
 @dataclass
@@ -36,33 +37,35 @@ class GraphExtraction:
 
     @cached_property
     def passes(self) -> tuple[str, ...]:
-        """The passes that the target runs by name."""
+        """The passes that the target runs by name, less those that change a program of one plain operator."""
         backend = find_backend(self.judge.target.backend)
-        return tuple(backend.SEQUENCEABLE) if isinstance(backend, Sequenced) else ()
+        names = tuple(backend.SEQUENCEABLE) if isinstance(backend, Sequenced) else ()
+        anywhere = self.judge.changed_by(_single_operator(), names)
+        return tuple(name for name in names if name not in anywhere)
 
-    def of(self, cases: Iterable[Case]) -> Iterator[GraphPattern]:
-        """The patterns of these programs that are new."""
-        for case in cases:
+    def of(self, documents: Iterable[Document]) -> Iterator[GraphPattern]:
+        """The patterns of these documents that are new."""
+        for document in documents:
             self.counts["programs"] += 1
-            yield from self._of_one(case)
+            yield from self._of_one(document.case, document.fires)
 
-    def _of_one(self, case: Case) -> Iterator[GraphPattern]:
+    def _of_one(self, case: Case, told: str) -> Iterator[GraphPattern]:
         subject = open_subject(case, JudgePool(lambda: self.judge, self.judge))
         if not isinstance(subject, GraphSubject) or len(subject.bindings) > MOST_BINDINGS:
             self.counts["left out: too large"] += 1
             return
-        wanted = [name for name in self.passes if not self._has_enough(name)]
+        wanted = [name for name in self.passes if told in ("", name) and not self._has_enough(name)]
         fired = self._fired(subject.program, wanted)
         if not fired:
             return
-        subject, broken = learn_facts(subject, self.judge, case)  # type: ignore[assignment]
-        if broken:
+        learned, broken = learn_facts(subject, self.judge, case)
+        if broken or not isinstance(learned, GraphSubject):
             self.counts["left out: does not run"] += 1
             return
         for name in fired:
-            pattern = self._least(subject, name, case)
+            pattern = self._least(learned, name, case)
             if pattern is None:
-                self.counts["left out: its dims are not known"] += 1
+                self.counts["left out: gives what is no tensor of known dims"] += 1
             elif pattern.digest in self.found:
                 self.counts["duplicates"] += 1
             else:
@@ -103,8 +106,15 @@ class GraphExtraction:
         types: dict[str, tuple[str, Shape]] = {
             each: (dtype, tuple(dims)) for each, (dtype, dims) in told.items() if dtype and dims is not None
         }
+        if not types.keys() >= set(subject.program.main.outputs):
+            return None  # a function, say: no program could give it, so nothing would read it
         used = _without_unused(subject.program)
-        return GraphPattern(self.judge.target.backend, name, case.origin, used, types)
+        ranges = {
+            item.name: spread(value)
+            for item in used.main.inputs
+            if isinstance(value := subject.inputs.get(item.name), np.ndarray)
+        }
+        return GraphPattern(self.judge.target.backend, name, case.origin, used, types, ranges)
 
     def facts(self) -> dict[str, Any]:
         """What was seen and found, in numbers."""
@@ -114,6 +124,17 @@ class GraphExtraction:
             "relax_passes": len({pattern.fires for pattern in self.found.values()}),
             **{key: number for key, number in sorted(self.counts.items()) if key != "programs"},
         }
+
+
+def spread(value: Tensor) -> tuple[float, float]:
+    """The least and the greatest element; of none, 0."""
+    numbers = value.astype(np.float64)
+    return (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
+
+
+def _single_operator() -> bytes:
+    main = Graph((Input("x", "float32", (2, 3)),), (Binding("y", "relax.exp", ({REF: "x"},)),), ("y",))
+    return GraphProgram("relax", main, facts={"main": "main"}).to_bytes()
 
 
 def _without_unused(program: GraphProgram) -> GraphProgram:

@@ -46,7 +46,7 @@ def record_release(folder: Path, options: CaseOptions, judges: Judges) -> Docume
     else:
         case = Case.load(folder)
         regression = Regression(folder.name, "", replace(case, origin=""), "")
-    judge = judges.of(options.target_of(regression.case.target))
+    judge = judges.of(options.target_of(regression.case.target), regression.case.format)
     verdict = judge.verdict(regression.case)
     recorded = replace(
         regression,

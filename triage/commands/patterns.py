@@ -53,6 +53,7 @@ def _extract(
 ) -> dict[str, Any]:
     from oracles.probes.firing import Firing
     from triage.cases.documented_tests import Reader
+    from triage.cases.graph_patterns import GraphExtraction
     from triage.cases.patterns import Extraction
 
     target = options.target_of(None)
@@ -66,17 +67,24 @@ def _extract(
     files = 0
     with Firing(target, limits=options.limits) as firing, options.judge(target) as judge:
         extraction = Extraction(firing, judge, most)
+        graphs: GraphExtraction | None = None
         for path, documents in reader.documents(tests):
             files += 1
             status(f"{files:,} files, {len(extraction.found):,} patterns: {path.name}")
-            for pattern in extraction.of(documents):
+            of_graphs = [document for document in documents if document.case.format == "relax"]
+            if of_graphs:
+                graphs = graphs or GraphExtraction(judge.of_format("relax"), most)
+                for graph in graphs.of(of_graphs):
+                    graph.save(out)
+            for pattern in extraction.of(each for each in documents if each.case.format == "onnx"):
                 pattern.save(out)
     reasons = dict(reader.untold.most_common())
     if reasons:
         first = ", ".join(f"{name} ({number})" for name, number in list(reasons.items())[:8])
         note(f"left out {sum(reasons.values())} functions that ONNX has no words for: {first}")
     told = {"no ONNX model": sum(reasons.values())} if reasons else {}
-    return {"files": files, **extraction.facts(), **told, "skipped": len(skipped), "folder": str(out)}
+    more = graphs.facts() if graphs else {}
+    return {"files": files, **extraction.facts(), **more, **told, "skipped": len(skipped), "folder": str(out)}
 
 
 def list_patterns(options: StoreOptions, source: Source = None) -> int:

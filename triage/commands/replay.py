@@ -56,7 +56,8 @@ def _replays(options: CaseOptions, cases: list[Path] | None, record: bool) -> It
             return
         chosen = map(load_regression, cases) if cases else load_regressions()
         for regression in chosen:
-            yield replay_one(regression, judges.of(options.target_of(regression.case.target)))
+            target = options.target_of(regression.case.target)
+            yield replay_one(regression, judges.of(target, regression.case.format))
 
 
 def _show(documents: list[Document]) -> Table:

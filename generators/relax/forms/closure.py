@@ -12,7 +12,7 @@ from generators.relax.types import Arrow, Tensor
 NAME = "closure"
 MOST_DEPTH = 2
 _SYMBOLIC = 0.1
-"""How often its result has symbols of the function around it: TVM 0.27 forgets them when it lifts closures."""
+"""How often its result has symbols of the function around it: TVM 0.27 forgets these when lifting."""
 _RENAMED = 0.03
 """How often a closure is called by another name: TVM 0.27 cannot lift it then."""
 

@@ -245,7 +245,8 @@ def _pad(asking: Asking, target: Tensor) -> Call | None:
             return None
         widths += [before, after]
         shape.append(inner)
-    value = asking.draws.pick([0.0, 1.0, 2.0]) if mode == "constant" else 0.0
+    values = [0.0, 1.0] if target.dtype == "bool" else [0.0, 1.0, 2.0]
+    value = asking.draws.pick(values) if mode == "constant" else 0.0
     told = {"pad_width": widths, "pad_value": value, "pad_mode": mode}
     return Call((Want(Tensor(target.dtype, tuple(shape))),), target, ("PadAttrs", told))
 

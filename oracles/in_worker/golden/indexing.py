@@ -27,12 +27,21 @@ def take(args: Args, attrs: Attrs) -> Any:
     return np.take(x, indices, axis, mode=how)
 
 
+def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of the first axes; NotKnown for masks, and for one that lies outside."""
+    for size, index in zip(shape, indices):  # noqa: B905 (Python 3.8)
+        is_mask = index.dtype.kind not in "iu"
+        if is_mask or (index.size and (index.min() < 0 or index.max() >= size)):
+            raise NotKnown("an index out of bounds, or a mask")
+    return tuple(indices)
+
+
 def gather_elements(args: Args, attrs: Attrs) -> Any:
     """Relax's `gather_elements` of these operands."""
     x, indices = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
-    grid[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
+    grid[axis] = places_in([x.shape[axis]], [indices])[0]
     return x[tuple(grid)]
 
 
@@ -42,7 +51,7 @@ def gather_nd(args: Args, attrs: Attrs) -> Any:
     batch = attrs["batch_dims"]
     places = np.moveaxis(indices, -1, 0)
     if not batch:
-        return x[tuple(places)]
+        return x[places_in(x.shape, list(places))]
     lead = np.indices(indices.shape[:-1])[:batch]
     return x[(*lead, *places)]
 
@@ -71,24 +80,26 @@ def scatter_elements(args: Args, attrs: Attrs) -> Any:
     x, indices, updates = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
-    grid[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
+    grid[axis] = places_in([x.shape[axis]], [indices])[0]
     return scattered(x, tuple(grid), updates, attrs["reduction"])
 
 
 def scatter_nd(args: Args, attrs: Attrs) -> Any:
     """Relax's `scatter_nd` of these operands."""
     x, indices, updates = args
-    return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, attrs["reduction"])
+    places = places_in(x.shape, list(np.moveaxis(indices, -1, 0)))
+    return scattered(x, places, updates, attrs["reduction"])
 
 
 def index_tensor(x: Any, indices: Any) -> Any:
-    return x[tuple(indices)]
+    return x[places_in(x.shape, list(indices))]
 
 
 def index_put(args: Args, attrs: Attrs) -> Any:
     """Relax's `index_put` of these operands."""
     x, indices, values = args
-    return scattered(x, tuple(indices), values, "add" if attrs["accumulate"] else "update")
+    places = places_in(x.shape, list(indices))
+    return scattered(x, places, values, "add" if attrs["accumulate"] else "update")
 
 
 def bucketize(args: Args, attrs: Attrs) -> Any:

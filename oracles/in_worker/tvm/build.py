@@ -12,7 +12,7 @@ from oracles.in_worker.arrays import decoded_array
 from oracles.in_worker.tvm.attributes import attributes_from
 from oracles.in_worker.tvm.primfuncs import primfunc_from
 from oracles.in_worker.tvm.types import NotData, Symbols, type_of
-from oracles.in_worker.tvm.walk import called, reads
+from oracles.in_worker.tvm.walk import bound_symbols, called, reads
 
 
 class Builder:
@@ -68,6 +68,8 @@ class Builder:
         """A function of the module, over symbols of its own."""
         self.symbols = Symbols()
         function = self.closure(graph)
+        if unbound := set(self.symbols.known) - bound_symbols(graph):
+            raise NotData(f"the dim {min(unbound)!r} is given by no parameter or cast of {name!r}")
         is_named = name == self.entry and "global_symbol" not in dict(function.attrs or {})
         return function.with_attr("global_symbol", name) if is_named else function
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import tvm
@@ -11,6 +12,7 @@ from tvm import relax
 
 from oracles.in_worker.documented import run_tests
 from oracles.in_worker.tvm.onnx import NoSuchOperator, Writer
+from oracles.in_worker.tvm.read import read_module
 from oracles.in_worker.tvm.watch import instrumented
 
 
@@ -35,10 +37,13 @@ def documented(path: str, content: str) -> dict[str, Any]:
     """`models`: [test, pass, ONNX model in base64] each; `notes`: what went wrong; `left_out`: reasons."""
     changed: list[tuple[str, Any]] = []
     found: dict[tuple[str, str], str] = {}
+    graphs: dict[tuple[str, str], str] = {}
     left_out: dict[str, int] = {}
 
     def after_each(test: str) -> None:
         for name, module in changed:
+            if (program := as_document(module, left_out)) is not None:
+                graphs.setdefault((name, program), test)
             for function in module.functions.values():
                 if isinstance(function, relax.Function):
                     try:
@@ -52,4 +57,16 @@ def documented(path: str, content: str) -> dict[str, Any]:
     with instrumented(lambda: Pairs(changed)):
         note = run_tests(path, base64.b64decode(content).decode("utf-8", "replace"), after_each)
     models = [[test, name, program] for (name, program), test in found.items()]
-    return {"models": models, "notes": [note] if note else [], "left_out": left_out}
+    read = [[test, name, program] for (name, program), test in graphs.items()]
+    return {"models": models, "graphs": read, "notes": [note] if note else [], "left_out": left_out}
+
+
+def as_document(module: Any, left_out: dict[str, int]) -> str | None:
+    """The module as data; None, with its reason counted, where there is none."""
+    try:
+        document = {"format": "relax", "version": 1, **read_module(module)}
+    except Exception as error:  # whatever a test makes; it is counted and told
+        reason = f"as a Relax program: {type(error).__name__} {str(error)[:60]}"
+        left_out[reason] = left_out.get(reason, 0) + 1
+        return None
+    return json.dumps(document)

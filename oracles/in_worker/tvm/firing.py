@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Any
 
 import tvm
@@ -11,18 +13,76 @@ import tvm_ffi
 from oracles.in_worker.tvm.build import to_module
 from oracles.in_worker.tvm.passes import PASSES, repaired
 
+MOST_CPU, MOST_WALL = 10.0, 40.0
+"""Seconds for all the passes that are asked about at once."""
+
+TIDYING = frozenset(
+    (
+        "CanonicalizeBindings",
+        "DeadCodeElimination",
+        "Normalize",
+        "RemoveUnusedOutputs",
+        "RemoveUnusedParameters",
+    )
+)
+"""Passes that are asked about the program as it is; most others tidy it too, which says nothing of them."""
+
+
+REWRITERS = ("AdjustMatmulOrder", "ExpandMatmulOfSum")
+"""Passes that match a graph and rewrite it: all such bring an If into one form, whatever they look for."""
+
+
+def tidy(module: Any, rewriter: str) -> Any:
+    """The module without casts and names that say nothing new, and what nobody reads; rewritten once."""
+    for name in ("CanonicalizeBindings", "DeadCodeElimination", rewriter, "CanonicalizeBindings"):
+        module = PASSES[name].build()(module)
+    return module
+
 
 def changed_by(program: str, names: list[str]) -> list[str]:
-    """Those of the passes that change the module; one that fails on it counts as none."""
+    """Those of the passes that change the module; one that fails on it counts as none.
+
+    They run in a process of their own: some passes end theirs, or do not end.
+    """
+    near, far = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(near)
+        signal.setitimer(signal.ITIMER_PROF, MOST_CPU)
+        signal.setitimer(signal.ITIMER_REAL, MOST_WALL)
+        try:
+            os.write(far, json.dumps(_changed_by(program, names)).encode())
+        finally:
+            os._exit(0)
+    os.close(far)
+    with open(near, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    found: list[str] = json.loads(answer) if answer else []
+    return found
+
+
+def _changed_by(program: str, names: list[str]) -> list[str]:
     module = to_module(json.loads(program))
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     with target:
-        before: dict[tuple[str, ...], Any] = {(): module}
-        return [name for name in names if changes(before, tuple(repaired([name])))]
+        starts: dict[str, dict[tuple[str, ...], Any]] = {"": {(): module}}
+        for name in names:
+            starts.setdefault(start_of(name), {})
+        for rewriter in starts.keys() - {""}:
+            starts[rewriter][()] = tidy(module, rewriter)
+        return [name for name in names if changes(starts[start_of(name)], tuple(repaired([name])))]
+
+
+def start_of(name: str) -> str:
+    """The rewriter after which a pass is asked; none for one that is asked about the program as it is."""
+    if name in TIDYING:
+        return ""
+    return REWRITERS[1] if name == REWRITERS[0] else REWRITERS[0]
 
 
 def changes(before: dict[tuple[str, ...], Any], sequence: tuple[str, ...]) -> bool:
-    """Whether the last pass of a sequence changes what the others leave, which is kept for the next question."""
+    """Whether the last pass of a sequence changes what the others leave; that is kept for the next one."""
     try:
         module = after(before, sequence[:-1])
         digest = tvm_ffi.structural_hash(module)

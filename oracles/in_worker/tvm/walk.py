@@ -18,6 +18,22 @@ def called(graph: dict[str, Any], tag: str = "function") -> set[str]:
     return {item[tag] for item in tagged if isinstance(item[tag], str)}
 
 
+def bound_symbols(graph: dict[str, Any]) -> set[str]:
+    """The symbols that stand alone as dims of a function's parameters, or of what is cast within it."""
+    found: set[str] = set()
+    for item in walk(graph):
+        if isinstance(item, dict) and "inputs" in item and "bindings" in item:
+            found.update(alone(item["inputs"]))
+        elif isinstance(item, list) and len(item) == 4 and item[1] == "match_cast":
+            found.update(alone(item[2][1]))
+    return found
+
+
+def alone(item: Any) -> Iterator[str]:
+    """Texts that are one name."""
+    return (each for each in walk(item) if isinstance(each, str) and each.isidentifier())
+
+
 def has_local_functions(document: dict[str, Any]) -> bool:
     """Whether a function of the program defines another one within it."""
     graphs = [document["main"], *document["functions"].values()]

@@ -1,0 +1,84 @@
+"""A pattern of a pass put into a program that grows (OATest §3.2.2): its operands are grown by type.
+
+An operand is a value in scope, or is made of such by operators that change the type; what the pattern gives
+may be read by all that grows later, patterns of other passes included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from corpus.graphs.names import renamed
+from corpus.graphs.pattern import GraphPattern
+from corpus.graphs.program import Binding, GraphProgram, Input, graph_to_json
+from generators.relax.costs import TooLarge
+from generators.relax.operator import Want, Within
+from generators.relax.types import Tensor
+from generators.relax.watched import Unsound
+
+if TYPE_CHECKING:
+    from generators.relax.growing import Growth
+
+
+def place_pattern(growth: Growth, fuel: int) -> str:
+    """Put one in: the pass is drawn first, so that each is as likely; gives its name."""
+    patterns = growth.policy.patterns
+    fires = growth.draws.pick(sorted(patterns))
+    pattern = growth.draws.pick(patterns[fires])
+    program = _with_fresh_names(growth, pattern.program)
+    main = growth.main
+    spans = [_within(pattern, item.name) for item in pattern.program.main.inputs]
+    wants = [Want(_static(item), span) for item, span in zip(program.main.inputs, spans, strict=True)]
+    operands = growth.grow_all(main, wants, min(fuel, 3 * len(wants)))
+    names = {item.name: operand.name for item, operand in zip(program.main.inputs, operands, strict=True)}
+    growth.constants.update(program.constants)
+    growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})
+    growth.opaque.update(program.opaque)
+    types = {new: pattern.types.get(old) for old, new in _renaming(pattern, program).items()}
+    for binding in renamed(program, names).main.bindings:
+        _bind(growth, binding, types)
+    known = {each.name for each in main.known}
+    growth.results += [name for name in program.main.outputs if name in known]
+    return fires
+
+
+def _within(pattern: GraphPattern, name: str) -> Within:
+    """The bounds of an input's values, from the program that the pattern was taken out of."""
+    low, high = pattern.ranges.get(name, (0.0, 0.0))
+    return Within(low, high, is_nonzero=low > 0 or high < 0)
+
+
+def _static(item: Input) -> Tensor:
+    """The type of an input; TooLarge for one of symbolic dims, or that is no tensor."""
+    sizes = tuple(dim for dim in item.shape if isinstance(dim, int))
+    if len(sizes) < len(item.shape) or item.declared is not None:
+        raise TooLarge(item.name)
+    return Tensor(item.dtype, sizes)
+
+
+def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any]) -> None:
+    """One of its bindings, run as all others are; what is a tensor of known dims may be read from now on."""
+    run, frame = growth.run(), growth.main
+    kwargs = {key: item for key, item in binding.kwargs.items() if key != "block"}
+    known = {**run.constants, **frame.values(), **growth.hidden}
+    try:
+        value = run.value(binding.name, binding.op, list(binding.args), kwargs, known, frame.all_sizes())
+    except (ArithmeticError, LookupError, ValueError) as error:  # operands that the operator does not take
+        raise Unsound(str(error)) from error
+    frame.bindings.append([binding.name, binding.op, list(binding.args), kwargs])
+    told = types.get(binding.name)
+    if told is not None and all(isinstance(dim, int) for dim in told[1]):
+        growth.know(frame, binding.name, Tensor(told[0], tuple(told[1])), value)
+    else:
+        growth.hidden[binding.name] = value
+
+
+def _with_fresh_names(growth: Growth, program: GraphProgram) -> GraphProgram:
+    return renamed(program, {name: growth.fresh("q") for name in sorted(program.names)})
+
+
+def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:
+    """By the names of a pattern's bindings those that they have got."""
+    pairs = zip(pattern.program.main.bindings, program.main.bindings, strict=True)
+    return {old.name: new.name for old, new in pairs}

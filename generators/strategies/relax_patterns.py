@@ -1,0 +1,46 @@
+"""Relax programs around patterns of passes, in TVM's own IR: functions, tuples and `call_tir` included.
+
+`--from` names a folder of patterns (`crux patterns extract --target tvm`); without it they are those shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from corpus.errors import UserError
+from corpus.graphs.pattern import FOLDER, GraphPattern, load_graph_patterns
+from generators.language.budget import UNLIMITED, Budget
+from generators.relax.policy import FORMS, Policy
+from generators.relax.programs import RelaxProgram, make_program
+
+FORMAT = "relax"
+_PLAIN = ("operator", "variable", "alias", "pair", "cast", "helper", "branch", "primfunc")
+
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[RelaxProgram]:
+    """A program a seed, with a pattern wherever one has room, in dataflow blocks: most passes look there."""
+    policy = Policy(
+        name="patterns",
+        forms={name: FORMS[name] for name in _PLAIN},
+        patterns=_patterns(source or FOLDER),
+        blocks=0.95,
+        symbolic=0.0,
+    )
+    for seed in seeds:
+        yield make_program(seed, nodes, policy, budget)
+
+
+@cache
+def _patterns(folder: Path) -> Mapping[str, Sequence[GraphPattern]]:
+    found: dict[str, list[GraphPattern]] = {}
+    for pattern in load_graph_patterns(folder):
+        found.setdefault(pattern.fires, []).append(pattern)
+    if not found:
+        raise UserError(
+            f"{folder}: holds no patterns of Relax; crux patterns extract --target tvm writes them"
+        )
+    return found
