@@ -29,7 +29,9 @@ class Asker:
     ) -> Verdict | None:
         """What one oracle finds, by all its ways or `only` by that one; None if it finds nothing."""
         case = opened.case
-        ways = list(oracle.ways(case, Asking(self.executor.target, self.executor.configs, self.executor.describe)))
+        executor = self.executor
+        asking = Asking(executor.target, executor.configs, executor.describe)
+        ways = list(oracle.ways(case, asking))
         if only is not None:  # as it is given: passes may be disabled in it
             ways = [replace(way, config=only) for way in ways if way.config.asked_by == only.asked_by]
         judge = own_judge(oracle)

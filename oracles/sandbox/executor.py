@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -139,6 +139,14 @@ class Executor:
             answer: Mapping[str, Any] = self._sandbox.ask("describe", program.decode(), types)
         except SandboxError:
             return {}
+        return answer
+
+    def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:
+        """Those of the target's passes that change a graph, each by itself; none where the worker dies."""
+        try:
+            answer: list[str] = self._sandbox.ask("changed_by", program.decode(), list(names))
+        except SandboxError:
+            return []
         return answer
 
     def _sandbox_of(self, name: str) -> Sandbox:

@@ -213,7 +213,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge:
     done = 0
     for seed in range(REWRITTEN):
         made = make_program(seed, 10)
-        answer = judge.describe(made.program.to_bytes(), made.inputs)["types"]
+        answer = judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
         inputs = {item.name: (item.dtype, item.shape) for item in made.program.main.inputs}
         types = {**inputs, **{name: (each[0], tuple(each[1] or "?")) for name, each in answer.items()}}
         static = {
@@ -225,7 +225,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge:
         if program is None:
             continue
         done += 1
-        assert "error" not in judge.describe(program.to_bytes(), made.inputs), seed
+        assert "error" not in judge.executor.describe(program.to_bytes(), made.inputs), seed
         before, after = (
             Evaluation(json.loads(each.to_bytes())).main(made.inputs) for each in (made.program, program)
         )

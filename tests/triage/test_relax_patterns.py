@@ -61,7 +61,7 @@ def test_the_pattern_of_a_pass_is_what_it_fires_on(judge: Judge) -> None:
     (found,) = extracted(judge, FOLDABLE, "FoldConstant")
     assert [each.op for each in found.program.main.bindings] == ["relax.add"]
     assert found.fires == "FoldConstant"
-    assert judge.changed_by(found.program.to_bytes(), ["FoldConstant"]) == ["FoldConstant"]
+    assert judge.executor.changed_by(found.program.to_bytes(), ["FoldConstant"]) == ["FoldConstant"]
 
 
 def test_a_pass_that_finds_nothing_gives_no_pattern(judge: Judge) -> None:
@@ -100,10 +100,10 @@ def test_programs_around_patterns_are_well_formed_and_mostly_trigger(judge: Judg
     placed, fired = 0, 0
     for made in find_strategy("relax_patterns")(range(40), 8, None, UNLIMITED):
         text = made.program.to_bytes()  # type: ignore[union-attr]
-        assert "error" not in judge.describe(text, {})
+        assert "error" not in judge.executor.describe(text, {})
         wanted = list(made.fires)  # type: ignore[union-attr]
         placed += len(wanted)
-        fired += len(judge.changed_by(text, wanted))
+        fired += len(judge.executor.changed_by(text, wanted))
     assert placed > 25
     assert fired > 0.8 * placed
 

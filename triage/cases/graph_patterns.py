@@ -14,7 +14,6 @@ from corpus.case import Case
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.values import Shape, Tensor
-from oracles.backends import Sequenced, find_backend
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool
@@ -38,9 +37,9 @@ class GraphExtraction:
     @cached_property
     def passes(self) -> tuple[str, ...]:
         """The passes that the target runs by name, less those that change a program of one plain operator."""
-        backend = find_backend(self.judge.target.backend)
-        names = tuple(backend.SEQUENCEABLE) if isinstance(backend, Sequenced) else ()
-        anywhere = self.judge.changed_by(_single_operator(), names)
+        sequences = self.judge.backend.sequences
+        names = sequences.names if sequences is not None else ()
+        anywhere = self.judge.executor.changed_by(_single_operator(), names)
         return tuple(name for name in names if name not in anywhere)
 
     def of(self, documents: Iterable[Document]) -> Iterator[GraphPattern]:
@@ -76,7 +75,7 @@ class GraphExtraction:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
 
     def _fired(self, program: GraphProgram, names: Sequence[str]) -> list[str]:
-        return self.judge.changed_by(program.to_bytes(), names)
+        return self.judge.executor.changed_by(program.to_bytes(), names)
 
     def _least(self, subject: GraphSubject, name: str, case: Case) -> GraphPattern | None:
         """The fewest bindings on which the pass fires: halves go first, then each by itself."""
@@ -100,7 +99,7 @@ class GraphExtraction:
 
     def _named(self, subject: GraphSubject, name: str, case: Case) -> GraphPattern | None:
         try:
-            told = self.judge.describe(subject.document, subject.inputs)["types"]
+            told = self.judge.executor.describe(subject.document, subject.inputs)["types"]
         except (KeyError, SandboxError):
             return None
         types: dict[str, tuple[str, Shape]] = {
