@@ -244,7 +244,8 @@ USERS = """
 from dataclasses import replace
 from generators.language.draws import Draws
 from generators.growth.grow import begin, finish, grow_to, leaning_choice
-from generators.language.scope import Scope, draw_temper
+from generators.language.scope import Scope
+from generators.language.temper import draw_temper
 
 """
 
