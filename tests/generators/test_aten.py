@@ -88,7 +88,7 @@ def test_a_mixture_for_torch_is_mostly_of_them_and_the_checker_accepts_it() -> N
         model = onnx.ModelProto.FromString(case.program)
         names = {node.op_type for node in model.graph.node if node.domain == DOMAIN}
         holding += bool(names)
-        assert names <= set(SHORT)
+        assert case.settings or names <= set(SHORT)  # a disruptive one may hold an operator that is none
         if names and not case.settings and checked < 8:
             checked += 1
             assert checker_complaint(model) is None
