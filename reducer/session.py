@@ -73,7 +73,7 @@ class Session:
             gate.decider.close()
             raise
         try:
-            self._save(course, verdict, started)
+            self._save(course, verdict, started, is_proven=False)
             shown = self._last_verdict(course.best.case(self.case), verdict)
             if self._is_proven(course, shown, proven):
                 return self._finish(course, shown or verdict, started, journal)
@@ -89,9 +89,15 @@ class Session:
             journal.finish(course.gate.decider.used)
         return self._save(course, verdict, started)
 
-    def _save(self, course: Course, verdict: Verdict | None, started: float) -> Reduction:
-        """Write the folder as it stands; where something is to be hidden, only once it is."""
+    def _save(
+        self, course: Course, verdict: Verdict | None, started: float, is_proven: bool = True
+    ) -> Reduction:
+        """Write the folder as it stands; where something is to be hidden, only once it is.
+
+        What is not proven yet is not called minimal, so that a run after a kill goes on from there.
+        """
         result = self._result(course, verdict, time.monotonic() - started)
+        result = replace(result, is_minimal=result.is_minimal and is_proven)
         if not self.options.private or course.words_left is not None:
             result.save(self.out)
         return result

@@ -19,7 +19,7 @@ from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases, lesson_of
 from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
-from oracles.backends import Native, find_backend
+from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Watch
@@ -77,8 +77,7 @@ def test_the_guide_of_a_campaign(tests: int, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(("name", "tests"), [("ort", 200)])
 def test_watching_the_code(name: str, tests: int, capsys: pytest.CaptureFixture[str]) -> None:
     backend = find_backend(name)
-    assert isinstance(backend, Native)
-    watch, cases = Watch(find_libraries(backend.LIBRARIES)), list(make_cases(PLAN, range(tests)))
+    watch, cases = Watch(find_libraries(backend.libraries)), list(make_cases(PLAN, range(tests)))
     said, cost, functions = [], [], []
     for each in (None, watch, None, watch):
         with Judge(Target(name), watch=each) as judge:

@@ -21,6 +21,7 @@ from generators.language.types import F32, I32, I64, DType, Range, Shape
 from generators.patterns.joining import Hidden, adapt, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
+from oracles.backends import find_backend
 from oracles.probes.firing import Firing
 from oracles.sandbox.sandbox import Job, Sandbox
 
@@ -73,7 +74,7 @@ def test_passes_fire_on_programs_around_patterns_that_run() -> None:
     passes: Counter[str] = Counter()
     firing_on = ran = 0
     with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
-        config = firing.backend.configs(Target("ort"))[:1]
+        config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
             case = as_case(program, seed)
             found = firing.passes(case.program)

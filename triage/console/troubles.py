@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-import sqlite3
 
 DISK = {
     errno.ENOSPC: "make room",
@@ -29,6 +28,8 @@ def disk_complaint(error: BaseException) -> str:
 
     An error that was met on the way to another one counts: SQLite and zip files say it in words of their own.
     """
+    import sqlite3  # `crux --help` does without
+
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
