@@ -209,9 +209,10 @@ KILLS = (3, 12)
 
 
 def test_after_kills_all_runs_together_ask_at_most_a_call_more_for_each(case: Path, tmp_path: Path) -> None:
+    """And one more in the end: what a journal led to is proved outside of it."""
     calm = calls(case, tmp_path / "calm", 1, ())
     killed = calls(case, tmp_path / "killed", 1, KILLS)
-    assert len(calm) < len(killed) <= len(calm) + len(KILLS)
+    assert len(calm) < len(killed) <= len(calm) + len(KILLS) + 1
 
 
 def test_after_kills_nothing_is_asked_again_but_what_each_worker_was_at(case: Path, tmp_path: Path) -> None:

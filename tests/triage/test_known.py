@@ -9,7 +9,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats.onnx import measure, parse
+from corpus.formats.onnx import measure
 from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge
@@ -42,12 +42,12 @@ def test_every_bug_of_the_corpus_has_an_entry():
 @pytest.mark.slow
 @pytest.mark.parametrize("regression", list(load_regressions()), ids=lambda each: each.name)
 def test_a_case_of_the_corpus_is_tagged_as_its_own_bug(regression):
-    with Judge(regression.case.target or ORT) as judge:
+    with Judge(regression.case.target or ORT, format=regression.case.format) as judge:
         verdict = judge.verdict(regression.case)
         if not verdict.is_bug:
             pytest.skip("the installed release does not show the bug")
         found = find_pass_set(judge, regression.case, verdict)
-    shown = measure(parse(regression.case.program))
+    shown = regression.case.measure
     named = signature(verdict, shown, regression.case, found.minimal if found else ())
     holding = [issue.id for issue in read_known(SHIPPED) if issue.holds_for(dict(named.components))]
     assert holding == [regression.name]
