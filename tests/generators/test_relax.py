@@ -171,6 +171,7 @@ def test_a_budget_bounds_every_dim() -> None:
     assert all(dim <= 3 for dim in dims)
 
 
+@pytest.mark.slow
 def test_a_budget_of_memory_makes_programs_smaller() -> None:
     free, bound = (
         sum(

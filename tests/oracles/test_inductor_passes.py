@@ -32,6 +32,7 @@ def case_of(graph: str, **inputs: Value) -> Case:
     return Case("onnx", model.SerializeToString(), inputs, INDUCTOR)
 
 
+@pytest.mark.slow
 def test_the_lowering_that_a_failure_takes_is_named_and_the_next_case_passes(judge: Judge) -> None:
     graph = "g (int32[2] a, int32[2] b) => (int32[2] y) { s = Neg(a) y = Div(s, b) }"
     case = case_of(graph, a=np.array([6, 7], np.int32), b=np.array([0, 2], np.int32))

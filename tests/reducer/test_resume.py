@@ -248,6 +248,7 @@ def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[s
     return noted.read_text().split()
 
 
+@pytest.mark.slow
 def test_killed_while_files_are_written(
     case: Path, settings: Mapping[str, Any], undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def relax_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @needs("tvm")
+@pytest.mark.slow
 def test_a_relax_module_is_reported_as_tvmscript_that_shows_the_bug(relax_report):
     assert relax_report.ready, relax_report.missing
     assert {path.name for path in relax_report.folder.iterdir()} == SHARED | {"program.relax.json"}

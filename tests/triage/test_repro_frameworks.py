@@ -95,6 +95,7 @@ def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
 
 
 @needs("torch")
+@pytest.mark.slow
 def test_a_script_for_torch_of_a_bug_that_is_gone_exits_with_0(tmp_path):
     nodes = [("Div", ["x", "w"], ["t"]), ("MatMul", ["t", "t"], ["u"]), ("Gather", ["u", "at"], ["y"])]
     weights = {"w": np.float32([[1, np.inf]]), "at": np.array([-1])}
@@ -165,6 +166,7 @@ def negation_in_relax() -> Case:
 
 
 @needs("tvm")
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [negation_in_onnx, negation_in_relax])
 def test_a_script_for_tvm_runs_the_passes_of_its_case(program, tmp_path):
     case = program().with_passes(SPOILING)
