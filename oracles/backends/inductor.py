@@ -23,11 +23,13 @@ DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 def load() -> str:
     """Import the framework (in the zygote) and compile one program: headers once, for all workers.
 
-    What is compiled lies where no worker's crash takes it away; inductor asks for a place as it is imported.
+    What is compiled lies where no worker's crash takes it away; inductor asks for a place as it is imported,
+    and would take one outside of the sandbox that crux's own environment names.
     """
     kept = os.path.join(os.getcwd(), "kept")
     os.makedirs(kept, exist_ok=True)
     tempfile.tempdir = kept
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = kept
     import torch
     import torch._dynamo
     import torch._inductor.compile_fx
@@ -35,7 +37,6 @@ def load() -> str:
 
     tempfile.tempdir = None
     torch.set_num_threads(1)
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = kept
     torch._inductor.config.fallback_random = True
     torch._inductor.config.fx_graph_cache = False
     with torch.no_grad():
