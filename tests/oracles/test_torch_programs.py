@@ -14,6 +14,7 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.graph_left_open import left_open_by_graph
+from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome
 
 TRACED = Target.parse("inductor@backend=aot_eager")
