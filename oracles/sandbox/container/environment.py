@@ -24,6 +24,6 @@ def worker_environment(work: str) -> dict[str, str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a variable of crux's own environment is a setting of frameworks, no secret and no cache outside."""
+    """Whether a variable is a setting of frameworks, no secret, and no cache that lies outside."""
     is_setting = name in KEPT or KEPT_KINDS.fullmatch(name) is not None
     return is_setting and SECRET.search(name) is None and not name.endswith("_CACHE_DIR")
