@@ -14,7 +14,6 @@ from corpus.tir.tree import (
     Const,
     Expr,
     For,
-    Function,
     Load,
     Module,
     Range,
@@ -72,8 +71,3 @@ def _block(stmt: Store, loops: tuple[For, ...], names: Names, known: dict[str, B
 
 def _whole(buffer: Buffer) -> Region:
     return Region(buffer.name, tuple(Range(Const(0), dim) for dim in buffer.shape))
-
-
-def with_body(function: Function, body: Body) -> Function:
-    """The function with another body."""
-    return replace(function, body=body)

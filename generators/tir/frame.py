@@ -23,7 +23,7 @@ from corpus.tir.tree import (
     Var,
     While,
 )
-from corpus.tir.types import is_bool, is_integer
+from corpus.tir.types import is_integer
 from corpus.tir.walk import walk
 
 FAR = 1 << 20
@@ -138,8 +138,6 @@ class _Walk:
 def _after(stmt: Stmt, frame: Frame) -> Frame:
     """What is visible after a statement, in the same body."""
     match stmt:
-        case Bind() if is_integer(stmt.var.dtype) or is_bool(stmt.var.dtype):
-            return frame.with_var(Known(stmt.var))
         case Bind():
             return frame.with_var(Known(stmt.var))
         case Alloc() | Declare():

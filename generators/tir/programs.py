@@ -10,8 +10,7 @@ from corpus.case import Case
 from corpus.tir.document import to_bytes
 from corpus.tir.program import make_inputs, words
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Buffer, Function, Module, Var, type_of
-from corpus.tir.types import is_integer
+from corpus.tir.tree import Function, Module, Var, type_of
 from corpus.tir.walk import expressions
 from corpus.values import Value
 from generators.language.counts import Counts
@@ -110,9 +109,3 @@ def _passes(draws: Draws, module: Module) -> Passes:
         if not sequences.misplaced((*names, name), facts):
             names.append(name)
     return tuple(names)
-
-
-def scalars(module: Module) -> tuple[str, ...]:
-    """The integer parameters of the first function that are no buffers."""
-    params = module.main.params
-    return tuple(each.name for each in params if not isinstance(each, Buffer) and is_integer(each.dtype))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from corpus.tir.tree import Body, Expr, For, Function, Module, Stmt, Store
-from corpus.tir.walk import expressions, replace_statements, with_function
+from corpus.tir.tree import Body, Expr, For, Function, Load, Module, Stmt, Store
+from corpus.tir.walk import expressions, replace_statements, walk, with_function
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Names, places
 from generators.tir.statements import Maker
@@ -52,9 +52,6 @@ def is_independent(loop: For) -> bool:
     """Whether the loop's rounds do not meet in memory: every store is indexed by its variable, at one place,
     and what is stored to is read at that place alone.
     """
-    from corpus.tir.tree import Load
-    from corpus.tir.walk import walk
-
     places_of: dict[str, set[tuple[Expr, ...]]] = {}
     for item in walk(loop.body):
         if isinstance(item, Store):

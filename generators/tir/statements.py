@@ -25,6 +25,7 @@ from corpus.tir.tree import (
     literal,
 )
 from corpus.tir.types import is_float, is_integer
+from corpus.tir.walk import statements
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, bounded, element_type, usable
@@ -94,8 +95,6 @@ class Maker:
 
 def cost(stmt: Stmt) -> int:
     """How many statements it is with those inside."""
-    from corpus.tir.walk import statements
-
     return len([*statements((stmt,))])
 
 
