@@ -35,7 +35,7 @@ def _one(name: str, operands: str, result: str, effect: str = "pure", *, host: b
 
 _PRIM = frozenset({"if_then_else", "vscale", "log2", "likely", "clz", "ceil"})
 
-_FLOAT_FUNCTIONS = [
+FLOAT_FUNCTIONS = [
     "exp",
     "exp2",
     "exp10",
@@ -65,12 +65,13 @@ _FLOAT_FUNCTIONS = [
     "nearbyint",
     "round",
 ]
+"""Functions of one float that give one of its type; TVMScript calls them by these names."""
 _PAIRS = ("atan2", "nextafter", "copysign", "hypot", "fmod", "pow")
 
 INTRINSICS: dict[str, Intrinsic] = {
     item.name: item
     for item in (
-        *(_one(name, "float", "=0") for name in _FLOAT_FUNCTIONS),
+        *(_one(name, "float", "=0") for name in FLOAT_FUNCTIONS),
         *(_one(name, "float float=", "=0") for name in _PAIRS),
         _one("fabs", "float", "=0"),
         _one("fma", "float float= float=", "=0"),
