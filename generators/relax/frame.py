@@ -50,15 +50,19 @@ class Frame:
         return [*(self.outer.readable() if self.outer else ()), *self.known]
 
     def all_symbols(self) -> list[str]:
+        """Name the symbolic dims of this body and of those around it, outermost first."""
         return [*(self.outer.all_symbols() if self.outer else ()), *self.symbols]
 
     def all_sizes(self) -> dict[str, int]:
+        """Give each symbolic dim of this body and of those around it the size it has in the run."""
         return {**(self.outer.all_sizes() if self.outer else {}), **self.sizes}
 
     def values(self) -> dict[str, Any]:
+        """Give the values that a new binding may read, by name."""
         return {each.name: each.value for each in self.readable()}
 
     def mark(self) -> Mark:
+        """Remember how far the body has grown, to take a failed attempt back."""
         return Mark(len(self.inputs), len(self.bindings), len(self.known), len(self.symbols))
 
     def back_to(self, mark: Mark) -> None:

@@ -71,11 +71,13 @@ class Growth:
         yield from (first, first, other)
 
     def fresh(self, letter: str = "v") -> str:
+        """Make a name that the program does not hold yet."""
         self._names += 1
         return f"{letter}{self._names}"
 
     @property
     def most(self) -> float:
+        """The largest magnitude that a value may have: float16 holds less."""
         return MOST_HALF if "float16" in self.floats else MOST_FLOAT
 
     def asking(self, frame: Frame) -> Asking:
@@ -121,6 +123,7 @@ class Growth:
         self.cost = cost
 
     def know(self, frame: Frame, name: str, told: Type, value: Any) -> Known:
+        """Note a value of a body, with its type and what it was in the run."""
         self.left -= 1
         self.types[name] = told
         found = Known(name, told, value)

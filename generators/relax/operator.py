@@ -22,6 +22,7 @@ class Within:
 
     @property
     def is_open(self) -> bool:
+        """Say whether every value of the dtype is allowed."""
         return self.low is None and self.high is None and not self.is_nonzero
 
 
@@ -96,6 +97,7 @@ class Asking:
     most_rank: int = 4
 
     def dim(self) -> Dim:
+        """Draw one of the dims that the program uses."""
         return self.draws.pick(self.dims)
 
     def static(self) -> int:
@@ -108,9 +110,11 @@ class Asking:
         return tuple(self.dim() for _ in range(count))
 
     def concrete(self, shape: tuple[Dim, ...]) -> tuple[int, ...]:
+        """Give the shape in the run: every symbolic dim replaced by its size."""
         return concrete(shape, self.sizes)
 
     def size(self, dim: Dim) -> int:
+        """Give a dim's size in the run."""
         return size_of(dim, self.sizes)
 
     def axis(self, axis: int, rank: int) -> int:
@@ -118,9 +122,11 @@ class Asking:
         return axis - rank if self.draws.chance(0.25) else axis
 
     def float(self) -> str:
+        """Draw a float dtype."""
         return self.draws.pick(self.floats)
 
     def integer(self) -> str:
+        """Draw an integer dtype."""
         return self.draws.pick(self.integers)
 
 
@@ -173,6 +179,7 @@ def target_of(call: Call) -> Type:
 
 
 def shape_literal(shape: Sequence[Dim]) -> Literal:
+    """Write a shape as an operand (Relax's ShapeExpr)."""
     return Literal({"shape": list(shape)})
 
 

@@ -28,14 +28,17 @@ class Tensor:
 
     @property
     def rank(self) -> int:
+        """The number of dims."""
         return len(self.shape)
 
     @property
     def is_float(self) -> bool:
+        """Whether the elements are floats."""
         return self.dtype in FLOATS
 
     @property
     def is_static(self) -> bool:
+        """Whether no dim is symbolic."""
         return all(isinstance(dim, int) for dim in self.shape)
 
     def of(self, dtype: str) -> Tensor:

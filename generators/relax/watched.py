@@ -43,6 +43,7 @@ class Watched(Evaluation):
         known: dict[str, Any],
         sizes: dict[str, int],
     ) -> Any:
+        """Compute a binding as the golden reference does. Raises if the value is anybody's choice."""
         found = super().value(name, op, args, kwargs, known, sizes)
         check(found, self.most)
         if op in _EXACT and is_narrow(found):
@@ -53,10 +54,12 @@ class Watched(Evaluation):
 
 
 def is_narrow(value: Any) -> bool:
+    """Say whether a value is an array of integers."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "iu"
 
 
 def widened(value: Any) -> Any:
+    """Hold integers as int64, so that an overflow of their own dtype is seen."""
     if isinstance(value, tuple):
         return tuple(widened(each) for each in value)
     return value.astype(np.int64) if is_narrow(value) else value

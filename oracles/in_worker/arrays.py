@@ -9,6 +9,7 @@ import numpy as np
 
 
 def encoded_array(array: Any) -> list[Any]:
+    """Write an array as [dtype, shape, base64]."""
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return [array.dtype.name, list(array.shape), data]
 

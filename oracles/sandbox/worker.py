@@ -161,12 +161,14 @@ class Decoder:
         self.offset = 0
 
     def take(self, size: int) -> memoryview:
+        """Take bytes of the message; values lie on borders of 16. Raises Garbled beyond its end."""
         if size < 0 or self.offset + size > len(self.body):
             raise Garbled("a value lies outside of its message")
         start, self.offset = self.offset, self.offset + size + (-size % 16)
         return self.body[start : start + size]
 
     def value(self, spec: Any) -> Any:
+        """Decode a value: a tensor, texts, a sequence or nothing. Raises Garbled if it does not fit."""
         if spec is None:
             return None
         if isinstance(spec, dict):
@@ -189,6 +191,7 @@ def send_descriptors(channel: socket.socket, text: bytes, descriptors: Sequence[
 
 
 def receive_descriptors(channel: socket.socket, count: int) -> tuple[bytes, list[int]]:
+    """Receive a byte and the open descriptors that come with it."""
     rights = array.array("i")
     text, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(count * rights.itemsize))
     for level, kind, data in ancillary:
@@ -305,11 +308,13 @@ class Marker:
         self.entered = 0.0
 
     def begin(self, config: int) -> None:
+        """Mark the start of a configuration: its import comes first."""
         self.config = config
         self.started = (time.process_time(), time.thread_time())
         self.enter("import")
 
     def enter(self, phase: str) -> None:
+        """Mark the start of a phase in the page that the parent reads."""
         self.phase = PHASES.index(phase)
         self.entered = time.thread_time()
         MARKER.pack_into(self.page, 0, self.test, self.config, self.phase, self.started[0])
@@ -400,6 +405,7 @@ def failure(error: BaseException, backend: Any) -> dict[str, Any]:
 
 
 def copied(value: Any) -> Any:
+    """Copy a value deeply."""
     if isinstance(value, list):
         return [copied(item) for item in value]
     if isinstance(value, tuple):
@@ -415,6 +421,7 @@ def describe(name: str, value: Any, first: dict[str, Any] | None, buffers: list[
 
 
 def same_bits(left: Any, right: Any) -> bool:
+    """Say whether two values are equal bit by bit, dtypes and shapes too."""
     if type(left) is not type(right):
         return False
     if isinstance(left, (tuple, list)):
@@ -435,6 +442,7 @@ def truncate(descriptor: int) -> None:
 
 
 def contents(descriptor: int) -> str:
+    """Read what went to stderr so far, at most LOG_LIMIT bytes."""
     sys.stderr.flush()
     return os.pread(descriptor, LOG_LIMIT, 0).decode("utf-8", "replace")
 
@@ -536,6 +544,7 @@ def clean_up(living: Collection[int], options: argparse.Namespace) -> None:
 def fork_worker(
     control: socket.socket, backend: Any, descriptors: Sequence[int], options: argparse.Namespace
 ) -> int:
+    """Fork a worker off the zygote. Returns its pid in the zygote, and never in the worker."""
     options.breakpoints.settle()
     pid = os.fork()
     if not pid:
@@ -576,6 +585,7 @@ def cpu_used() -> float:
 
 
 def load_backend(path: str) -> Any:
+    """Import a backend's module from its file."""
     spec = importlib.util.spec_from_file_location("crux_backend", path)
     if spec is None or spec.loader is None:
         raise ImportError(path)
@@ -658,6 +668,7 @@ LOWEST = 20
 
 
 def main() -> None:
+    """Start the zygote: import the framework once, fork workers on demand."""
     parser = argparse.ArgumentParser()
     for name in ("backend", "work", "handler"):
         parser.add_argument("--" + name, required=True)

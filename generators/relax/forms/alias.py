@@ -11,5 +11,6 @@ NAME = "alias"
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
+    """Bind a second name to a value of the target type."""
     found = growth.grow(frame, target, within, fuel - 1)
     return growth.bind(frame, "alias", [{"ref": found.name}], target)

@@ -11,5 +11,6 @@ NAME = "cast"
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
+    """Bind a match_cast of a value of the target type."""
     found = growth.grow(frame, target, within, fuel - 1)
     return growth.bind(frame, "match_cast", [{"ref": found.name}, type_to_json(target)], target)

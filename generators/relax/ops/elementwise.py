@@ -23,6 +23,7 @@ _WIDEST = {"8": 7, "16": 15, "32": 31, "64": 63}
 
 
 def is_float(told: Tensor) -> bool:
+    """Take floats."""
     return told.is_float
 
 
@@ -32,22 +33,27 @@ def is_single(told: Tensor) -> bool:
 
 
 def is_number(told: Tensor) -> bool:
+    """Take all but bools."""
     return told.dtype != BOOL
 
 
 def is_integer(told: Tensor) -> bool:
+    """Take integers of any sign."""
     return told.dtype in INTEGERS
 
 
 def is_bool(told: Tensor) -> bool:
+    """Take bools."""
     return told.dtype == BOOL
 
 
 def is_signed(told: Tensor) -> bool:
+    """Take floats and signed integers."""
     return told.is_float or told.dtype in SIGNED
 
 
 def anything(told: Tensor) -> bool:
+    """Take every dtype."""
     return True
 
 

@@ -13,6 +13,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def erf(x: Any) -> Any:
+    """The error function; numpy has none."""
     return _erf(x) if np.size(x) else np.asarray(x)
 
 
@@ -32,26 +33,32 @@ def mod(x: Any, y: Any) -> Any:
 
 
 def floor_divide(x: Any, y: Any) -> Any:
+    """Divide and round down."""
     return np.floor(x / y) if is_float(x) else np.floor_divide(x, y)
 
 
 def floor_mod(x: Any, y: Any) -> Any:
+    """The remainder with the sign of the divisor."""
     return x - np.floor(x / y) * y if is_float(x) else np.mod(x, y)
 
 
 def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
 def gelu(x: Any) -> Any:
+    """GELU by the error function."""
     return x * 0.5 * (1.0 + erf(x / math.sqrt(2.0)))
 
 
 def gelu_tanh(x: Any) -> Any:
+    """GELU by its tanh approximation."""
     return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def selu(x: Any) -> Any:
+    """SELU with the constants of its paper."""
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
     return scale * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1.0))
 
@@ -85,20 +92,24 @@ def astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def clip(x: Any, low: Any, high: Any) -> Any:
+    """Bring values into [low, high], in the dtype of x."""
     return np.minimum(np.maximum(x, np.asarray(low, x.dtype)), np.asarray(high, x.dtype))
 
 
 def power(x: Any, y: Any) -> Any:
+    """x to the y, floats alone: an integer power overflows too easily to be a reference."""
     if not is_float(x):
         raise NotKnown("a power of integers")
     return np.power(x, y)
 
 
 def relu(x: Any) -> Any:
+    """max(x, 0)."""
     return np.maximum(x, np.zeros((), x.dtype))
 
 
 def absolute(x: Any) -> Any:
+    """|x|; unsigned values and bools stay."""
     return x if x.dtype.kind in "ub" else np.abs(x)
 
 

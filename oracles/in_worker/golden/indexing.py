@@ -65,6 +65,7 @@ COMBINED = {
 
 
 def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
+    """Write updates at an index, put or combined as the reduction says. Raises NotKnown for another one."""
     found = x.copy()
     if reduction == "update":
         found[index] = updates
@@ -92,6 +93,7 @@ def scatter_nd(args: Args, attrs: Attrs) -> Any:
 
 
 def index_tensor(x: Any, indices: Any) -> Any:
+    """Index by tensors, as numpy's advanced indexing does."""
     return x[places_in(x.shape, list(indices))]
 
 
@@ -110,6 +112,7 @@ def bucketize(args: Args, attrs: Attrs) -> Any:
 
 
 def nonzero(x: Any) -> Any:
+    """Give the places of what is not zero: int64 [rank, count]."""
     return np.array(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)
 
 

@@ -82,6 +82,7 @@ def strided_slice(args: Args, attrs: Attrs) -> Any:
 
 
 def dynamic_strided_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
+    """Slice all axes by bounds that are tensors."""
     return strided_slice((x, range(x.ndim), begin, end, strides), {})
 
 
@@ -131,10 +132,12 @@ def meshgrid(args: Args, attrs: Attrs) -> Any:
 
 
 def filled(value: int) -> Any:
+    """Make the rule of an operator that fills a shape with one value."""
     return lambda args, attrs: np.full(tuple(args[0]), value, element(attrs["dtype"]))
 
 
 def like(value: int) -> Any:
+    """Make the rule of an operator that fills the shape of a tensor with one value."""
     return lambda args, attrs: np.full(
         args[0].shape, value, element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype
     )
@@ -190,6 +193,7 @@ def _rank(x: Any) -> Any:
 
 
 def same(x: Any) -> Any:
+    """Return the operand: a change of layout or device changes no value."""
     return x
 
 

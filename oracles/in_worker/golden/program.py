@@ -90,12 +90,14 @@ class Evaluation:
         return call
 
     def result(self, graph: Mapping[str, Any], known: dict[str, Any], sizes: dict[str, int]) -> Any:
+        """Compute what a function returns: one value, or a tuple."""
         self.bindings(graph, known, sizes)
         results = tuple(known[name] for name in graph["outputs"])
         is_tuple = len(results) > 1 or graph.get("facts", {}).get("tuple")
         return results if is_tuple else results[0]
 
     def bindings(self, graph: Mapping[str, Any], known: dict[str, Any], sizes: dict[str, int]) -> None:
+        """Compute a body's bindings in order. Raises NotKnown after MOST_STEPS."""
         for name, op, args, kwargs in graph["bindings"]:
             self.steps += 1
             if self.steps > MOST_STEPS:
@@ -111,6 +113,7 @@ class Evaluation:
         known: dict[str, Any],
         sizes: dict[str, int],
     ) -> Any:
+        """Compute one binding: a branch, a closure, a call, a cast or an operator."""
         if op == "if":
             branch = args[1] if bool(np.asarray(self.argument(args[0], known, sizes))) else args[2]
             return self.result(branch["graph"], dict(known), dict(sizes))
@@ -141,6 +144,7 @@ class Evaluation:
         return made
 
     def argument(self, item: Any, known: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
+        """Give the value of an operand as the document writes it."""
         if not isinstance(item, dict):
             return item
         ((tag, inner),) = item.items()
@@ -157,6 +161,7 @@ class Evaluation:
         return inner
 
     def named(self, name: str) -> Callable[..., Any]:
+        """Give a function of the module by name, as a callable."""
         if name in self.document["functions"]:
             graph = self.document["functions"][name]
             return self.function(graph, self.constants, {})
@@ -189,6 +194,7 @@ def learn(shape: Sequence[Any], value: Any, sizes: dict[str, int]) -> None:
 
 
 def learn_type(declared: Any, value: Any, sizes: dict[str, int]) -> None:
+    """Learn the sizes of symbolic dims from a value of a declared type."""
     ((tag, inner),) = declared.items()
     if tag == "tensor" and inner[1] is not None:
         learn(inner[1], value, sizes)

@@ -13,6 +13,8 @@ Attrs = Mapping[str, Any]
 
 
 def reduced(function: Callable[..., Any]) -> Rule:
+    """Make the rule of a reduction with `axis` and `keepdims`."""
+
     def rule(args: Args, attrs: Attrs) -> Any:
         axes = axes_of(attrs["axis"], args[0].ndim)
         return np.asarray(function(args[0], axis=axes, keepdims=attrs["keepdims"]))
@@ -26,12 +28,15 @@ def same_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def mean(x: Any, **told: Any) -> Any:
+    """The mean of floats. Raises NotKnown for integers, whose rounding is not defined."""
     if x.dtype.kind != "f":
         raise NotKnown("a mean of integers")
     return np.mean(x, **told)
 
 
 def index_of(function: Callable[..., Any]) -> Rule:
+    """Make the rule of argmax or argmin: int64 indices."""
+
     def rule(args: Args, attrs: Attrs) -> Any:
         axis = attrs["axis"]
         (x,) = args
@@ -44,6 +49,8 @@ def index_of(function: Callable[..., Any]) -> Rule:
 
 
 def scan(function: Callable[..., Any], neutral: int) -> Rule:
+    """Make the rule of a running sum or product with its neutral element."""
+
     def rule(args: Args, attrs: Attrs) -> Any:
         (x,) = args
         x = x if attrs["dtype"] is None else x.astype(element(attrs["dtype"]))
@@ -172,6 +179,7 @@ def batch_norm(args: Args, attrs: Attrs) -> Any:
 
 
 def cross_entropy(predictions: Any, labels: Any) -> Any:
+    """The cross entropy of predictions and labels, a mean over the batch."""
     total = -np.sum(predictions * labels)
     return np.asarray(total if predictions.ndim == 1 else total / predictions.shape[0])
 

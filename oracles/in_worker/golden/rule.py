@@ -22,6 +22,7 @@ def plain(function: Callable[..., Any]) -> Rule:
 
 
 def is_float(array: Any) -> bool:
+    """Say whether the elements are floats."""
     return bool(np.asarray(array).dtype.kind == "f")
 
 

@@ -69,10 +69,12 @@ def holds(place: Any, value: Any) -> bool:
 
 
 def is_tensor(place: Any) -> bool:
+    """Say whether a place of the schema takes a tensor."""
     return str(place.type) in ("Tensor", "Optional[Tensor]")
 
 
 def is_list_of_tensors(place: Any) -> bool:
+    """Say whether a place of the schema takes several tensors."""
     return str(place.type) == "List[Tensor]"
 
 

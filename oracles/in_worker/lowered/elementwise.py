@@ -16,10 +16,12 @@ def divide(op: Op) -> Function:
 
 
 def truncating(left: Any, right: Any) -> Any:
+    """Divide integers and round towards zero, as ONNX does."""
     return torch.div(left, right, rounding_mode="trunc")
 
 
 def power(left: Any, right: Any) -> Any:
+    """x to the y, in the dtype of x."""
     return torch.pow(left, right).to(left.dtype)
 
 
@@ -62,6 +64,7 @@ def bit_shift(op: Op) -> Function:
 
 
 def prelu(x: Any, slope: Any) -> Any:
+    """x, and slope * x below zero."""
     return torch.where(x < 0, x * slope, x)
 
 

@@ -136,8 +136,10 @@ def violation(value: Any, low: float | None, high: float | None, away: float) ->
 
 
 def is_movable(value: Any) -> bool:
+    """Say whether the search may move a value: it holds floats."""
     return value is not None and value.is_floating_point() and value.numel() > 0
 
 
 def is_finite(value: Any) -> bool:
+    """Say whether a value holds neither NaN nor infinity."""
     return not is_movable(value) or bool(torch.isfinite(value).all())

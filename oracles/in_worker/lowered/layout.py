@@ -178,6 +178,7 @@ NOWHERE = torch.zeros(0, dtype=torch.int64)
 
 
 def wrapped(indices: Any, size: int) -> Any:
+    """Count negative indices from the end, as int64."""
     indices = indices.to(torch.int64)
     return torch.where(indices < 0, indices + size, indices)
 

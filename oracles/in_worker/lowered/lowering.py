@@ -27,9 +27,11 @@ class Op:
         self.outputs = outputs
 
     def get(self, name: str, default: Any = None) -> Any:
+        """Give an attribute, or the default where the node leaves it out."""
         return self.attributes.get(name, default)
 
     def has(self, index: int) -> bool:
+        """Say whether the node has an input at this place."""
         return index < len(self.values) and self.values[index] is not None
 
     def numbers(self, index: int, attribute: str = "") -> list[Any] | None:
@@ -40,6 +42,7 @@ class Op:
         return list(found) if found is not None else None
 
     def must(self, condition: bool, form: str) -> None:
+        """Require a form of the operator. Raises Unsupported with the form's words."""
         if not condition:
             raise Unsupported(f"{self.name}: no lowering for {form}")
 

@@ -99,10 +99,12 @@ def survives(function: Any, operands: list[Any]) -> bool:
 
 
 def pick(values: Any, index: int) -> Any:
+    """Give one of an operator's several results."""
     return values[index]
 
 
 def attributes_of(node: Any) -> dict[str, Any]:
+    """Give a node's attributes by name; tensors as torch's."""
     from onnx import TensorProto, helper
 
     found = {each.name: helper.get_attribute_value(each) for each in node.attribute}
@@ -111,6 +113,7 @@ def attributes_of(node: Any) -> dict[str, Any]:
 
 
 def of_proto(tensor: Any) -> Any:
+    """Make torch's tensor of an ONNX one. Raises Unsupported for a dtype that torch lacks."""
     from onnx import numpy_helper
 
     array = numpy_helper.to_array(tensor)
@@ -122,4 +125,5 @@ def of_proto(tensor: Any) -> Any:
 
 
 def version_of(model: Any) -> int:
+    """Give the version of ONNX's own operator set."""
     return max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)

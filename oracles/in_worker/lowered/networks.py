@@ -12,6 +12,8 @@ from oracles.in_worker.lowered.lowering import Function, Lowering, Op, plain
 
 
 def softmax(function: Function) -> Lowering:
+    """Lower a softmax; before opset 13 it flattens from its axis on."""
+
     def lower(op: Op) -> Function:
         if op.opset >= 13:
             axis = op.get("axis", -1)
@@ -109,6 +111,7 @@ def average_pool(op: Op) -> Function:
 
 
 def spatial(x: Any) -> tuple[int, ...]:
+    """Give the axes after batch and channel."""
     return tuple(range(2, x.dim()))
 
 

@@ -39,30 +39,37 @@ def reduction(function: Function) -> Lowering:
 
 
 def total(x: Any, axes: Any, keep: bool) -> Any:
+    """Sum in the dtype of x."""
     return torch.sum(x, dim=axes, keepdim=keep, dtype=x.dtype)
 
 
 def mean(x: Any, axes: Any, keep: bool) -> Any:
+    """The mean; of integers, rounded towards zero."""
     if x.is_floating_point():
         return torch.mean(x, dim=axes, keepdim=keep)
     return truncating(total(x, axes, keep), math.prod([x.shape[axis] for axis in axes]))
 
 
 def product(x: Any, axes: Any, keep: bool) -> Any:
+    """Multiply over several axes, one after another."""
     for axis in reversed(axes):
         x = torch.prod(x, dim=axis, keepdim=keep, dtype=x.dtype)
     return x
 
 
 def norm2(x: Any, axes: Any, keep: bool) -> Any:
+    """The root of the sum of squares, the root in float64."""
     return torch.sqrt(total(x * x, axes, keep).to(torch.float64)).to(x.dtype)
 
 
 def log_sum(x: Any, axes: Any, keep: bool) -> Any:
+    """The logarithm of the sum, taken in float64."""
     return torch.log(total(x, axes, keep).to(torch.float64)).to(x.dtype)
 
 
 def largest(function: Function) -> Lowering:
+    """Lower ArgMax or ArgMin; `select_last_index` counts from the other end."""
+
     def lower(op: Op) -> Function:
         axis, keep = op.get("axis", 0), bool(op.get("keepdims", 1))
         if not op.get("select_last_index", 0):

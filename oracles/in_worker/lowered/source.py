@@ -56,6 +56,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return self.names[id(tensor)]
 
     def call(self, function: Any, args: Any, kwargs: Any) -> str:
+        """Write a call of torch as Python."""
         path = str(resolve_name(function) or f"{function.__module__}.{function.__name__}")
         path = path.replace("torch.functional.", "torch.").replace("torch.nn.functional.", "F.")
         path = f"torch.ops.{path}" if path.startswith("aten.") else path
@@ -74,6 +75,7 @@ class Recorder(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         return f"{texts[0]}.{name}({', '.join([*texts[1:], *named])})"
 
     def index(self, place: Any) -> str:
+        """Write a subscript as Python."""
         if isinstance(place, tuple) and place:
             return ", ".join(map(self.index, place))
         if not isinstance(place, slice):

@@ -36,6 +36,7 @@ class Compiled:
         self.dynamic = dynamic
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Note the call. Raises Stop: the script's program is known by now."""
         Compiled.calls.append((self.function, args, kwargs, bool(self.dynamic)))
         raise Stop
 
@@ -59,6 +60,7 @@ class Given:
 
     @property
     def tensors(self) -> list[Any]:
+        """Give the tensors among the arguments, in order."""
         leaves = flat([self.args, self.kwargs])
         return [value for value in leaves if isinstance(value, torch.Tensor)]
 
@@ -95,6 +97,7 @@ def ways(given: Given) -> list[Callable[[Given], dict[str, Any]]]:
 
 
 def first_line(error: Exception) -> str:
+    """Give an error's type and first line, at most 200 characters."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200] if lines else ''}"
 
@@ -103,6 +106,7 @@ def first_line(error: Exception) -> str:
 
 
 def exported(content: bytes) -> Given:
+    """Open an archive of torch.export with its example inputs. Raises NotData if it has none."""
     program = torch.export.load(io.BytesIO(content))
     if program.example_inputs is None:
         raise NotData("the exported program has no example inputs; export it with some")
@@ -155,6 +159,7 @@ def scripted(name: str, text: str) -> Given:
 
 
 def is_complete(space: dict[str, Any]) -> bool:
+    """Say whether a script has made both a model and its inputs."""
     return "model" in space and "inputs" in space
 
 
@@ -171,6 +176,7 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def is_keywords(item: Any) -> bool:
+    """Say whether a script's inputs are given by name."""
     return isinstance(item, dict) and all(isinstance(key, str) and key.isidentifier() for key in item)
 
 
@@ -190,6 +196,7 @@ MARKS = ("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices")
 
 
 def compiling(model: Any = None, **settings: Any) -> Any:
+    """Stand in for torch.compile while a script runs: note the model, compile nothing."""
     if model is None:
         return lambda function: Compiled(function, settings.get("dynamic"))
     return Compiled(model, settings.get("dynamic"))
@@ -257,6 +264,7 @@ def end(*given: Any) -> Any:
 
 
 def as_decided(given: Given) -> dict[str, Any]:
+    """Capture a model that branches on values, as it goes with these inputs."""
     found = by_dispatch(given, decided=True)
     return {**found, "notes": ["the model decides by values: captured is what it does with these inputs"]}
 
@@ -282,10 +290,12 @@ def with_gradients(given: Given) -> dict[str, Any]:
 
 
 def is_real(value: Any) -> bool:
+    """Say whether a value is a tensor of floats."""
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def dispatched(call: Any, tensors: list[Any], decided: bool) -> dict[str, Any]:
+    """Trace a call into a graph of aten operators; without what nobody reads."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     module = make_fx(call, _error_on_data_dependent_ops=not decided)(*tensors)
@@ -342,6 +352,7 @@ def dims_of(place: Any, sizes: list[int]) -> list[Any]:
 
 
 def is_symbolic(dim: Any) -> bool:
+    """Say whether a dim is left open by the export."""
     return isinstance(dim, torch.SymInt) and not dim.node.expr.is_number
 
 

@@ -77,6 +77,7 @@ def declared(node: Any) -> list[Any]:
 
 
 def attribute(module: Any, path: str) -> Any:
+    """Follow a dotted path from a module."""
     for part in path.split("."):
         module = getattr(module, part)
     return module
@@ -113,6 +114,7 @@ def is_property(name: str) -> bool:
 
 
 def qualified(function: Any) -> str:
+    """Name a function as a document does. Raises NotData for one that has no such name."""
     if isinstance(function, torch._ops.OpOverload):
         return "torch.ops." + str(function)
     if isinstance(function, torch._ops.OpOverloadPacket):
@@ -157,6 +159,7 @@ def literal(item: Any, prefix: str, bodies: Any) -> Any:
 
 
 def special(item: Any) -> Any:
+    """Write a value that JSON lacks as {tag: text}. Raises NotData for another kind."""
     if item is Ellipsis:
         return {"ellipsis": True}
     if isinstance(item, complex):

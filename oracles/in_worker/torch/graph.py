@@ -109,6 +109,7 @@ SIMPLE: dict[str, Any] = {
 
 
 def constant(name: str, shape: list[int], data: str) -> Any:
+    """Make a tensor of its dtype, shape and base64 bytes."""
     raw = base64.b64decode(data)
     kind = dtype(name)
     if not raw:
@@ -117,6 +118,7 @@ def constant(name: str, shape: list[int], data: str) -> Any:
 
 
 def widened(value: Any) -> Any:
+    """Hold floats as float64."""
     return value.double() if value.is_floating_point() else value
 
 
@@ -217,6 +219,7 @@ def dynamic_dims(document: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def is_text(item: Any) -> bool:
+    """Say whether an item is a string."""
     return isinstance(item, str)
 
 
@@ -308,6 +311,7 @@ def type_of(value: Any, symbols: dict[Any, str]) -> list[Any]:
 
 
 def dim_of(dim: Any, symbols: dict[Any, str]) -> Any:
+    """Write a dim as a number or an expression of the known symbols; None if it is neither."""
     if not isinstance(dim, torch.SymInt):
         return int(dim)
     expression = dim.node.expr

@@ -62,6 +62,7 @@ def literal(tensor: Any, indent: int) -> str:
 
 
 def of_bytes(content: bytes, dtype: str, sizes: list[int], indent: int) -> str:
+    """Write a tensor by the base64 of its bytes, in lines of WIDTH."""
     text = base64.b64encode(content).decode()
     inner = " " * (indent + 4)
     lines = [f'{inner}"{text[at : at + WIDTH - 8]}"' for at in range(0, len(text), WIDTH - 8)]
@@ -73,6 +74,7 @@ def of_bytes(content: bytes, dtype: str, sizes: list[int], indent: int) -> str:
 
 
 def nested(tensor: Any) -> str:
+    """Write a tensor's numbers as nested lists."""
     return f"[{', '.join(map(nested, tensor))}]" if tensor.dim() else number(tensor)
 
 

@@ -46,4 +46,5 @@ def from_torch(value: Any) -> Any:
 
 
 def is_strided(value: Any) -> bool:
+    """Say whether a tensor is dense: neither sparse nor of a private layout."""
     return bool(value.layout is torch.strided)

@@ -49,6 +49,7 @@ def attributes_from(told: list[Any]) -> Any:
 
 
 def field_from(item: Any) -> Any:
+    """Make TVM's value of a field that is data."""
     if isinstance(item, list):
         return [field_from(each) for each in item]
     if isinstance(item, dict):

@@ -29,6 +29,7 @@ class Builder:
         self.types: dict[str, Any] = {}
 
     def module(self) -> Any:
+        """Build the module: constants, PrimFuncs, then each function after those it calls."""
         for name, item in self.document["constants"].items():
             self.known[name] = relax.const(decoded_array(*item), item[0])
         for name, item in self.document["opaque"].items():
@@ -56,11 +57,13 @@ class Builder:
                 self.global_var(name, relax.FuncType([each.ty for each in params], result, is_pure))
 
     def define(self, name: str, function: Any) -> None:
+        """Give a global name its function."""
         if name not in self.globals:
             self.global_var(name, function.ty)
         self.made[self.globals[name]] = function
 
     def global_var(self, name: str, ty: Any) -> None:
+        """Make a global name of a type."""
         self.globals[name] = tvm.ir.GlobalVar(name)
         relax.expr._update_type(self.globals[name], ty)
 
@@ -86,6 +89,7 @@ class Builder:
         return relax.Function(params, body, result, is_pure=facts.get("pure", True), attrs=attrs)
 
     def parameters(self, graph: dict[str, Any]) -> list[Any]:
+        """Make a function's parameters, with the types that it declares."""
         return [relax.Var(item[0], self.symbols.type(declared(item))) for item in graph["inputs"]]
 
     def sequence(self, graph: dict[str, Any]) -> Any:
@@ -109,11 +113,13 @@ class Builder:
         return relax.SeqExpr(blocks, self.result(graph))
 
     def result(self, graph: dict[str, Any]) -> Any:
+        """Make the value that a function returns."""
         results = [self.known[name] for name in graph["outputs"]]
         is_tuple = len(results) > 1 or graph.get("facts", {}).get("tuple")
         return self.build.normalize(tvm.ir.Tuple(results)) if is_tuple else results[0]
 
     def binding(self, item: list[Any], inner: bool) -> Any:
+        """Make one binding, within a dataflow block or outside."""
         name, op, args, kwargs = item
         kind = relax.DataflowVar if inner else relax.Var
         if op == "match_cast":
@@ -129,6 +135,7 @@ class Builder:
         return made
 
     def value(self, op: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Make the right-hand side of a binding."""
         if op == "if":
             then, other = (self.sequence(each["graph"]) for each in args[1:3])
             return relax.If(self.argument(args[0]), then, other)
@@ -146,6 +153,7 @@ class Builder:
         return relax.Call(tvm.ir.Op.get(op), given, attrs, types)
 
     def argument(self, item: Any) -> Any:
+        """Make an operand."""
         if not isinstance(item, dict):
             return relax.prim_value(item)
         ((tag, inner),) = item.items()
@@ -158,6 +166,7 @@ class Builder:
         return self.literal(tag, inner)
 
     def literal(self, tag: str, inner: Any) -> Any:
+        """Make an operand that is written out: a shape, a string, a dtype, a number, an extern."""
         if tag == "shape":
             return relax.ShapeExpr(self.symbols.shape(inner))
         if tag == "string":
@@ -185,10 +194,12 @@ def declared(item: list[Any]) -> Any:
 
 
 def block_of(bindings: list[Any], mark: Any) -> Any:
+    """Make a block of bindings; one with a mark is a dataflow block."""
     return relax.BindingBlock(bindings) if mark is None else relax.DataflowBlock(bindings)
 
 
 def from_json(item: Any) -> Any:
+    """Load an object that is kept in TVM's own JSON."""
     return tvm.ir.load_json(json.dumps(item))
 
 

@@ -77,4 +77,5 @@ def leaves(values: Any) -> Iterator[Any]:
 
 
 def equal(left: Any, right: Any) -> bool:
+    """Say whether two modules are equal up to the names of free variables."""
     return bool(tvm_ffi.structural_equal(left, right, map_free_vars=True))

@@ -25,9 +25,11 @@ class Pairs:
         self.open: list[tuple[Any, int]] = []
 
     def run_before_pass(self, module: Any, info: Any) -> None:
+        """Remember the module that goes into a pass."""
         self.open.append((module, tvm_ffi.structural_hash(module)))
 
     def run_after_pass(self, module: Any, info: Any) -> None:
+        """Keep the module that went in if the pass changed it."""
         before, digest = self.open.pop()
         if digest != tvm_ffi.structural_hash(module):
             self.changed.append((str(info.name), before))

@@ -92,6 +92,7 @@ def changes(before: dict[tuple[str, ...], Any], sequence: tuple[str, ...]) -> bo
 
 
 def after(before: dict[tuple[str, ...], Any], sequence: tuple[str, ...]) -> Any:
+    """Give the module after a sequence of passes; each prefix is run once."""
     if sequence not in before:
         before[sequence] = PASSES[sequence[-1]].build()(after(before, sequence[:-1]))
     return before[sequence]

@@ -64,6 +64,7 @@ class Writer:
         self.weights: list[Any] = []
 
     def model(self) -> ModelProto:
+        """Write the function as an ONNX model. Raises NoSuchOperator where ONNX has no word for it."""
         inputs = [self.declared(param, param.ty) for param in self.function.params]
         body = self.function.body
         for block in body.blocks if isinstance(body, relax.SeqExpr) else []:
@@ -79,12 +80,14 @@ class Writer:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
     def declared(self, var: Any, ty: Any) -> Any:
+        """Declare an input of the model."""
         name = self.names[var] = f"x{len(self.names)}"
         if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
             raise NoSuchOperator("an input that is no tensor of known rank")
         return helper.make_tensor_value_info(name, self.code(ty), self.dims(ty.shape.values))
 
     def code(self, ty: Any) -> int:
+        """Give ONNX's code of a type's dtype."""
         if not isinstance(ty, relax.TensorType):
             raise NoSuchOperator("a value that is no tensor")
         if ty.dtype is None:  # of any type: then of the usual one
@@ -95,9 +98,11 @@ class Writer:
             raise NoSuchOperator(f"a tensor of {ty.dtype}") from None
 
     def dims(self, values: Any) -> list[int]:
+        """Give the dims of a shape."""
         return [self.dim(each) for each in values]
 
     def dim(self, value: Any) -> int:
+        """Give a dim; a symbolic one gets a size of its own."""
         if isinstance(value, tvm.tirx.IntImm):
             return int(value.value)
         if type(value).__name__ != "Var":
@@ -105,6 +110,7 @@ class Writer:
         return self.sizes.setdefault(value, _SIZE + len(self.sizes))
 
     def name(self, value: Any) -> str:
+        """Name a value: a constant becomes an initializer."""
         if isinstance(value, tvm.ir.GenericConst) and hasattr(value.value, "numpy"):
             return self.weight(value.value.numpy())
         if type(value).__name__ in ("Var", "DataflowVar") and value in self.names:
@@ -112,11 +118,13 @@ class Writer:
         raise NoSuchOperator(f"a {type(value).__name__}")
 
     def weight(self, array: Any) -> str:
+        """Add an initializer."""
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def bind(self, binding: Any) -> None:
+        """Write a binding as a node."""
         value = binding.value
         if type(value).__name__ in ("Var", "DataflowVar"):
             self.names[binding.var] = self.name(value)
@@ -140,15 +148,18 @@ class Writer:
         return WRITTEN[name](self, call)
 
     def ints(self, values: Any) -> str:
+        """Add an initializer of int64."""
         return self.weight(np.array([int(each) for each in values], dtype="int64"))
 
     def reduced(self, operator: str, call: Any) -> tuple[str, list[str], dict[str, Any]]:
+        """Write a reduction: its axes are an input in ONNX."""
         operands = [self.name(call.args[0])]
         if call.attrs.axis is not None:
             operands.append(self.ints(call.attrs.axis))
         return operator, operands, {"keepdims": int(call.attrs.keepdims)}
 
     def shape(self, value: Any) -> str:
+        """Write a shape as an initializer."""
         if not isinstance(value, relax.ShapeExpr):
             raise NoSuchOperator("a shape that is computed")
         return self.ints(self.dims(value.values))

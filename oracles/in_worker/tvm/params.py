@@ -32,10 +32,12 @@ def declarations(
 
 
 def fields(ty: Any) -> list[Any]:
+    """Number the fields of a tuple's type."""
     return list(enumerate(ty.fields))
 
 
 def value_at(value: Any, place: int) -> Any:
+    """Give a part of a nested input, or None if it has none there."""
     return value[place] if isinstance(value, (list, tuple)) and place < len(value) else None
 
 

@@ -32,6 +32,7 @@ class Reader:
         self.blocks = 0
 
     def read(self, entry: str) -> dict[str, Any]:
+        """Read the module from its entry on. Raises NotData without a Relax function."""
         found = {var.name_hint: function for var, function in self.module.functions.items()}
         graphs = {name: each for name, each in found.items() if isinstance(each, relax.Function)}
         if not graphs:
@@ -52,16 +53,19 @@ class Reader:
         }
 
     def module_facts(self) -> dict[str, Any]:
+        """Keep the module's own attributes."""
         attrs = dict(self.module.attrs or {})
         return {"attrs": as_json(self.module.attrs)} if attrs else {}
 
     def unique(self, name: str) -> str:
+        """Make a name unique by a number."""
         name = name or "v"
         count = self.taken.get(name, 0)
         self.taken[name] = count + 1
         return name if not count else self.unique(f"{name}_{count}")
 
     def named(self, var: Any) -> str:
+        """Name a variable, once."""
         if var not in self.names:
             self.names[var] = self.unique(var.name)
         return self.names[var]
@@ -73,6 +77,7 @@ class Reader:
         return {**graph, "inputs": inputs, "bindings": [*tuples, *graph["bindings"]]}
 
     def function(self, function: Any) -> dict[str, Any]:
+        """Read a function: its graph and its parameters."""
         return {**self.graph(function), "inputs": [self.parameter(each) for each in function.params]}
 
     def parameter(self, param: Any) -> list[Any]:
@@ -82,6 +87,7 @@ class Reader:
         return [self.named(param), "float32", [], type_of(param.ty)]
 
     def graph(self, function: Any) -> dict[str, Any]:
+        """Read a function's body, whether it is pure, and its attributes."""
         for param in function.params:
             self.named(param)
         graph = self.sequence(function.body)
@@ -109,6 +115,7 @@ class Reader:
         return {"inputs": [], "bindings": bindings, "outputs": [self.result(result, bindings)]}
 
     def result(self, value: Any, bindings: list[Any]) -> str:
+        """Name what a body returns; a value without a name gets a binding."""
         if is_var(value):
             return self.named(value)
         name = self.unique("result")
@@ -116,6 +123,7 @@ class Reader:
         return name
 
     def binding(self, binding: Any, flow: dict[str, Any]) -> list[Any]:
+        """Read a binding; its type is kept if inference would not give it."""
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             item: list[Any] = ["match_cast", [self.argument(value), type_of(binding.ty)], {}]
@@ -128,6 +136,7 @@ class Reader:
         return [self.named(binding.var), *item[:2], {**item[2], **flow}]
 
     def expression(self, value: Any) -> list[Any]:
+        """Read the right-hand side of a binding."""
         if isinstance(value, tvm.ir.Call):
             return self.call(value)
         if isinstance(value, tvm.ir.TupleGetItem):
@@ -140,6 +149,7 @@ class Reader:
         return ["alias", [self.argument(value)], {}]
 
     def call(self, value: Any) -> list[Any]:
+        """Read a call of an operator or of a function."""
         args = [self.argument(each) for each in value.args]
         facts: dict[str, Any] = {}
         if value.attrs is not None:
@@ -151,6 +161,7 @@ class Reader:
         return ["call", [self.argument(value.op), *args], facts]
 
     def argument(self, value: Any) -> Any:
+        """Read an operand."""
         if isinstance(value, tvm.ir.GlobalVar):
             return {"function": value.name_hint}
         if is_var(value) and value in self.names:
@@ -168,6 +179,7 @@ class Reader:
         return self.other(value)
 
     def other(self, value: Any) -> Any:
+        """Read an operand that is a dtype or a number. Raises NotData for another kind."""
         if type(value).__name__ == "DataTypeImm":
             return {"dtype": str(value.value)}
         if isinstance(getattr(value, "ty", None), tvm.ir.PrimType):
@@ -175,6 +187,7 @@ class Reader:
         raise NotData(f"the module holds a {type(value).__name__} in an argument")
 
     def constant(self, array: Any) -> str:
+        """Keep a constant of the module."""
         from oracles.in_worker.arrays import encoded_array
 
         name = self.unique("c")
@@ -189,6 +202,7 @@ def attribute_facts(attrs: Any) -> dict[str, Any]:
 
 
 def is_var(value: Any) -> bool:
+    """Say whether an expression is a variable."""
     return type(value).__name__ in ("Var", "DataflowVar")
 
 

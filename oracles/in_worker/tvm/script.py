@@ -59,6 +59,7 @@ def scripted(name: str, text: str) -> Scripted:
 
 
 def completed(seen: Scripted, names: dict[str, Any]) -> Scripted:
+    """Find the module and its inputs among a script's names. Raises NotData without a module."""
     found = modules(names)
     known = [found[key] for key in NAMES if key in found] or [seen.module] * (seen.module is not None)
     if not known and not found:
@@ -91,6 +92,7 @@ def ordered(given: Any, module: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
+    """Make numpy arrays of TVM's."""
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     return value.numpy() if hasattr(value, "numpy") else value

@@ -77,6 +77,7 @@ class Builder:
         self.buffers: dict[str, Any] = {}
 
     def function(self, item: dict[str, Any]) -> Any:
+        """Build a PrimFunc."""
         for one in item["params"]:
             if isinstance(one, list):
                 self.define(*one)
@@ -87,13 +88,16 @@ class Builder:
     # Expressions
 
     def define(self, name: str, dtype: str) -> Any:
+        """Make a variable and remember it by name."""
         self.vars[name] = tirx.Var(name, type_of(dtype))
         return self.vars[name]
 
     def expressions(self, items: Any) -> list[Any]:
+        """Build several expressions, in order."""
         return [self.expression(item) for item in items]
 
     def expression(self, item: Any) -> Any:
+        """Build an expression: a name, a literal, a number or a compound."""
         if isinstance(item, list):
             return self.compound(item[0], item[1:])
         if isinstance(item, str):
@@ -103,6 +107,7 @@ class Builder:
         return tirx.FloatImm("float32", item) if isinstance(item, float) else tirx.IntImm("int32", item)
 
     def compound(self, kind: str, rest: list[Any]) -> Any:
+        """Build an expression by its kind; an unknown kind is a call of an intrinsic."""
         if kind in BINARY:
             return BINARY[kind](self.expression(rest[0]), self.expression(rest[1]))
         if kind in UNARY:
@@ -114,6 +119,7 @@ class Builder:
         return self.call(kind, args[-1].ty, args)
 
     def call(self, callee: str, kind: Any, args: list[Any]) -> Any:
+        """Build a call of an intrinsic, or of a function of the module (`@name`)."""
         if callee.startswith("@"):
             op = self.functions[callee[1:]]
         else:
@@ -121,18 +127,22 @@ class Builder:
         return ir.Call(op, args, ret_ty=kind)
 
     def told(self, callee: str, dtype: str, *args: Any) -> Any:
+        """Build a call whose result's dtype is written out."""
         return self.call(callee, type_of(dtype), self.expressions(args))
 
     def let(self, name: str, dtype: str, value: Any, body: Any) -> Any:
+        """Build a let expression."""
         given = self.expression(value)
         return tirx.Let(self.define(name, dtype), given, self.expression(body))
 
     def load(self, name: str, *indices: Any) -> Any:
+        """Build a load from a buffer."""
         return tirx.BufferLoad(self.buffers[name], self.expressions(indices))
 
     # Buffers
 
     def buffer(self, item: dict[str, Any]) -> Any:
+        """Make a buffer and remember it by name."""
         shape = self.expressions(item["shape"])
         first = shape[0].ty if shape else "int32"
         offset = self.expression(item["offset"]) if "offset" in item else tirx.IntImm(first, 0)
@@ -153,37 +163,46 @@ class Builder:
         return self.buffers[item["name"]]
 
     def region(self, item: list[Any]) -> Any:
+        """Build a region of a buffer: a range for each axis."""
         return tirx.BufferRegion(self.buffers[item[0]], [self.range(one) for one in item[1:]])
 
     def range(self, item: list[Any]) -> Any:
+        """Build a range of a first value and an extent."""
         return ir.Range.from_min_extent(*self.expressions(item))
 
     # Statements
 
     def body(self, items: list[Any]) -> Any:
+        """Build statements; an empty body is Evaluate(0)."""
         if not items:
             return tirx.Evaluate(tirx.IntImm("int32", 0))
         made = [STATEMENTS[item[0]](self, *item[1:]) for item in items]
         return made[0] if len(made) == 1 else tirx.SeqStmt(made)
 
     def seq(self, bodies: dict[str, Any]) -> Any:
+        """Build a sequence that is kept as one."""
         return tirx.SeqStmt([STATEMENTS[item[0]](self, *item[1:]) for item in bodies["body"]])
 
     def bind(self, name: str, dtype: str, value: Any) -> Any:
+        """Build a binding of a variable."""
         given = self.expression(value)
         return tirx.Bind(self.define(name, dtype), given)
 
     def store(self, name: str, indices: Any, value: Any) -> Any:
+        """Build a store into a buffer."""
         return tirx.BufferStore(self.buffers[name], self.expression(value), self.expressions(indices))
 
     def alloc(self, item: Any, annotations: Any = None) -> Any:
+        """Build an allocation."""
         return tirx.AllocBuffer(self.buffer(item), self.annotations(annotations or {}))
 
     def declare(self, item: Any, data: Any) -> Any:
+        """Build the declaration of a buffer over given data."""
         given = self.expression(data)
         return tirx.DeclBuffer(self.buffer(item), data=given)
 
     def loop(self, name: str, dtype: str, first: Any, extent: Any, kind: str, *rest: Any) -> Any:
+        """Build a loop of any kind."""
         more = rest[0] if len(rest) > 1 else {}
         bounds = self.expressions([first, extent])
         step = self.expression(more["step"]) if "step" in more else None
@@ -194,18 +213,22 @@ class Builder:
         return tirx.For(var, *bounds, LOOPS[kind], body, thread, annotations, step)
 
     def branch(self, condition: Any, bodies: dict[str, Any]) -> Any:
+        """Build an if."""
         other = self.body(bodies["else"]) if "else" in bodies else None
         return tirx.IfThenElse(self.expression(condition), self.body(bodies["then"]), other)
 
     def claim(self, condition: Any, kind: str, message: list[str]) -> Any:
+        """Build an assert."""
         texts = [ir.StringImm(part) for part in message]
         return native.AssertStmt(self.expression(condition), ir.StringImm(kind), texts, None)
 
     def attribute(self, node: Any, key: str, value: Any, bodies: dict[str, Any]) -> Any:
+        """Build an AttrStmt."""
         about = self.data(node)
         return tirx.AttrStmt(about, key, self.expression(value), self.body(bodies["body"]))
 
     def thread(self, item: dict[str, Any]) -> Any:
+        """Make the axis of a thread; one name is one variable."""
         domain = self.range(item["domain"]) if "domain" in item else None
         known = self.vars.get(item["name"])
         var = known if known is not None else tirx.Var(item["name"], type_of(item["dtype"]))
@@ -214,6 +237,7 @@ class Builder:
         return native.IterVar(domain, var, item["kind"], item["tag"], None)
 
     def block(self, name: str, told: dict[str, Any], bodies: dict[str, Any]) -> Any:
+        """Build a block with its axes, regions, init and predicate."""
         predicate = self.expression(told.get("predicate", True))
         values = [self.expression(axis[5]) for axis in told["axes"]]
         axes = [self.axis(*axis) for axis in told["axes"]]
@@ -227,19 +251,23 @@ class Builder:
         return s_tir.SBlockRealize(values, predicate, block)
 
     def axis(self, name: str, dtype: str, kind: str, first: Any, extent: Any, value: Any) -> Any:
+        """Make an axis of a block."""
         domain = self.range([first, extent])
         return native.IterVar(domain, self.define(name, dtype), AXES[kind], "", None)
 
     def match(self, buffer: Any, source: Any) -> Any:
+        """Build a match_buffer."""
         region = self.region(source)
         return s_tir.MatchBufferRegion(self.buffer(buffer), region)
 
     # What annotations and attributes hold
 
     def annotations(self, items: dict[str, Any]) -> dict[str, Any]:
+        """Build annotations, by key."""
         return {key: self.data(item) for key, item in items.items()}
 
     def data(self, item: Any) -> Any:
+        """Build what an attribute holds: plain data, an expression, a buffer or a thread."""
         if isinstance(item, list):
             return [self.data(one) for one in item]
         if not isinstance(item, dict):

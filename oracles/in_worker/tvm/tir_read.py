@@ -66,6 +66,7 @@ class Reader:
         self.in_buffer = False
 
     def function(self, function: Any) -> dict[str, Any]:
+        """Read a PrimFunc."""
         for var in function.params:
             if not tirx.is_buffer_var(var):
                 self.define(var)
@@ -81,6 +82,7 @@ class Reader:
         }
 
     def returned(self, kind: Any) -> str:
+        """Write the type that a function returns."""
         if isinstance(kind, ir.TupleType) and not list(kind.fields):
             return "void"
         return "missing" if kind is None or kind.is_missing() else type_text(kind)
@@ -88,10 +90,12 @@ class Reader:
     # Names
 
     def define(self, var: Any) -> list[str]:
+        """Name a variable: [name, dtype]."""
         self.names[var] = self.fresh(var.name)
         return [self.names[var], type_text(var.ty)]
 
     def fresh(self, name: str) -> str:
+        """Make an identifier that is not taken, close to the name."""
         plain = re.sub(r"\W", "_", name, flags=re.ASCII) or "v"
         plain = "v" + plain if plain[0].isdigit() or keyword.iskeyword(plain) else plain
         found, count = plain, 0
@@ -104,9 +108,11 @@ class Reader:
     # Expressions
 
     def expressions(self, items: Any) -> list[Any]:
+        """Read several expressions, in order."""
         return [self.expression(item) for item in items]
 
     def expression(self, expr: Any) -> Any:
+        """Read an expression. Raises NotData for a kind that the tree cannot say."""
         kind = type(expr)
         if kind in _BINARY:
             return [_BINARY[kind], self.expression(expr.a), self.expression(expr.b)]
@@ -118,6 +124,7 @@ class Reader:
         return found(self, expr)
 
     def var(self, expr: Any) -> Any:
+        """Read a variable: a plain one, a buffer's, or one that a buffer's shape defines."""
         if tirx.is_buffer_var(expr):
             return ["buffer", self.known(expr)]
         if self.in_buffer and expr not in self.names:
@@ -125,11 +132,13 @@ class Reader:
         return self.known(expr)
 
     def known(self, var: Any) -> str:
+        """Give a variable's name. Raises NotData if nothing defines it."""
         if var not in self.names:
             raise NotData(f"the variable {var.name}, which nothing defines")
         return self.names[var]
 
     def call(self, expr: Any) -> Any:
+        """Read a call of an intrinsic or of a function of the module."""
         if expr.attrs is not None or list(expr.ty_args):
             raise NotData(f"a call of {expr.op} with attributes")
         if isinstance(expr.op, ir.GlobalVar):
@@ -148,15 +157,18 @@ class Reader:
         return ["call", callee, dtype, *args]
 
     def let(self, expr: Any) -> Any:
+        """Read a let expression."""
         value = self.expression(expr.value)
         return ["let", *self.define(expr.var), value, self.expression(expr.body)]
 
     def load(self, expr: Any) -> Any:
+        """Read a load from a buffer."""
         return ["load", self.known(expr.source), *self.expressions(expr.indices)]
 
     # Buffers
 
     def buffer(self, var: Any) -> dict[str, Any]:
+        """Read a buffer; what is as usual is left out."""
         kind = var.ty
         item: dict[str, Any] = {"name": "", "shape": self.dims(kind.shape), "dtype": type_text(kind.dtype)}
         if len(kind.strides):
@@ -180,6 +192,7 @@ class Reader:
         return item
 
     def must_be_plain(self, kind: Any) -> None:
+        """Require the usual layout of a buffer. Raises NotData for another."""
         from tvm.tirx.layout import S, TileLayout
 
         plain = TileLayout(S[tuple(kind.shape)]) if len(kind.shape) else None
@@ -194,9 +207,11 @@ class Reader:
         return found
 
     def region(self, region: Any) -> list[Any]:
+        """Read a region of a buffer."""
         return [self.known(region.source), *(self.range(one) for one in region.region)]
 
     def range(self, item: Any) -> list[Any]:
+        """Read a range: [first, extent]."""
         return [self.expression(item.min), self.expression(item.extent)]
 
     # Statements
@@ -212,6 +227,7 @@ class Reader:
         return [self.statement(stmt)]
 
     def statement(self, stmt: Any) -> list[Any]:
+        """Read a statement. Raises NotData for a kind that the tree cannot say."""
         found = _STATEMENTS.get(type(stmt))
         if found is None:
             raise NotData(f"the statement {type(stmt).__name__}")
@@ -219,6 +235,7 @@ class Reader:
         return made
 
     def loop(self, stmt: Any) -> list[Any]:
+        """Read a loop."""
         bounds = self.expressions([stmt.min, stmt.extent])
         more: dict[str, Any] = {}
         if stmt.step is not None:
@@ -231,6 +248,7 @@ class Reader:
         return [*head, *([more] if more else []), {"body": self.body(stmt.body)}]
 
     def branch(self, stmt: Any) -> list[Any]:
+        """Read an if."""
         condition = self.expression(stmt.condition)
         bodies = {"then": self.body(stmt.then_case)}
         if stmt.else_case is not None:
@@ -238,23 +256,28 @@ class Reader:
         return ["if", condition, bodies]
 
     def alloc(self, stmt: Any) -> list[Any]:
+        """Read an allocation."""
         buffer = self.buffer(stmt.buffer)
         more = [self.annotations(stmt.annotations)] if len(stmt.annotations) else []
         return ["alloc", buffer, *more]
 
     def declare(self, stmt: Any) -> list[Any]:
+        """Read a declaration of a buffer over given data."""
         data = self.expression(stmt.data)
         return ["declare", self.buffer(stmt.buffer), data]
 
     def bind(self, stmt: Any) -> list[Any]:
+        """Read a binding of a variable."""
         value = self.expression(stmt.value)
         return ["bind", *self.define(stmt.var), value]
 
     def attribute(self, stmt: Any) -> list[Any]:
+        """Read an AttrStmt."""
         node = self.data(stmt.node)
         return ["attr", node, stmt.attr_key, self.expression(stmt.value), {"body": self.body(stmt.body)}]
 
     def thread(self, item: Any) -> dict[str, Any]:
+        """Read the axis of a thread."""
         name = ""
         if item.var.name:
             name = self.names[item.var] if item.var in self.names else self.define(item.var)[0]
@@ -264,6 +287,7 @@ class Reader:
         return {**found, "kind": int(item.iter_type)}
 
     def block(self, stmt: Any) -> list[Any]:
+        """Read a block."""
         block = stmt.block
         parts: dict[str, Any] = {}
         predicate = self.expression(stmt.predicate)
@@ -289,15 +313,18 @@ class Reader:
         return ["block", block.name_hint, parts, {**init, "body": self.body(block.body)}]
 
     def match(self, item: Any) -> list[Any]:
+        """Read a match_buffer."""
         source = self.region(item.source)
         return [self.buffer(item.buffer), source]
 
     # What annotations and attributes hold
 
     def annotations(self, items: Any) -> dict[str, Any]:
+        """Read annotations, by key."""
         return {str(key): self.data(item) for key, item in items.items()}
 
     def data(self, item: Any) -> Any:
+        """Read what an attribute holds."""
         if item is None or isinstance(item, (bool, int, float, str)):
             return str(item) if isinstance(item, str) else item
         if isinstance(item, (list, tuple, tvm_ffi.Array)):

@@ -85,6 +85,7 @@ def _made(code: str) -> Any:
 def called(
     compiled: Any, function: dict[str, Any], entry: str, inputs: dict[str, Any], outputs: Any, device: Any
 ) -> dict[str, Any]:
+    """Call the compiled function once: parameters in order, buffers filled, results copied back."""
     passed, kept = [], {}
     for item in function["params"]:
         if isinstance(item, list):

@@ -18,10 +18,12 @@ class NotData(Exception):
 
 
 def dtype_name(dtype: Any) -> str:
+    """Name a dtype as numpy does."""
     return str(getattr(dtype, "dtype", dtype))
 
 
 def dims(values: Any) -> list[Any]:
+    """Write the dims of a shape."""
     return [dim(each) for each in values]
 
 
@@ -66,6 +68,7 @@ class Symbols:
         self.known: dict[str, Any] = {}
 
     def shape(self, items: list[Any]) -> list[Any]:
+        """Make the dims of a shape."""
         return [self.dim(each) for each in items]
 
     def dim(self, item: Any) -> Any:
@@ -75,6 +78,7 @@ class Symbols:
         return self.term(ast.parse(item, mode="eval").body)
 
     def term(self, node: Any) -> Any:
+        """Make a dim of the syntax tree of its expression."""
         if isinstance(node, ast.Constant):
             return tirx.IntImm("int64", int(str(node.value)))
         if isinstance(node, ast.Name):

@@ -35,14 +35,17 @@ class Watch:
         self.open: list[int] = []
 
     def should_run(self, module: Any, info: Any) -> bool:
+        """Leave out the passes that are disabled."""
         return str(info.name) not in self.disabled
 
     def run_before_pass(self, module: Any, info: Any) -> None:
+        """Say that a pass begins."""
         if self.log:
             self.open.append(tvm_ffi.structural_hash(module))
             _say(f"{BEGINS} {info.name}")
 
     def run_after_pass(self, module: Any, info: Any) -> None:
+        """Say whether the pass changed the module. Raises IllFormed if it left an ill-formed one."""
         if self.checks and (why := complaint(module)):
             raise IllFormed(f"the module is ill-formed after {info.name}: {why}")
         if self.log:
