@@ -19,6 +19,26 @@ def numbers(release: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0]))
 
 
+_STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, "post": 1}
+_STAGED = re.compile(r"(?P<main>[\d.]*\d)[._-]?(?P<stage>dev|a|b|rc|post)[._-]?(?P<number>\d*)")
+
+
+def order_of(release: str) -> tuple[tuple[int, ...], int, int]:
+    """A key by which releases are sorted, nightly ones too: `1.32.0.dev20261121` comes before `1.32.0`."""
+    staged = _STAGED.match(release.partition("+")[0])
+    if staged is None:
+        return _main(release), 0, 0
+    return _main(staged["main"]), _STAGES[staged["stage"]], int(staged["number"] or 0)
+
+
+def _main(release: str) -> tuple[int, ...]:
+    """The numbers without zeros at their end: 1.32 is 1.32.0."""
+    found = numbers(release)
+    while found and not found[-1]:
+        found = found[:-1]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """From one release to another, both included; an empty end is open."""

@@ -58,7 +58,7 @@ def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, flo
     return pieces, time.process_time() - start
 
 
-@pytest.mark.parametrize("tests", [208, 4000])
+@pytest.mark.parametrize("tests", [208, 4000, 20000])
 def test_the_guide_of_a_campaign(tests: int, capsys: pytest.CaptureFixture[str]) -> None:
     guided = Plan("coverage", Mode.STRICT)
     found = {

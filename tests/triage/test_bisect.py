@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import zipfile
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -277,12 +278,17 @@ def test_each_release_gets_the_interpreter_nearest_to_our_own():
 
 
 def write_wheel(
-    folder: Path, name: str, version: str, tag: str = "py3-none-any", needs: str = "Requires-Python: >=3.8"
+    folder: Path,
+    name: str,
+    version: str,
+    tag: str = "py3-none-any",
+    needs: str = "Requires-Python: >=3.8",
+    files: Mapping[str, str] | None = None,
 ) -> None:
-    """A wheel with one module that holds its version; `needs` is a line of its metadata."""
+    """A wheel with one module that holds its version, or these files; `needs` is a line of its metadata."""
     info = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f"__version__ = {version!r}\n",
+        **(files or {f"{name}.py": f"__version__ = {version!r}\n"}),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}\n",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: {tag}\n",
     }

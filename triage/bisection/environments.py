@@ -44,13 +44,17 @@ class Environment:
 
 @dataclass(frozen=True)
 class EnvironmentCache:
-    """The folder; `works` says what of an interpreter's framework is wrong ("" is nothing), and its numpy."""
+    """The folder; `works` says what of an interpreter's framework is wrong ("" is nothing), and its numpy.
+
+    `sources` are pip's words for where to look for packages, besides what it is configured to ask.
+    """
 
     root: Path
     package: str
     works: Callable[[Path], tuple[str, str]]
     most_bytes: int = 20 << 30
     say: Callable[[str], object] = field(default=lambda text: None)
+    sources: tuple[str, ...] = ()
 
     @contextlib.contextmanager
     def environment(self, release: str, interpreter: Interpreter) -> Iterator[Environment]:
@@ -93,7 +97,7 @@ class EnvironmentCache:
         pip = _make_venv(folder, interpreter)
         reason = ""
         for words in self._attempts(folder, release):
-            _run([*pip, "install", *QUIETLY, *words])
+            _run([*pip, "install", *QUIETLY, *self.sources, *words])
             reason, version = self.works(_python(folder))
             if not reason:
                 return version

@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from corpus.errors import UserError
-from corpus.release import Range, numbers
+from corpus.release import Range, numbers, order_of
 
 Minor = tuple[int, int]
 OLDEST_MINOR: Minor = (3, 8)
@@ -20,6 +20,9 @@ OLDEST_MINOR: Minor = (3, 8)
 NEWEST_MINOR: Minor = (3, 15)
 """Up to here an index is asked for releases that no interpreter of this machine can run."""
 ASK_SECONDS = 60
+_RETRIES = 3
+_UNREACHED = "Retry(total=0"
+"""What pip says before its last try where nobody answers; it may end well all the same, with what it has."""
 QUESTION = """
 import json, sys
 try:
@@ -129,9 +132,31 @@ def _examine(path: Path) -> Interpreter | None:
     return Interpreter((major, minor), Path(base)) if name == "cpython" else None
 
 
-def _ask_index(package: str, minor: Minor) -> list[str]:
+def newest_releases(package: str, sources: Sequence[str] = (), *, nightly: bool = False) -> list[str]:
+    """The releases that have a wheel for crux's own Python here, oldest first; with `nightly` early ones too.
+
+    `sources` are pip's words for where to look. Raises `UserError` where there is none, or nobody to ask.
+    """
+    words = ["--pre"] if nightly else []
+    found = _ask_index(package, (sys.version_info.major, sys.version_info.minor), (*words, *sources))
+    if not found:
+        raise UserError(f"{package}: the package index has no release of it with a wheel for this machine")
+    return sorted(dict.fromkeys(each.partition("+")[0] for each in found), key=order_of)
+
+
+def own_interpreter() -> Interpreter:
+    """The Python that runs crux, as one that makes environments; raises `UserError`."""
+    found = _examine(Path(sys.executable))
+    if found is None:
+        raise UserError(
+            f"{sys.executable}: cannot make environments; its modules venv and ensurepip are not there"
+        )
+    return found
+
+
+def _ask_index(package: str, minor: Minor, sources: Sequence[str] = ()) -> list[str]:
     """The releases that have a wheel for that version of Python on this machine, as pip prints them."""
-    words = ["--python-version", f"{minor[0]}.{minor[1]}", "--only-binary=:all:"]
+    words = ["--python-version", f"{minor[0]}.{minor[1]}", "--only-binary=:all:", *sources]
     text = _run_pip("index", "versions", package, *words)
     match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
     return [word.strip() for word in match[1].split(",")] if match else []
@@ -139,11 +164,16 @@ def _ask_index(package: str, minor: Minor) -> list[str]:
 
 def _run_pip(*words: str) -> str:
     """What pip prints; "" where the index has nothing; raises `UserError` where it cannot be asked."""
-    command = [sys.executable, "-m", "pip", *words, "--disable-pip-version-check", "--no-input"]
+    quickly = ("--disable-pip-version-check", "--no-input", "--retries", str(_RETRIES))
+    command = [sys.executable, "-m", "pip", *words, *quickly]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise UserError(f"the package index did not answer within {ASK_SECONDS} s") from None
+    if _UNREACHED in done.stderr:
+        raise UserError(
+            "the package index cannot be reached: no network, or pip is told of one that is not there"
+        )
     if done.returncode and "No matching distribution" not in done.stderr:
         told = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
         raise UserError(f"the package index cannot be asked: {told[0]}")

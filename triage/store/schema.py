@@ -463,6 +463,39 @@ def cover_native_code(db: Database) -> None:
         db.execute(statement)
 
 
+WATCHES = (
+    """CREATE TABLE watches (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        package TEXT NOT NULL,
+        release TEXT NOT NULL,
+        watched TEXT NOT NULL,
+        counts TEXT NOT NULL
+    )""",
+    """CREATE TABLE watched_cases (
+        watch INTEGER NOT NULL REFERENCES watches (id),
+        subject TEXT NOT NULL,
+        case_id TEXT NOT NULL,
+        change TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        phase TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        symptom TEXT NOT NULL,
+        title TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        components TEXT NOT NULL,
+        PRIMARY KEY (watch, subject)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX watched_cases_by_case ON watched_cases (case_id)",
+)
+"""What releases showed of known cases, and what became of each since the release before."""
+
+
+def watch_releases(db: Database) -> None:
+    """Add the tables of watched releases."""
+    for statement in WATCHES:
+        db.execute(statement)
+
+
 MIGRATIONS = (
     create_tables,
     compare_signatures,
@@ -473,6 +506,7 @@ MIGRATIONS = (
     remember_campaigns,
     cover_native_code,
     tell_arms,
+    watch_releases,
 )
 
 

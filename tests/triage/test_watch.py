@@ -1,0 +1,243 @@
+"""What new releases change: by tables, on the installed release, and on releases from wheels made here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import yaml
+
+from corpus.regression import FOLDER, Shown
+from corpus.release import order_of
+from oracles.naming.signature import Signature
+from tests.triage.failing import clip_exception, healthy
+from tests.triage.test_bisect import write_wheel
+from tests.triage.test_cli import ROOT, crux
+from triage.cli import run
+from triage.watching.changes import Change, Seen, before, change
+from triage.watching.places import chosen
+
+INSTALLED = version("onnxruntime")
+RAISES: Shown = ("exception", "execute", "Fail")
+PASSES: Shown = ("pass", "compare", "")
+
+
+def row(text: str) -> list[Seen]:
+    """A release a character: `.` passes, `?` cannot be run, another letter is a failure of that name."""
+    found = []
+    for at, sign in enumerate(text):
+        shown = {".": PASSES, "?": ("unsupported", "import", "")}.get(sign, RAISES)
+        words = {"x": "no kernel for it was found here", "y": "bad shape of an operand"}.get(sign, "")
+        name = (
+            Signature.of(("backend", "ort"), ("outcome", "exception"), ("message", words)) if words else None
+        )
+        found.append(Seen(f"1.{at}", shown, words, words, name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x.", Change.FIXED),
+        (".x", Change.REGRESSED),
+        ("x.x", Change.REGRESSED),
+        ("xy", Change.NEW),
+        ("yxy", Change.FAILS),
+        ("xx", Change.FAILS),
+        ("..", Change.PASSES),
+        (".", Change.PASSES),
+        ("x", Change.UNKNOWN),
+        ("?x", Change.UNKNOWN),
+        ("x?.", Change.FIXED),
+        ("x?", Change.SILENT),
+    ],
+)
+def test_what_became_of_a_case(text: str, expected: Change) -> None:
+    *known, now = row(text)
+    assert change(known, now) is expected
+    assert (
+        change([*reversed(known), *row(text + "....")[len(text) :]], now) is expected
+    )  # later ones say nothing
+
+
+def test_where_only_the_face_of_a_failure_is_known_it_counts() -> None:
+    assert change([Seen("1.0", RAISES)], Seen("1.1", RAISES, "words")) is Change.FAILS
+    assert change([Seen("1.0", RAISES)], Seen("1.1", ("crash", "execute", ""), "SIGSEGV")) is Change.NEW
+    assert before([], "1.0") is None
+
+
+def test_early_builds_come_before_the_release_and_late_ones_after_it() -> None:
+    wanted = [
+        "1.9",
+        "1.31.1",
+        "1.32.0.dev20261120",
+        "1.32.0.dev20261121",
+        "1.32.0rc1",
+        "1.32",
+        "1.32.0.post1",
+    ]
+    assert sorted(set(wanted), key=order_of) == wanted
+    assert order_of("2.13.0+cpu") == order_of("2.13")
+
+
+def test_releases_are_those_that_are_newer_than_what_was_watched() -> None:
+    offered = ["1.30.0", "1.31.0", "1.31.1", "1.32.0"]
+    assert chosen(offered, (), (), "p") == ["1.32.0"]
+    assert chosen(offered, (), ("1.31.0",), "p") == ["1.31.1", "1.32.0"]
+    assert chosen(offered, (), offered, "p") == []
+    assert chosen(offered, ("1.32.0", "1.30.0"), offered, "p") == ["1.30.0", "1.32.0"]
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    """A case that fails now, under the names of what an earlier release is said to have shown."""
+    for name, shown in {"regressed": PASSES, "fails": None, "new": ("crash", "execute", "")}.items():
+        folder = tmp_path / "cases" / name
+        shutil.copytree(FOLDER / "relu-clip-not-float", folder)
+        facts = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+        facts["shown"] = {"0.0.1": list(shown or next(iter(facts["shown"].values())))}
+        (folder / "expected.json").write_text(json.dumps(facts), encoding="utf-8")
+    return tmp_path / "cases"
+
+
+def test_each_word_is_said_of_cases_on_the_installed_release_and_remembered(
+    tmp_path: Path, cases: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ["--python", sys.executable, "--no-corpus", "--json", "--db", str(tmp_path / "w.db")]
+    found = {}
+    for name in ("regressed", "fails", "new"):
+        code = run(["watch", str(cases / name), *common, "--db", str(tmp_path / f"{name}.db")])
+        (document,) = json.loads(capsys.readouterr().out)
+        found[name] = document
+        assert code == (name != "fails")
+        assert (document["release"], document[name]) == (INSTALLED, 1)
+    assert found["regressed"]["changes"][0]["since"] == "0.0.1"
+    healthy().save(tmp_path / "fine")
+    assert run(["watch", str(tmp_path / "fine"), *common]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["passes"] == 1
+
+
+def test_bugs_of_the_database_are_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clip_exception().save(tmp_path / "clip")
+    database = ["--db", str(tmp_path / "w.db"), "--json"]
+    assert run(["check", str(tmp_path / "clip"), *database]) == 1
+    capsys.readouterr()
+    assert run(["watch", "--no-corpus", "--python", sys.executable, *database]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["cases"] == 1
+
+
+def test_what_cannot_be_asked_is_the_users_to_mend(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words, told in {
+        ("--python", "/bin/false"): "cannot run onnxruntime",
+        ("--wheels", str(tmp_path)): "holds no wheel",
+        ("--python", sys.executable, "--python", sys.executable): "nothing to compare",
+        ("--package", "requests"): "no backend runs it",
+    }.items():
+        assert run(["watch", *words]) == 2
+        said = capsys.readouterr().err
+        assert told in said
+        assert len(said.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    nowhere = "import os; os.environ.update(PIP_INDEX_URL='http://127.0.0.1:9/', PIP_EXTRA_INDEX_URL='')"
+    done = crux(tmp_path, "watch", setup=nowhere)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "cannot be reached" in done.stderr
+
+
+BUILD = """
+import pathlib
+_real = pathlib.Path({real!r})
+__path__ = [str(_real)]
+exec(compile((_real / "__init__.py").read_text(), str(_real / "__init__.py"), "exec"))
+__version__ = {version!r}
+from onnxruntime.capi import onnxruntime_pybind11_state as core
+_session = core.InferenceSession
+
+
+def session(options, model, *rest):
+    is_optimised = options.graph_optimization_level != core.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if is_optimised and b{word!r} in model:
+        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : planted in this build")
+    return _session(options, model, *rest)
+
+
+core.InferenceSession = session
+"""
+"""A build of onnxruntime: the installed one under another number, which refuses to optimise one operator."""
+
+
+@pytest.mark.slow
+def test_two_builds_in_a_folder_of_wheels_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Path(sysconfig.get_path("purelib"))
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    write_wheel(wheels, "numpy", "9.0", files={"real.pth": f"{site}\n"})
+    for number, word in {"98.0": "NoSuchOperator", "99.0": "Add"}.items():
+        text = BUILD.format(real=str(site / "onnxruntime"), version=number, word=word)
+        write_wheel(wheels, "onnxruntime", number, files={"onnxruntime/__init__.py": text})
+    healthy().save(tmp_path / "add")
+    words = ["watch", str(tmp_path / "add"), "--no-corpus", "--wheels", str(wheels), "--json"]
+    words += ["--db", str(tmp_path / "w.db"), "--cache", str(tmp_path / "cache")]
+    assert run(words) == 1
+    (document,) = json.loads(capsys.readouterr().out)
+    assert (document["release"], document["regressed"]) == ("99.0", 1)
+    assert document["changes"][0]["since"] == "98.0"
+    assert "planted in this build" in document["changes"][0]["title"]
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run([*words, "--release", "99.0"]) == 1
+
+
+def test_the_workflow_runs_commands_that_there_are() -> None:
+    facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
+    assert set(facts[True]) == {"schedule", "workflow_dispatch"}  # `on` is a yes in YAML 1.1
+    steps = facts["jobs"]["watch"]["steps"]
+    assert all(("uses" in each) != ("run" in each) for each in steps)
+    script = next(each["run"] for each in steps if each.get("name") == "Watch")
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path: Path) -> None:
+    facts = yaml.safe_load((ROOT / "docs/watch/crux-watch.yml").read_text(encoding="utf-8"))
+    script = next(each["run"] for each in facts["jobs"]["watch"]["steps"] if each.get("name") == "Watch")
+    tool = tmp_path / "bin" / "crux"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\necho "$@" > "$HOME/words"\necho told >&2\nexit 1\n')
+    tool.chmod(0o755)
+    env = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "PACKAGE": "onnxruntime"}
+    env |= {"CASES": "none", "RELEASE": "1.2", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
+    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=env, capture_output=True)
+    assert done.returncode == 1
+    assert (tmp_path / "summary").read_text() == "told\n"
+    assert (tmp_path / "words").read_text() == "watch --package onnxruntime --release 1.2 --hunt 10 --json\n"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_the_units_are_ones_that_systemd_takes(tmp_path: Path) -> None:
+    for name in ("crux-watch.service", "crux-watch.timer"):
+        text = (ROOT / "docs/watch" / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("%h/.local/bin/crux", "/bin/true"), encoding="utf-8")
+    units = [str(tmp_path / name) for name in ("crux-watch.service", "crux-watch.timer")]
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
+    complaints = [line for line in done.stderr.splitlines() if "crux-watch" in line]
+    assert (complaints, done.returncode) == ([], 0)

@@ -1,0 +1,166 @@
+"""`crux watch`: known cases on each new release of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from triage.console.progress import Progress
+    from triage.watching.places import Place
+    from triage.watching.watch import Watch
+
+Cases = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CASE…]", help="Cases and folders of cases, besides the corpus."),
+]
+Package = Annotated[str, typer.Option("--package", help="Such as onnxruntime.")]
+Releases = Annotated[
+    list[str] | None,
+    typer.Option("--release", metavar="X", help="This one. (default: all newer than the last one watched)"),
+]
+Nightly = Annotated[bool, typer.Option("--nightly", help="Pre-releases and nightly builds, too.")]
+Since = Annotated[
+    str, typer.Option("--since", metavar="X", help="Compare with this release. (default: what was seen last)")
+]
+Pythons = Annotated[
+    list[Path] | None,
+    typer.Option("--python", metavar="PATH", help="A Python that has the release; twice: old and new."),
+]
+Wheels = Annotated[
+    Path | None, typer.Option("--wheels", metavar="DIR", help="Releases whose wheels lie in a folder.")
+]
+Index = Annotated[str, typer.Option("--index", metavar="URL", help="Another package index, as of nightlies.")]
+Minutes = Annotated[
+    float, typer.Option("--hunt", metavar="MINUTES", help="Hunt on each release as well.", min=0.0)
+]
+Corpus = Annotated[bool, typer.Option("--corpus/--no-corpus", help="With the cases that are shipped.")]
+Cache = Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Where environments are kept.")]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where a hunt's bundles go.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("watch")(as_command(CaseOptions, watch))
+
+
+def watch(
+    options: CaseOptions,
+    cases: Cases = None,
+    package: Package = "onnxruntime",
+    release: Releases = None,
+    nightly: Nightly = False,
+    since: Since = "",
+    python: Pythons = None,
+    wheels: Wheels = None,
+    index: Index = "",
+    hunt: Minutes = 0.0,
+    corpus: Corpus = True,
+    cache: Cache = None,
+    out: Out = Path("crux-reports"),
+) -> int:
+    """Run known cases on each new release: what is fixed, what regressed, what is new.
+
+    The cases are the regression corpus, those that you name, and one of each bug of the database, which also
+    remembers what was seen. Exit code 1 when something regressed or is new.
+
+    Example: crux watch --package onnxruntime --release 1.31.1
+    """
+    from triage.bisection.environments import cache_folder
+    from triage.console.progress import progress
+    from triage.store.database import Store
+    from triage.watching.places import Sources
+    from triage.watching.subjects import subjects
+    from triage.watching.watch import Watch
+
+    sources = Sources(
+        package, _backend_of(package), tuple(python or ()), wheels, index, nightly, cache or cache_folder()
+    )
+    asked = tuple(release or ())
+    with Store(options.database) as store, progress() as shown:
+        sources.offered  # noqa: B018  # who cannot be asked is said before anything is opened
+        chosen = subjects(package, cases or (), options, store, corpus=corpus)
+        watching = Watch(store, options, sources, chosen, shown, asked, since)
+        documents = emit(_documents(watching, hunt, out), as_json=options.json, show=_show)
+    if not documents:
+        say(f"{package}: nothing newer than what was watched; --release X looks again")
+    for each in documents:
+        say(_sentence(each))
+    return 1 if any(map(_is_bad, documents)) else 0
+
+
+def _backend_of(package: str) -> str:
+    from corpus.target import Target
+    from triage.bisection.bisection import target_for
+
+    return target_for(package, Target("ort")).backend
+
+
+def _documents(watching: Watch, minutes: float, out: Path) -> Iterator[Document]:
+    for place, document in watching.run():
+        if minutes:
+            document["hunt"] = _hunted(watching, place, minutes, out, watching.shown)
+        yield document
+
+
+def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Progress) -> dict[str, Any]:
+    """What a hunt on a release finds, and whether the release before shows it too."""
+    from contextlib import ExitStack
+
+    from triage.campaigns.on_release import hunt_on
+    from triage.cases.judges import Judges
+    from triage.watching.before import ReleaseBefore
+
+    target = watching.target_at(place)
+    with ExitStack() as stack:
+        judges = stack.enter_context(Judges(watching.options))
+        before = ReleaseBefore(watching, place, judges, stack)
+        return hunt_on(watching.store, watching.options, target, minutes, out / place.release, shown, before)
+
+
+def _is_bad(document: Document) -> bool:
+    hunted = document.get("hunt", {}).get("new", ())
+    return bool(document["regressed"] or document["new"] or hunted)
+
+
+def _sentence(document: Document) -> str:
+    counted = ", ".join(f"{document[name]} {name}" for name in ("fixed", "regressed", "new"))
+    rest = f"{document['fails']} fail as before, {document['passes']} pass"
+    text = f"{document['package']} {document['release']}: {counted}; {rest}"
+    if document["unknown"]:
+        text += f", {document['unknown']} fail with nothing to compare"
+    if document["silent"]:
+        text += f", {document['silent']} cannot be run"
+    if "hunt" in document:
+        hunted = document["hunt"]
+        text += f"; {hunted['tests']:,} new programs: {len(hunted['new'])} bugs that were not known"
+    return text
+
+
+def _show(documents: list[Document]) -> RenderableType:
+    rows = [
+        (each["release"], change["change"], change["case"], _step(change), change["title"])
+        for each in documents
+        for change in each["changes"]
+    ]
+    rows += [
+        (each["release"], "hunted", bug["id"], f"{bug['before'] or 'unknown'} before", bug["title"])
+        for each in documents
+        for bug in each.get("hunt", {}).get("new", ())
+    ]
+    if not rows:
+        return "Nothing changed." if documents else ""
+    return table(("release", "", "case", "what was seen", "bug"), rows)
+
+
+def _step(change: dict[str, Any]) -> str:
+    since = f"{change['before']} ({change['since']}) → " if change["since"] else ""
+    return f"{since}{change['now']}"
