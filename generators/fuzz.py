@@ -151,7 +151,7 @@ def fuzz(
 
 
 def _blocks(seed: int, tests: int | None) -> Iterator[range]:
-    """The seeds in blocks that do not cut those of a mixture in two."""
+    """Split the seeds into blocks; a block of the mixture is never cut in two."""
     stop = None if tests is None else seed + tests
     for first in count(seed - seed % BLOCK, BLOCK):
         if stop is not None and first >= stop:

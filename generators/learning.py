@@ -49,7 +49,7 @@ NOTHING = Lesson()
 
 
 def together(lessons: Iterable[Lesson]) -> Lesson:
-    """What several lessons teach; in which order does not matter."""
+    """Merge lessons. Their order does not matter."""
     sums = [Counter[str]() for _ in _KINDS]
     for each in lessons:
         for name, counts in zip(_KINDS, sums, strict=True):
@@ -71,7 +71,7 @@ def epoch_starts() -> Iterator[int]:
 
 
 def blocks_before(block: int) -> int:
-    """How many blocks a block draws from: those of the epochs up to the second before its own."""
+    """Count the blocks that a block learns from: all of the epochs up to the second before its own."""
     previous = own = 0
     for start in epoch_starts():
         if start > block:

@@ -27,7 +27,7 @@ class Asker:
     def ask(
         self, oracle: Asked, opened: Opened, baseline: Run, fresh: bool, only: Config | None = None
     ) -> Verdict | None:
-        """What one oracle finds, by all its ways or `only` by that one; None if it finds nothing."""
+        """Ask one oracle, with all its configurations or `only` the given one; None if it finds nothing."""
         case = opened.case
         executor = self.executor
         asking = Asking(executor.target, executor.configs, executor.describe)

@@ -162,7 +162,7 @@ class Judge:
         return _harmless(runs, tuple(dict.fromkeys(notes)))
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
-        """The case judged by that one way of an oracle that is asked for by name."""
+        """Judge the case by one configuration of an oracle that is asked for by name."""
         baseline = self.runs(opened.case, self.configs[:1])[0]
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), ())
 

@@ -57,7 +57,7 @@ def build() -> typer.Typer:
 
 
 def _group(app: typer.Typer) -> None:
-    """Put the commands into the order in which they are used, each under the work that it is for."""
+    """Order the commands as they are used, grouped by the work that they are for."""
     order = [name for names in WORKFLOWS.values() for name in names]
     panels = {name: panel for panel, names in WORKFLOWS.items() for name in names}
     for found in (app.registered_commands, app.registered_groups):
@@ -132,7 +132,7 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 
 def _hide_types_of_flags(command: Any) -> None:
-    """A flag's help says nothing of `<bool>`: there is no value to give."""
+    """Leave `<bool>` out of a flag's help: it takes no value."""
     for param in command.params:
         if getattr(param, "is_flag", False):
             param.metavar = " "

@@ -85,7 +85,7 @@ class Graph:
     facts: Mapping[str, Json] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Binding]:
-        """Every binding, those of bodies right after their holder."""
+        """Every binding, depth first: a body's bindings follow the binding that holds the body."""
         for binding in self.bindings:
             yield binding
             for body in binding.bodies:
@@ -230,7 +230,7 @@ def tag_of(item: Json) -> str:
 
 
 def _free(items: Json) -> Iterator[str]:
-    """References that point out of the items, those of bodies to what is outside of them included."""
+    """The references that these items take from outside, nested bodies included."""
     for item in _walk(items):
         if tag_of(item) == REF:
             yield item[REF]

@@ -119,7 +119,9 @@ def consumers(graph: GraphProto) -> dict[str, list[NodeProto]]:
 
 
 def topological(nodes: Sequence[NodeProto], known: Iterable[str]) -> list[NodeProto] | None:
-    """The nodes in an order in which every read name is known before; None for a cycle or a missing name.
+    """Sort the nodes so that each reads only names that are already known.
+
+    None for a cycle or a missing name.
 
     `known` holds the names that need no node: inputs, initializers, values of an outer graph. Stable: nodes
     that are in order already stay where they are.

@@ -95,7 +95,7 @@ def propagates_well(light: ModelProto) -> bool:
 
 
 def untyped_copy(model: ModelProto) -> ModelProto:
-    """A light copy without any annotation but those of the inputs, at any depth."""
+    """Copy the model without its type annotations, except those of inputs, at every depth."""
     light = light_copy(model)
     names = [value.name for value in light.graph.output]
     del light.graph.output[:]

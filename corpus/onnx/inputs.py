@@ -128,7 +128,7 @@ class _Uses:
         return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
 
     def _reach(self, name: str) -> list[Use]:
-        """The uses of a value, those of its unchanged copies included."""
+        """List the uses of a value and of its unchanged copies."""
         uses: list[Use] = []
         names, seen = [name], {name}
         while names:

@@ -150,7 +150,10 @@ def words(module: Module) -> tuple[str, ...]:
 
 
 def measure(module: Module) -> Measure:
-    """Its statements are its nodes; those of functions beside the first count as function nodes."""
+    """The statements of the first function are the nodes.
+
+    Those of other functions count as function nodes.
+    """
     counts = [len([*statements(function.body)]) for function in module.functions.values()]
     return Measure(
         nodes=counts[0],

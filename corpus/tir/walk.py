@@ -46,7 +46,7 @@ def _nodes(item: Any) -> Iterator[Any]:
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """The node and all below it, a node before what is in it. A tuple of nodes will do, too."""
+    """Walk a node and everything below it, parents first. A tuple of nodes is accepted too."""
     for found in _nodes(node):
         yield found
         for child in children(found):
@@ -153,16 +153,12 @@ def _start(node: Node, inner: Callable[[Any], Any]) -> Node:
 
 
 def replace_statements(node: Node, by: Mapping[int, Stmt | Body]) -> Node:
-    """The node with the statements at these positions replaced; what is in a replaced statement is not
-    looked at.
-    """
+    """Replace the statements at these positions. Does not look inside a replacement."""
     return _replaced(node, by, Stmt)
 
 
 def replace_expressions(node: Node, by: Mapping[int, Expr]) -> Node:
-    """The node with the expressions at these positions replaced; what is in a replaced one is not looked
-    at.
-    """
+    """Replace the expressions at these positions. Does not look inside a replacement."""
     return _replaced(node, by, Expr)
 
 

@@ -75,7 +75,7 @@ def disrupt(draws: Draws, program: Program) -> tuple[onnx.ModelProto, str] | Non
 
 
 def leave_shapes_open(graph: onnx.GraphProto) -> None:
-    """Take back what is declared of shapes: it may hold no longer, which would be a violation too."""
+    """Remove declared shapes: after the change they may be wrong, and that would be a second violation."""
     for output in graph.output:
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
@@ -135,7 +135,7 @@ _TYPES = {
 
 
 def _shape(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int) -> str | None:
-    """An operand of which one dim does not fit the other operand's."""
+    """Make an operand that has one dim which does not fit the other operand."""
     for node in _nodes(draws, graph):
         if node.op_type in _BROADCAST and len(node.input) == 2:
             at, dim = 1, -1

@@ -80,7 +80,7 @@ def _without_cut_sequences(graph: onnx.GraphProto, start: int, end: int) -> tupl
 
 
 def _interface(graph: onnx.GraphProto, start: int, end: int) -> tuple[list[str], list[str]]:
-    """What the nodes need from before, and what is needed of them afterwards."""
+    """The values that these nodes read from earlier nodes, and those of theirs that later nodes read."""
     inside = graph.node[start:end]
     made = {name for node in inside for name in node.output if name}
     used = (name for node in inside for name in (*node.input, *sorted(free_names(node))))

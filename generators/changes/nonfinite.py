@@ -45,7 +45,7 @@ def _defines(node: NodeProto) -> bool:
 
 
 def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:
-    """The float inputs that one of these nodes reads."""
+    """The float inputs that at least one of these nodes reads."""
     read = {name for node in program.model.graph.node if is_taker(node) for name in node.input}
     for name, value in program.inputs.items():
         is_float = isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _FLOATS

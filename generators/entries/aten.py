@@ -236,7 +236,7 @@ def same_shape(call: Call) -> Shape:
 
 
 def moved_elements(call: Call) -> tuple[Range, ...]:
-    """As large as the operands, or as what is filled in."""
+    """The result's shape: that of the operands, or of the values filled in."""
     filled = [
         abs(value)
         for name, value in call.attributes.items()

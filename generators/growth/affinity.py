@@ -109,7 +109,10 @@ def _leanings(
 
 
 def _breadth(operators: int) -> float:
-    """A class of which few operators take the type comes less often, so that none is in every program."""
+    """Give a class less weight if few of its operators take the type.
+
+    Else each of them would be in every program.
+    """
     return operators / (operators + 8)
 
 

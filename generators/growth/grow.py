@@ -147,7 +147,7 @@ def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Opera
 
 
 def finish(scope: Scope) -> Program:
-    """The program of what is in the scope."""
+    """Build the program from the nodes and values in the scope."""
     outputs = _outputs(scope)
     types = {value.name: value.type for value in scope.pool}
     for operand, _ in scope.inputs:

@@ -130,7 +130,7 @@ class Scope:
     # Bodies
 
     def inside(self) -> Scope:
-        """A scope for the graph inside a node: what is there already may be taken from outside."""
+        """Make a scope for the graph inside a node. The inner graph may read the outer values."""
         inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0), self.grower)
         inner.depth = self.depth + 1
         inner.pool = list(self.pool)
@@ -139,7 +139,7 @@ class Scope:
         return inner
 
     def skip_to(self, inner: Scope) -> None:
-        """Leave the names that were given inside to what is inside."""
+        """Keep the names that were given inside out of the outer graph."""
         self._names = max(self._names, inner._names)
 
     def close(self, inner: Scope, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:

@@ -12,7 +12,7 @@ from generators.language.program import Realm
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
-    """Every operator of every family, by name, but those of torch itself."""
+    """Every ONNX operator by name; torch's own operators are not among them."""
     return tuple(operator for operator in _known() if operator.realm is not Realm.ATEN)
 
 

@@ -68,7 +68,7 @@ def _second(call: Call) -> Shape:
 
 
 def _with_source(distinct: bool) -> Sampler:
-    """Some slices of the focus, and what is put there."""
+    """Draw some slices of the focus and the values to write there."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
         axis = scope.draws.below(focus.rank)

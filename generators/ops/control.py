@@ -27,7 +27,7 @@ def _copied(inner: Scope, value: Operand) -> Operand:
 
 
 def _kept(inner: Scope, value: Operand, bounds: Range) -> Operand:
-    """The value inside the bounds; integers wrap around inside those of their type."""
+    """Bring a float within the bounds; integers wrap around within those of their type."""
     if value.range.is_within(bounds):
         return value
     limits = tuple(inner.fix_scalar(limit, value.dtype) for limit in (bounds.low, bounds.high))
@@ -90,7 +90,7 @@ def _invariant(value: Operand) -> Range:
 
 
 def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Operand, list[Operand]]:
-    """The next state, and what has grown on the way to it."""
+    """The loop's next state, and the nodes that were grown to compute it."""
     grown = inner.grower.grow(inner, state, nodes)
     same = [value for value in grown if value.type == state.type]
     following = same[-1] if same else inner.grower.wanted(inner, state.type)

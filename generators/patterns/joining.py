@@ -70,7 +70,7 @@ def place_recipe(scope: Scope, recipe: Recipe, room: int, hidden: Hidden) -> boo
 
 
 def _open_up(scope: Scope, recipe: Recipe, made: dict[str, Operand], hidden: Hidden) -> None:
-    """Decide whether the rest of the program sees what is computed within the pattern."""
+    """Decide whether later nodes may read a value from within the pattern."""
     draws = scope.draws
     inner = [value for name, value in made.items() if name not in recipe.outputs]
     shown = (value.name for name, value in made.items() if name in recipe.outputs and draws.chance(0.5))

@@ -66,7 +66,7 @@ class Frame:
         return Mark(len(self.inputs), len(self.bindings), len(self.known), len(self.symbols))
 
     def back_to(self, mark: Mark) -> None:
-        """Forget what has grown since."""
+        """Undo all growth since the mark."""
         del self.inputs[mark.inputs :]
         del self.bindings[mark.bindings :]
         del self.known[mark.known :]

@@ -58,7 +58,10 @@ def _static(item: Input) -> Tensor:
 
 
 def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any]) -> None:
-    """One of its bindings, run as all others are; what is a tensor of known dims may be read from now on."""
+    """Add one binding of the pattern and run it.
+
+    If it gives a tensor of known dims, later growth may read it.
+    """
     run, frame = growth.run(), growth.main
     kwargs = {key: item for key, item in binding.kwargs.items() if key != "block"}
     known = {**run.constants, **frame.values(), **growth.hidden}

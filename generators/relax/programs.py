@@ -89,7 +89,9 @@ def _bind_symbols(growth: Growth) -> None:
 
 
 def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:
-    """What was grown for, and often what nobody reads; a program returns at least one binding."""
+    """Choose the results: the target, and often values that nothing reads. A program returns at least one
+    binding.
+    """
     made = {item[0] for item in growth.main.bindings}
     grown_for = dict.fromkeys([*outputs, *growth.results])
     found = [name for name in grown_for if name in made or name in growth.feeds]

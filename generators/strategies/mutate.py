@@ -130,7 +130,7 @@ class Mutant:
         return flops, sum(bytes_of(*one) for one in self.types.values())
 
     def adopt(self, scope: MutantScope, at: int) -> None:
-        """Put what has grown in the scope before the node at a place."""
+        """Insert the nodes grown in the scope before the node at this place."""
         grown = write_model(scope, []).graph
         nodes = [*self.graph.node[:at], *grown.node, *self.graph.node[at:]]
         del self.graph.node[:]
@@ -172,7 +172,7 @@ def insert(mutant: Mutant) -> bool:
 
 
 def _may_steer(operand: Operand) -> bool:
-    """Whether it may be a shape, pads or axes, of which other values could leave the budget."""
+    """Whether the value may be a shape, pads or axes: other numbers there could break the size budget."""
     return operand.dtype in (DType.I64, DType.I32) and operand.rank <= 1
 
 
@@ -194,7 +194,7 @@ def _sampled(scope: Scope, operator: Operator, focus: Operand) -> Operand | None
 
 
 def replace_node(mutant: Mutant) -> bool:
-    """Another operator that gives a result of the same type, found by its solver, on what is there."""
+    """Find another operator with a result of the same type, by its solver, over the values that exist."""
     for at in mutant.places()[:_TRIES]:
         node = mutant.graph.node[at]
         wanted = mutant.types.get(node.output[0]) if len(node.output) == 1 else None

@@ -103,7 +103,7 @@ def start_of(function: Function) -> Frame:
 
 
 def places(function: Function) -> Iterator[tuple[int, Stmt, Frame]]:
-    """Every statement by its position (as `walk.statements` counts), with what is visible before it."""
+    """Every statement by its position (as `walk.statements` counts), with the names visible before it."""
     yield from _Walk().body(function.body, start_of(function))
 
 

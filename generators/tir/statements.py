@@ -43,7 +43,7 @@ class Maker:
     names: Names
 
     def body(self, frame: Frame, fuel: int, depth: int = 0) -> Body:
-        """Some statements, of so much fuel together, each of which sees what those before it define."""
+        """Grow several statements that share the fuel; each sees what the earlier ones define."""
         found: list[Stmt] = []
         while fuel > 0:
             made, frame = self.some(frame, fuel, depth)
@@ -52,7 +52,7 @@ class Maker:
         return tuple(found) or (self.store(frame),)
 
     def some(self, frame: Frame, fuel: int, depth: int = 0) -> tuple[Body, Frame]:
-        """One statement, or a few that belong together; and what is visible after them."""
+        """Grow one statement, or a few that belong together. Returns the frame after them as well."""
         kinds = _SIMPLE if depth >= 3 or fuel < 3 else _ALL
         for _ in range(4):
             made = self.draws.pick(kinds)(self, frame, fuel - 1, depth)

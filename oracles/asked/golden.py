@@ -44,7 +44,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _titled(verdict: Verdict, baseline: Run, other: Run, context: Context) -> Verdict:
-    """The verdict in words in which the reference's value is the expected one."""
+    """Rewrite the verdict's text so that the reference's value is the expected one."""
     name = verdict.wrong.output if verdict.wrong else ""
     expected, actual = other.outputs.get(name), baseline.outputs.get(name)
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):

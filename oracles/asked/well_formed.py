@@ -13,7 +13,7 @@ NAME = "well-formed"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The optimised way once more, with a check after every pass, those of the case itself included."""
+    """Run the optimised configuration again with a check after every pass, the case's own passes included."""
     backend = find_backend(asking.target.backend)
     if backend.checked_by:
         settings = (*asking.optimised.settings, (backend.checked_by, True))

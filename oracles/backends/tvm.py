@@ -403,7 +403,7 @@ UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget"
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """The passes that changed the module, those of the code generator included, and where the run died."""
+    """The passes that changed the module, the code generator's included, and where the run died."""
     begun = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
     changed = [line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED)]
     died_in = begun[-1:] if run.phase in ("optimise", "codegen") and not run.is_ok else []

@@ -50,7 +50,7 @@ class Breakpoints:
             self._handler.crux_leave_out()
 
     def begin(self) -> None:
-        """A test begins: its functions are told anew."""
+        """Start a test: report each function again when it is entered."""
         if self._handler:
             self._handler.crux_begin()
 

@@ -107,7 +107,7 @@ def _is_name(function: str) -> bool:
 
 
 def signature_of_text(text: str) -> Signature:
-    """The signature of a failure of which nothing is left but its text."""
+    """The signature of a failure whose text is all that is left."""
     failure = read_failure(text)
     package = ("package", failure.package)
     if failure.is_crash:

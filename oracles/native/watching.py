@@ -70,7 +70,7 @@ class Watch:
         return (self._shared, *self._descriptors)
 
     def option(self) -> str:
-        """What the zygote is told: the handler, the shared memory, and each table with its first number."""
+        """The zygote's arguments: the handler, the shared memory, and each table with its first number."""
         tables = (f"{file}:{first}" for file, first in zip(self._descriptors, self.firsts, strict=True))
         return ",".join((str(self.handler), str(self._shared), *tables))
 

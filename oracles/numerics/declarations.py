@@ -25,7 +25,7 @@ class Contradiction:
 
 
 def contradiction(declared: TypeProto.Tensor, value: Value) -> Contradiction | None:
-    """How a tensor contradicts its type; None also for what is no tensor."""
+    """Say how a tensor contradicts its declared type; None if it does not, or if it is no tensor."""
     if not isinstance(value, np.ndarray):
         return None
     element = _element(value)

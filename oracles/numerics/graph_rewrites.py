@@ -23,7 +23,7 @@ _APART = 1_000_000
 
 
 class Cut:
-    """A run of bindings, what it reads of tensors and what is read of it."""
+    """A run of bindings, the tensors that it reads, and those of its own that are read later."""
 
     def __init__(self, program: GraphProgram, first: int, last: int) -> None:
         bindings = program.main.bindings
@@ -117,7 +117,7 @@ def outline(program: GraphProgram, types: Types) -> GraphProgram | None:
 
 
 def enclose(program: GraphProgram, types: Types) -> GraphProgram | None:
-    """The run as a closure that reads what is around it, all but its first operand, and a call of it."""
+    """Turn the run into a closure and a call of it. All operands but the first are captured."""
     cut = longest_cut(program, types)
     if cut is None or not cut.reads:
         return None

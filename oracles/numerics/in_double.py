@@ -19,7 +19,10 @@ NARROW = frozenset(EPSILON) - {TensorProto.DOUBLE}
 
 
 def program_in_double(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """A copy of which every float is float64; None where that means something else or weights lie outside."""
+    """Copy the program with every float widened to float64.
+
+    None if that changes the meaning, or if weights lie in other files.
+    """
     if any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors(model)):
         return None
     if any(operator_of(node).reads_bits for node in walk_model(model)):

@@ -13,7 +13,7 @@ from oracles.numerics.operators import operator_of
 
 
 def left_open(node: NodeProto, operands: Sequence[Value]) -> str:
-    """Why the node's result on these operands is anybody's choice; empty where it is fixed."""
+    """Say why the node's result on these operands is not defined; empty if it is defined."""
     for reason, check in operator_of(node).opens.items():
         if check(node, operands):
             return f"{node.op_type}: {reason}"

@@ -101,7 +101,7 @@ class Context(ABC):
         return None
 
     def written_out(self) -> tuple[Job, Noise] | None:
-        """The program with its own functions written out, and that one's noise; None if it calls none."""
+        """The program with its functions inlined, and its noise; None if it calls none."""
         return None
 
     def left_open(self, output: str) -> str:
@@ -153,7 +153,7 @@ class Context(ABC):
     @property
     @abstractmethod
     def _untold(self) -> Iterator[Truth]:
-        """The truths that nobody has asked for yet; the same iterator each time."""
+        """The truths that were not computed yet; the same iterator each time."""
 
     @cached_property
     def repeats(self) -> tuple[Run, ...]:

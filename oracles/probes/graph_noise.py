@@ -75,14 +75,14 @@ class GraphNoise(SampledNoise):
         return any(not isinstance(value, np.ndarray) or is_float(value) for value in values)
 
     def _is_defined(self, name: str) -> bool:
-        """Of other formats no table says which operators define what to do with what is not finite."""
+        """Nothing: for other formats no table says which operators define how to treat NaN and infinity."""
         return not self.nonfinite.intersection(self.ancestors(name))
 
     def _only_passes(self, name: str) -> bool:
         return False
 
     def unknown_before(self, name: str) -> str:
-        """Empty: how these operators round is told from their names."""
+        """Empty: the operators' names say how they round."""
         return ""
 
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:

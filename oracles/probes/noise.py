@@ -101,10 +101,10 @@ class SampledNoise(Noise):
 
     @abstractmethod
     def _sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        """One perturbed run of which every value is finite; None if it does not end well."""
+        """Run once with noise and all values finite; None if the run fails."""
 
     def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        """One perturbed run in which what is not finite stays so; None if it does not end well."""
+        """Run once with noise and leave values that are not finite as they are; None if the run fails."""
         return None
 
     @property
@@ -118,7 +118,7 @@ class SampledNoise(Noise):
 
     @abstractmethod
     def _is_defined(self, name: str) -> bool:
-        """Whether values that are not finite enter no operator but such as define what to do with them."""
+        """Whether NaN and infinity enter only operators that define how to treat them."""
 
     @abstractmethod
     def _only_passes(self, name: str) -> bool:

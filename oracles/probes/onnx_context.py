@@ -167,7 +167,7 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """The model with its functions inlined, and that one's noise; None if it has none."""
+        """The model with its functions inlined, and its noise; None if it has no functions."""
         if not self.model.functions:
             return None
         plain = inlined(self.model)

@@ -163,11 +163,11 @@ class OnnxNoise(SampledNoise):
 
     @cached_property
     def _large(self) -> frozenset[str]:
-        """The values of which noise might leave the range of their type, though they are finite."""
+        """The finite values that noise could push out of their type's range."""
         return frozenset(name for name, value in self.recording.values.items() if is_near_limits(value))
 
     def _is_defined(self, name: str) -> bool:
-        """Whether values that are not finite enter no operator but such as define what to do with them."""
+        """Whether NaN and infinity enter only operators that define how to treat them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
         return all(operator_of(node).defines_nonfinite for node in entered)
 

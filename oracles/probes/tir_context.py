@@ -50,7 +50,7 @@ class TirContext(Context):
 
     @cached_property
     def is_random(self) -> bool:
-        """Whether some of its results are nobody's: fresh memory may hold another thing in every run."""
+        """Whether some results depend on fresh memory, which may hold other values in every run."""
         return not self.interpretation.is_defined
 
     @cached_property
@@ -91,11 +91,11 @@ class TirNoise(Noise):
 
     @cached_property
     def recording(self) -> Recording:
-        """The inputs: what is between them and the outputs is memory of the program."""
+        """The inputs; all values between inputs and outputs are private memory of the program."""
         return Recording(self._job.inputs, None, True)
 
     def ancestors(self, name: str) -> set[str]:
-        """The output itself: nobody tells which inputs reach it."""
+        """The output itself: it is not known which inputs reach it."""
         return {name}
 
     def unknown_before(self, name: str) -> str:

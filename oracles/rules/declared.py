@@ -27,7 +27,7 @@ SIDE = "un-optimised"
 
 @dataclass(frozen=True)
 class _Find:
-    """A node, and how the first of its results contradicts what is declared."""
+    """A node, and how its first wrong result contradicts its declared type."""
 
     node: onnx.NodeProto
     name: str
@@ -102,7 +102,9 @@ def _finds(context: Context) -> Iterator[_Find]:
 
 
 def _is_confirmed(found: _Find, context: Context) -> bool:
-    """Whether the node alone does it again on the same operands, and the referee gives what is declared."""
+    """Whether the node alone fails in the same way on the same operands while the referee gives the
+    declared type.
+    """
     alone = context.alone(found.node, found.name)
     if alone is None:
         return False

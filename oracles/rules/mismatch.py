@@ -91,7 +91,7 @@ def _is_refuted(name: str, expected: Value, actual: Value, context: Context) -> 
 
 
 def _why_neither(difference: Difference, judgement: Judgement) -> str:
-    """The note of a difference of which no side is to blame."""
+    """The note for a difference where neither side is to blame."""
     if difference.unconfirmed is not None and difference.unconfirmed.any():
         return "nonfinite"
     if judgement.truth and difference.is_small:
@@ -136,7 +136,7 @@ def _left_open(parting: Parting, context: Context) -> str:
 
 
 def _sides_of_node(parting: Parting, context: Context) -> Judgement | None:
-    """Who is wrong by that node alone; None where nobody tells."""
+    """Which side is wrong if this node runs alone; None if that is not decided."""
     difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
     if difference is None:
         return None

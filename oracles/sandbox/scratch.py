@@ -99,7 +99,9 @@ def place_in(folder: Path, location: str) -> Path:
 
 
 def sweep(parent: Path) -> None:
-    """Remove directories that no living process holds: what is left when everything was killed at once."""
+    """Remove the directories that no living process holds: they are left when all processes were killed at
+    once.
+    """
     for folder in parent.glob(PREFIX + "*"):
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)

@@ -151,7 +151,9 @@ COMPILER = re.compile(r"^\S+:\d+:\d+: (?:fatal )?error: (.+)$", re.M)
 
 
 def parse_message(message: str) -> Parsed:
-    """Find the innermost C++ site and operator in a message; what is before the site is wrapping.
+    """Find the innermost C++ site and operator in a message.
+
+    For a C++ compiler's output, its first complaint is the message.
 
     Of what a C++ compiler writes its first complaint is the message.
     """

@@ -13,9 +13,7 @@ from oracles.tir.scalars import UNDEFINED, NotModelled, Scalar
 
 @cache
 def reinterpreting(before: str, after: str) -> Callable[[Scalar], Scalar]:
-    """The function that reads one lane's bits as another type; the sign of a NaN is nobody's, so that is
-    open.
-    """
+    """Reinterpret one lane's bits as another type. The sign of a NaN is not defined, so its bits are open."""
     one, two = numpy_dtype(element(before)), numpy_dtype(element(after))
     if one is None or two is None or one.itemsize != two.itemsize or is_bool(before) or is_bool(after):
         raise NotModelled(f"reinterpret from {before} to {after}")

@@ -45,7 +45,10 @@ LOW = frozenset({"bfloat16"})
 
 
 def compiled(expr: Expr) -> Compiled:
-    """The function that computes an expression; NotModelled names what is not known."""
+    """Compile an expression into a function.
+
+    Raises NotModelled for one that the interpreter does not know.
+    """
     make = _KINDS.get(type(expr))
     if make is None:
         raise NotModelled(f"the expression {type(expr).__name__}")
@@ -58,7 +61,7 @@ def many(exprs: tuple[Expr, ...]) -> list[Compiled]:
 
 
 def lifted(function: Callable[..., Scalar], width: int) -> Callable[..., Any]:
-    """A function on lanes as one on values: what is undefined of an operand is undefined of the result."""
+    """Lift a function on lanes to values. If an operand is undefined, so is the result."""
 
     def on_scalars(*operands: Scalar) -> Scalar:
         for operand in operands:
@@ -241,7 +244,7 @@ def _rounded(function: Callable[..., float], dtype: str) -> Callable[..., Scalar
 
 
 def _kept(function: Callable[..., Scalar], dtype: str) -> Callable[..., Scalar]:
-    """The function with its results in the type; what is undefined stays so."""
+    """Convert a function's results to the type; undefined ones stay undefined."""
     rounded = rounding(dtype)
 
     def kept(*lane: Scalar) -> Scalar:

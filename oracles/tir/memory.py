@@ -43,7 +43,7 @@ class View:
 
 @dataclass(slots=True)
 class Independent:
-    """A loop whose iterations must not meet: what each cell saw last, and in which iteration."""
+    """A parallel loop: which iteration touched each cell last, and how."""
 
     kind: str
     iteration: int = 0

@@ -74,7 +74,7 @@ def compiled_body(body: Body) -> Action:
 
 
 def compiled_statement(stmt: Stmt) -> Action:
-    """The function that does a statement; NotModelled names what is not known."""
+    """Compile a statement into a function. Raises NotModelled for one that the interpreter does not know."""
     make = _KINDS.get(type(stmt))
     if make is None:
         raise NotModelled(f"the statement {type(stmt).__name__}")

@@ -102,5 +102,5 @@ def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None
 
 
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
-    """The newest answer of `crux bisect` for one of these names; empty where nobody has asked."""
+    """The newest answer of `crux bisect` for any of these names; empty if none was asked."""
     return last_event(store, BISECTED, names)

@@ -77,7 +77,7 @@ class KnownIssue:
 def known_issue(
     issues: Iterable[KnownIssue], signatures: Sequence[Signature], releases: Sequence[str]
 ) -> KnownIssue | None:
-    """The first entry that one of the signatures matches and that no release has outlived."""
+    """The first entry that matches one of the signatures and is not fixed in an earlier release."""
     every = [dict(signature.components) for signature in signatures]
     for issue in issues:
         if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
@@ -86,7 +86,7 @@ def known_issue(
 
 
 def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, ...]:
-    """A user's own entries (those of a file that is named first), then the shipped ones."""
+    """The user's own entries (from a named file) first, then the shipped ones."""
     own = own_file(database)
     return (
         *(read_known(named) if named else ()),

@@ -91,7 +91,7 @@ def _joined(address: str, jobs: int) -> Any:
 
 
 def _must_answer(address: str) -> None:
-    """Raise `UserError` where nobody listens at a host and port: Ray itself would try for minutes."""
+    """Raises `UserError` if nothing listens at the host and port: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
@@ -116,7 +116,7 @@ def _caller(ray: Any, actor: Any) -> Tester:
 
 
 def _answers(ray: Any, references: Sequence[Any]) -> list[Any]:
-    """What the actors answer; a user's mistake that one of them met is raised as such."""
+    """The actors' answers. Raises the `UserError` that one of them met."""
     try:
         found: list[Any] = ray.get(list(references))
     except ray.exceptions.RayTaskError as error:

@@ -137,7 +137,7 @@ def _single_operator() -> bytes:
 
 
 def _without_unused(program: GraphProgram) -> GraphProgram:
-    """The program without constants and functions that nobody names any more."""
+    """Remove the constants and functions that nothing names any more."""
     graphs = (program.main, *program.functions.values())
     text = str([(each.args, dict(each.kwargs)) for graph in graphs for each in graph.walk()])
     outputs = {name for graph in graphs for name in graph.outputs}

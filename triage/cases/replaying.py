@@ -40,7 +40,7 @@ def replay_one(regression: Regression, judge: Judge) -> Document:
 
 
 def record_release(folder: Path, options: CaseOptions, judges: Judges) -> Document:
-    """Write what the case in a folder shows now into its `expected.json`, beside what is known already."""
+    """Add what the case shows now to its `expected.json`."""
     if (folder / EXPECTED_FILE).is_file():
         regression = load_regression(folder)
     else:

@@ -100,7 +100,7 @@ def _named(subject: Subject, verdict: Verdict) -> frozenset[int]:
 
 
 def _last(subject: Subject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """The nodes of which no other node reads anything."""
+    """The nodes whose results no other node reads."""
     return frozenset(index for index in range(len(subject.nodes)) if not users[index])
 
 

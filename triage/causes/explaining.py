@@ -131,7 +131,7 @@ def _by_kernel(case: Case, bugs: Sequence[Bug], judge: Judge, checks: int) -> Ex
 
 
 def site_of_crash(case: Case, judge: Judge) -> Site | None:
-    """The node in which the un-optimised program dies when run node by node; None where none does."""
+    """The node that kills the un-optimised program when it runs node by node; None if none does."""
     if case.format != "onnx":
         return None
     subject, culprit = learn_facts(open_subject(case, JudgePool(lambda: judge, judge)), judge, case)

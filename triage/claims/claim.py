@@ -94,7 +94,7 @@ class Expectation:
 
     @property
     def compares_floats(self) -> bool:
-        """Whether two results are compared in which rounding plays a part."""
+        """Whether rounding plays a part when the two results are compared."""
         if self.outcome is not Outcome.MISMATCH or self.kind not in ("value", "nan") or self.is_unstable:
             return False
         outputs = self.failing.outputs.values()

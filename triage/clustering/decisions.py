@@ -31,7 +31,7 @@ from triage.store.names import cluster_name, live_cluster
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A state that a person gives a cluster, and what has to be said with it, if anything."""
+    """A state that a person gives a cluster, and the reason that it requires, if any."""
 
     name: str
     needs: str = ""

@@ -100,14 +100,14 @@ def _distance(store: Store, first: str, second: str) -> float:
 
 
 def _homes(store: Store, near: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """The clusters that signatures stand in, in the order in which they came; and those that are pinned."""
+    """The clusters of the signatures, oldest first; and those that a person has pinned."""
     homes = homes_of(store, near)
     pins = {digest: home.cluster for digest, home in homes.items() if home.pinned}
     return {digest: home.cluster for digest, home in homes.items()}, pins
 
 
 def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[tuple[str, ...], list[int]]:
-    """The clusters that each group keeps: those of which it holds the signature that came first."""
+    """The cluster that each group keeps: the one that holds its oldest signature."""
     firsts: dict[int, str] = {}
     for digest, cluster in homes.items():
         firsts.setdefault(cluster, digest)

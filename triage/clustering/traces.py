@@ -67,7 +67,7 @@ def partition(signatures: Mapping[str, Signature]) -> Iterator[tuple[str, ...]]:
 
 
 def trace_signature(text: str) -> Signature:
-    """The signature of a text; a crash without a native frame is told from others by who made the call."""
+    """The signature of a text. A crash without a native frame is named by its caller."""
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
         return found

@@ -1,4 +1,4 @@
-"""`crux doctor`: what is installed and what works."""
+"""`crux doctor`: check what is installed, whether it works, and what to do if not."""
 
 from __future__ import annotations
 

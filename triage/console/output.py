@@ -67,7 +67,7 @@ def say(text: str) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person reads a stream; one that was closed nobody reads."""
+    """Whether a stream is a terminal; a closed one is not."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -120,5 +120,5 @@ def stderr_console() -> Console:
 
 
 def is_plain() -> bool:
-    """Whether no escape at all is to be written: https://no-color.org asks for that much here."""
+    """Whether escapes are forbidden (NO_COLOR, https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))

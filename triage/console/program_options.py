@@ -63,7 +63,7 @@ Modes = Annotated[
 
 
 def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan:
-    """What is to be made; raises `UserError`."""
+    """Collect the options of what to generate. Raises"""
     from generators import mixture
     from generators.changes import modes
     from generators.strategies import find_strategy

@@ -177,7 +177,7 @@ def _lines(one: Case, other: Case) -> Iterator[str]:
 
 
 def _nodes(case: Case) -> list[Described]:
-    """Every node in order, those of bodies after the node that holds them."""
+    """Every node in order; a node's bodies follow it."""
     model = _parse(case)
     types = inferred_types(model)
     return [each for place, node in enumerate(model.graph.node) for each in _described(node, types, place)]

@@ -80,7 +80,7 @@ def _step(facts: Mapping[str, Any]) -> str:
 
 
 def totals_of(states: Iterable[str]) -> tuple[Total, ...]:
-    """A figure for each state that there is, in the order in which to look at them."""
+    """The count of each state that occurs, in the order in which to look at them."""
     found = Counter(states)
     order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
     return tuple(Total(state, COUNTED.get(state, state), found[state]) for state in order if found[state])

@@ -30,7 +30,7 @@ SCRIPT = "repro.py"
 
 
 def reducer_options(options: CaseOptions, target: Target, request: Request) -> Options:
-    """The reducer's options, from those of the command line and what was asked of one reduction."""
+    """Merge the command line's options with those of one reduction."""
     return Options(
         target=target,
         check=request.check,

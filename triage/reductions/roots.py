@@ -81,7 +81,7 @@ def _recorded(
     named: Signature,
     document: Mapping[str, Any],
 ) -> Failure:
-    """The root as a failure that opens the cluster in which its face stood until now."""
+    """Store the root as a failure that opens the cluster where its face was until now."""
     known = reduced_with_signature(store, named.digest)
     if known:
         return get_failure(store, known)

@@ -93,7 +93,7 @@ def _release(draft: Draft) -> Check:
 
 
 def _looked_up(draft: Draft) -> Iterator[Check]:
-    """That nobody knows it yet: known issues, clusters like this one."""
+    """Check that the bug is new: not among known issues, nor like another cluster."""
     known = draft.known
     found = f"it is `{known.id}`, see above" if known else "none matches"
     yield Check(True, f"known issues were looked up: {found}")

@@ -90,7 +90,7 @@ class Draft:
 
     @cached_property
     def passes(self) -> PassSet | None:
-        """Searched for anew: a report says nothing that its own release was not seen to do."""
+        """Search again: a report claims only what its own release was seen to do."""
         if self.judge.backend.passes is None:
             return None
         repeats = int(self.history.reduction.get("runs_per_decision", 1))

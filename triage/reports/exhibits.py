@@ -214,7 +214,7 @@ class TorchExhibit(GraphExhibit):
 
 @dataclass(frozen=True)
 class RelaxExhibit(GraphExhibit):
-    """A Relax module, which nobody but TVM runs."""
+    """A Relax module. Only TVM runs it."""
 
     witness = Witness(
         "module",

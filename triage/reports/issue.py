@@ -123,7 +123,7 @@ def _advice(draft: Draft) -> str:
 
 
 def _witness(draft: Draft) -> Witness:
-    """Who bears out what is expected: the reference where it runs the program, else what float64 gives."""
+    """Name the witness of the expected result: the reference if it runs the program, else float64."""
     reference, witness = draft.exhibit.reference, draft.exhibit.witness
     if reference is None or reference.is_ok:
         return witness

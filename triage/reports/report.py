@@ -173,7 +173,10 @@ def _picture(draft: Draft) -> dict[str, bytes]:
 
 
 def _output_of(tool: str, python: str) -> str:
-    """What a project's own tool says of the environment; it names nobody, and is scrubbed all the same."""
+    """The environment as the project's own tool prints it.
+
+    It names no person; it is scrubbed all the same.
+    """
     command = [python, "-m", tool]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COLLECT_SECONDS, check=False)

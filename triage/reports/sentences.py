@@ -179,7 +179,7 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 
 
 def without_worker(trace: str) -> str:
-    """The trace without the Python frames of the process in which crux ran it."""
+    """The trace without the Python frames of crux's own worker."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
     trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)

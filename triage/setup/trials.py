@@ -59,7 +59,7 @@ def _try_target(target: Target) -> tuple[str, str]:
 
 
 def _told(runs: Sequence[Run], formats: Sequence[str]) -> tuple[str, str]:
-    """What the runs amount to in words, and what is wrong with them."""
+    """Sum up the runs in words, and say what is wrong with them."""
     failed = next((run for run in runs if not run.is_ok), None)
     if failed is not None:
         return "", " ".join(f"{failed.config.label}: {failed.status.value}: {failed.message}".split())[:160]

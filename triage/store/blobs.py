@@ -28,7 +28,7 @@ class Blobs:
         self.root = root
 
     def path(self, digest: str) -> Path:
-        """Where the blob is, or would be; `UserError` for what is no digest: it may lead anywhere."""
+        """The path of a blob. Raises `UserError` for anything but a digest: it could lead anywhere."""
         if not is_digest(digest):
             raise UserError(f"{self.root}: {str(digest)[:80]!r} is no SHA-256; the database is damaged")
         return self.root / digest[:2] / digest
@@ -116,7 +116,10 @@ class Blobs:
         return True
 
     def _is_used_again(self, digest: str) -> bool:
-        """Whether the blob is there; it counts as new then: nobody removes it before a row names it."""
+        """Whether the blob exists.
+
+        If so its age starts anew, so that a clean-up waits until a row names it.
+        """
         try:
             os.utime(self.path(digest))
         except FileNotFoundError:

@@ -87,7 +87,7 @@ def reduced_with_signature(store: Store, digest: str) -> int | None:
 
 
 def reduced_bugs(store: Store, target: str) -> list[Reduced]:
-    """The roots of a target, each signature once, in the order in which they came."""
+    """The roots of a target, oldest first, each signature once."""
     rows = store.rows(
         """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
                   coalesce(json_extract(document, '$.passes'), '[]') AS passes

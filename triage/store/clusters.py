@@ -76,7 +76,7 @@ def get_cluster(store: Store, number: int) -> Cluster:
 
 
 def signatures_of(store: Store, cluster: int) -> list[Alias]:
-    """A cluster's signatures, in the order in which they came."""
+    """A cluster's signatures, oldest first."""
     rows = store.rows(
         """SELECT digest, version, how, score, why, components
            FROM aliases JOIN signatures ON digest = signature
@@ -93,7 +93,7 @@ def home_of(store: Store, digest: str) -> Home | None:
 
 
 def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
-    """Where signatures stand, in the order in which they came; those without a cluster are left out."""
+    """The clusters of these signatures, oldest first; signatures without one are left out."""
     wanted = sorted(digests)
     marks = ", ".join("?" * len(wanted))
     rows = store.rows(
@@ -124,7 +124,10 @@ def get_signature(store: Store, digest: str) -> Signature:
 
 
 def keep_signature(store: Store, signature: Signature, kind: str) -> None:
-    """Keep a signature; only those of one kind are ever compared, none where it is empty."""
+    """Keep a signature.
+
+    Only signatures of one kind are ever compared; an empty kind is compared with none.
+    """
     store.write(
         "INSERT OR IGNORE INTO signatures (digest, version, components, first_seen, kind)"
         " VALUES (?, ?, ?, ?, ?)",

@@ -64,7 +64,7 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
 
 
 def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
-    """The signatures of every cluster, in the order in which they came."""
+    """The signatures of every cluster, oldest first."""
     found: dict[int, list[Alias]] = defaultdict(list)
     for row in store.rows(SIGNATURES):
         alias = Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"]))

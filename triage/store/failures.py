@@ -209,7 +209,7 @@ def add_origin(store: Store, number: int, origin: str) -> None:
 def point_at_reduced(
     store: Store, number: int, case_id: str, signature: Signature, title: str, verdict: Verdict
 ) -> None:
-    """Let a failure be shown by its reduced case, under that one's signature, title and verdict."""
+    """Show a failure by its reduced case, with that case's signature, title and verdict."""
     store.write(
         "UPDATE failures SET reduced_case = ?, signature = ?, title = ?, verdict = ?, status = ?"
         " WHERE id = ?",

@@ -73,7 +73,7 @@ def near_clusters(store: Store, cut: float) -> Iterator[tuple[int, int, float]]:
 
 
 def rewrites(store: Store) -> Iterator[Rewrite]:
-    """The passes and operators of every cluster, with each outcome in which they were seen."""
+    """The passes and operators of every cluster, with each outcome that they had."""
     rows = store.rows(
         "SELECT DISTINCT cluster, outcome, passes, ops FROM rewrites JOIN aliases USING (signature)"
     )

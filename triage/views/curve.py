@@ -67,7 +67,7 @@ def curve(points: Sequence[tuple[int, int]], checks: int) -> Curve:
 
 
 def _bounds(low: int, high: int) -> tuple[float, float]:
-    """Powers of ten of the scale, a little beyond what is shown; never an empty range."""
+    """The powers of ten that the axis shows, a little beyond the data; never an empty range."""
     floor, ceiling = math.log10(low), math.log10(high)
     margin = max((ceiling - floor) * 0.06, 0.05)
     return max(floor - margin, 0.0 if low > 1 else -margin), ceiling + margin

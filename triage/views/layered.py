@@ -20,7 +20,7 @@ MOST_BENDS = 1500
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The size of what is drawn for a vertex."""
+    """The size of a vertex's box."""
 
     width: float
     height: float

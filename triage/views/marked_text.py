@@ -34,7 +34,7 @@ def _pieces(words: list[str], matcher: SequenceMatcher[str]) -> Iterator[Piece]:
 
 
 def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbours of one kind as one piece; white space goes with what is before it."""
+    """Join neighbours of one kind into one piece; white space goes with the piece before it."""
     current, marked = "", False
     for word, is_marked in pieces:
         if current and not word.isspace() and is_marked != marked:

@@ -30,7 +30,10 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
 
 
 def written(growth: Growth, callee: str, target: Tensor, fuel: int) -> Json:
-    """One of the functions; its result's type is told, since its own call comes first."""
+    """Build one of the functions.
+
+    Its result type is declared, because it is called before its body is known.
+    """
     outer = Frame(depth=1)
     count, value = (add_parameter(growth, outer, each) for each in (_COUNT, target))
     zero, one = (growth.constant(np.array(number, "int64")) for number in (0, 1))

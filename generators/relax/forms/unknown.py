@@ -14,7 +14,7 @@ NAME = "unknown"
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """Indices of what is not zero, as many as there are, spread over the target and reduced to it."""
+    """Spread the indices of a nonzero call over the target's shape and reduce them to it."""
     if target.rank > 3 or target.dtype in ("bool", "float16", "uint8", "int8"):
         return None
     rank = growth.draws.between(1, 2)

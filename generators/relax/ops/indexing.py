@@ -21,7 +21,7 @@ def _index(asking: Asking) -> str:
 
 
 def _take(asking: Asking, target: Tensor) -> Call:
-    """Some of the target's dims are those of the indices; the dim that these look into is a new one."""
+    """Let some of the target's dims be those of the indices; the dim that they look into is new."""
     axis = asking.draws.below(target.rank + 1)
     count = asking.draws.below(min(2, target.rank - axis) + 1)
     size = asking.static() or 2

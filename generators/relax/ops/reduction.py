@@ -9,7 +9,7 @@ _SMALL = Within(-2.0, 2.0)
 
 
 def widened(asking: Asking, target: Tensor, most: int = 2) -> tuple[tuple[Dim, ...], list[int], bool]:
-    """An operand's shape of which some axes are reduced to give the target; these axes; whether dims stay."""
+    """Choose an operand's shape and the axes whose reduction gives the target; also whether dims stay."""
     draws = asking.draws
     shape: tuple[Dim, ...]
     ones = [at for at, dim in enumerate(target.shape) if dim == 1]

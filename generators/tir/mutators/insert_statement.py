@@ -10,7 +10,7 @@ NAME = "insert a statement"
 
 
 def mutate(draws: Draws, module: Module) -> Module | None:
-    """Grow a statement of what is visible at a place, and put it there."""
+    """Grow a statement from the names visible at a place, and insert it there."""
     site = pick_site(draws, module)
     if site is None:
         return None

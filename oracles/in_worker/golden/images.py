@@ -14,7 +14,7 @@ Attrs = Mapping[str, Any]
 
 
 def _places(size: int, wanted: int, mode: str) -> Any:
-    """Where each element of the result lies among those of the operand."""
+    """For each element of the result, its place in the operand."""
     at = np.arange(wanted, dtype=np.float64)
     if mode == "half_pixel":
         return (at + 0.5) * size / wanted - 0.5

@@ -69,7 +69,7 @@ def body(module: Any, prefix: str) -> Any:
 
 
 def declared(node: Any) -> list[Any]:
-    """The dtype and dims of what a placeholder takes; what is no tensor counts as a whole number."""
+    """The dtype and dims that a placeholder takes; a value that is not a tensor counts as an integer."""
     value = node.meta.get("example_value", node.meta.get("val"))
     if not isinstance(value, torch.Tensor):
         return ["int64", []]

@@ -33,7 +33,7 @@ REWRITERS = ("AdjustMatmulOrder", "ExpandMatmulOfSum")
 
 
 def tidy(module: Any, rewriter: str) -> Any:
-    """The module without casts and names that say nothing new, and what nobody reads; rewritten once."""
+    """The module without redundant casts, redundant names and dead bindings."""
     for name in ("CanonicalizeBindings", "DeadCodeElimination", rewriter, "CanonicalizeBindings"):
         module = PASSES[name].build()(module)
     return module

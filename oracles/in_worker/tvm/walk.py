@@ -13,7 +13,10 @@ def walk(item: Any) -> Iterator[Any]:
 
 
 def called(graph: dict[str, Any], tag: str = "function") -> set[str]:
-    """The functions that a graph names, in bodies too; with `extern` those of other libraries."""
+    """The functions that a graph names, nested bodies included.
+
+    With `extern`, also those of other libraries.
+    """
     tagged = (item for item in walk(graph["bindings"]) if isinstance(item, dict) and set(item) == {tag})
     return {item[tag] for item in tagged if isinstance(item[tag], str)}
 

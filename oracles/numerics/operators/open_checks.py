@@ -104,7 +104,7 @@ def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def is_all_zero(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """The scale is then zero by the formula, and what is divided by it anything."""
+    """The formula gives a scale of zero here, so the quotient is not defined."""
     source = _array(operands, 0)
     return source is not None and not source.any()
 

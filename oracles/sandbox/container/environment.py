@@ -16,7 +16,7 @@ USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def worker_environment(work: str) -> dict[str, str]:
-    """What a worker is told of the outside; its home and temporary folder are `work`."""
+    """The environment of a worker; its home and temporary folder are `work`."""
     found = {name: value for name, value in os.environ.items() if is_allowed(name)}
     found.setdefault("PATH", USUAL_PATH)
     found |= {"HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work, "USER": "crux", "LOGNAME": "crux"}

@@ -108,7 +108,7 @@ def enter_root(folder: str) -> None:
 
 
 def give_up_privileges(user: int | None) -> None:
-    """Become another user where one is given; keep no right but that to read files, and gain none again."""
+    """Become the given user, if any; keep only the right to read files, and gain no other again."""
     last = int(_contents("/proc/sys/kernel/cap_last_cap") or 40)
     for right in range(last + 1):
         if right != READ_ANY_FILE:

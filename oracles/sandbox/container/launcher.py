@@ -162,7 +162,7 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
 
 
 def arguments(plan: Plan, status: int, filter_read: int) -> list[str]:
-    """What bubblewrap is told."""
+    """The arguments of bubblewrap."""
     found = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts"]
     found += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
     for path in plan.shown:

@@ -55,7 +55,9 @@ def copy_foreign(source: Path, copy: Path) -> None:
 
 
 def must_hold_true(store: Store, source: Path) -> None:
-    """Raises `UserError` where a copied database names what is no digest, or a case that is another one."""
+    """Raises `UserError` if a copied database names a digest that is none, or a case whose id is not its
+    own.
+    """
     for table, column in DIGESTS:
         for row in store.rows(f"SELECT DISTINCT {column} AS digest FROM {table}"):
             if not is_digest(row["digest"]):
@@ -126,7 +128,7 @@ def _must_be_typed(opened: sqlite3.Connection, source: Path) -> None:
 
 
 def _plain_tables(opened: sqlite3.Connection) -> list[str]:
-    """Our own tables; those of the index of words are SQLite's business."""
+    """The tables that are ours; SQLite owns those of the full-text index."""
     asked = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
     names = [str(name) for (name,) in opened.execute(asked)]
     return [name for name in names if not name.startswith(("sqlite_", "_sqlite", "failures_search"))]
