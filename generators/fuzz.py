@@ -13,6 +13,7 @@ from typing import Protocol
 
 from corpus.case import Case
 from generators.learning import NOTHING, Lesson, operators
+from generators.legality import blamed
 from generators.mixture import BLOCK, Drawn
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
@@ -39,6 +40,7 @@ class Tested:
     covered: Mapping[str, int] = field(default_factory=dict)
     met: Met | None = None
     arm: str = ""
+    forms: tuple[str, ...] = ()
 
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
@@ -79,14 +81,19 @@ def lesson_of(tests: Iterable[Tested]) -> Lesson:
         names = operators(each.covered)
         if outcome is Outcome.UNSUPPORTED and (symptom is None or symptom.kind != AVOIDED):
             refused.update(names)
+            refused.update(blamed(each.forms, each.verdict.title))
         elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):
             ran.update(names)
+            ran.update(each.forms)
     return Lesson(covered, ran, refused, tried, found)
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tests there were; `valid` are those that the backend ran or should have run."""
+    """How many tests there were; `valid` are those that the backend ran or should have run.
+
+    Whatever is not `unsupported` was made of operators and types that the target has.
+    """
 
     tests: int = 0
     valid: int = 0
@@ -117,7 +124,7 @@ def judge_cases(
     deadline = time.monotonic() + seconds
     for each in drawn:
         verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
-        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met(), each.arm)
+        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met(), each.arm, each.forms)
         if time.monotonic() >= deadline:
             return
 

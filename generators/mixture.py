@@ -18,9 +18,10 @@ from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
 from generators.learning import NOTHING, Lesson
+from generators.legality import ANYTHING, Legality, forms_of
 from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
 from generators.sequences import sequences
-from generators.strategies import Made, find_strategy, find_taught
+from generators.strategies import DEFAULT, Made, find_strategy, find_taught
 from generators.strategies.coverage import Seen
 from oracles.demand import AGREEMENT
 
@@ -47,6 +48,11 @@ _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 One operator is enough for a violation (HirFuzz §5.5), and each of its operands and attributes comes up.
 """
 
+_ANEW = 12
+"""How often a program is drawn anew that the target has not all of; a mixture then comes to `random`."""
+_APART = 1 << 44
+"""What is added to a seed for each of these times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -65,6 +71,7 @@ class Plan:
     passes_of: str = ""
     given: tuple[str, ...] = ()
     dialect: str = ""
+    legality: Legality = ANYTHING
 
 
 PLAN = Plan()
@@ -72,12 +79,13 @@ PLAN = Plan()
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The case of a seed, the operators and pieces of coverage that its program holds, and its arm."""
+    """The case of a seed, the operators, pieces of coverage and forms that its program holds, and its arm."""
 
     seed: int
     case: Case
     covered: Mapping[str, int]
     arm: str = ""
+    forms: tuple[str, ...] = ()
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
@@ -91,15 +99,16 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
         block = range(first, min(first + BLOCK, seeds.stop))
         drawn = sequences(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
-        turn = _turn(plan, block, lesson or NOTHING)
+        turn, refused = _turn(plan, block, lesson or NOTHING), (lesson or NOTHING).refusals()
         for seed, program in zip(block, _programs(plan, turn, block, lesson), strict=True):
             if seed >= seeds.start:
-                mode, own, tested = _in_turn(plan, turn, seed, program)
+                mode, own, tested = _allowed(plan, turn, seed, program, refused)
                 covered = covered_by(tested) if lesson is not None else {}
                 case = _case(mode, seed, tested, own)
                 if case.format != LOOPS:
                     case = case.with_passes(passes[seed - first])
-                yield Drawn(seed, case, covered, arm(turn.strategy, mode))
+                forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
+                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms)
 
 
 def covered_by(program: Program | Made) -> Mapping[str, int]:
@@ -140,6 +149,24 @@ def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> I
     if taught and lesson is not None:
         return taught(block, nodes, lesson, UNLIMITED)
     return find_strategy(turn.strategy, plan.trust)(block, nodes, plan.source, UNLIMITED)
+
+
+def _allowed(
+    plan: Plan, turn: _Turn, seed: int, program: Program | Made, refused: frozenset[str]
+) -> tuple[Mode, str, Program | Made]:
+    """As `_in_turn`; drawn anew while the target has not all that the program holds."""
+    found = _in_turn(plan, turn, seed, program)
+    is_mixture = plan.strategy in (MIXED, SCHEDULED)
+    for again in range(1, _ANEW + 1):
+        if plan.legality.allows(found[2], refused):
+            break
+        strategy = DEFAULT if is_mixture and again > _ANEW // 2 else turn.strategy
+        other = seed + again * _APART
+        making = find_strategy(strategy, plan.trust)
+        (made,) = making(range(other, other + 1), plan.nodes or turn.size, plan.source, UNLIMITED)
+        mode, own, tested = _in_turn(plan, replace(turn, mode=found[0]), other, made)
+        found = mode, strategy if own == turn.strategy else own, tested
+    return found
 
 
 def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tuple[Mode, str, Program | Made]:

@@ -152,6 +152,9 @@ class Backend:
     written_as: tuple[str, ...] = ()
     """The forms in which it can write a program out and read it back first: by the setting `via`."""
 
+    tells_operators: bool = False
+    """Whether its worker half has `vocabulary()`: the ONNX operators in its own table (`DOMAIN.*`: all)."""
+
     checked_by: str = ""
     """The setting by which it checks the module after every pass."""
 

@@ -100,6 +100,14 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     return torch_graph.describe(program.encode(), inputs)
 
 
+def vocabulary() -> list[str]:
+    """The operators of ONNX models that have a lowering, and all of torch's own."""
+    from oracles.in_worker.lowered.table import TABLE
+    from oracles.in_worker.onnx.domain import DOMAIN
+
+    return [*TABLE, f"{DOMAIN}.*"]
+
+
 # In crux
 
 WAYS = ("inductor", "aot_eager_decomp_partition", "aot_eager")
@@ -206,6 +214,7 @@ def backend() -> Backend:
         forks=True,
         dialect="aten",
         written_as=("export",),
+        tells_operators=True,
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
         graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),

@@ -168,6 +168,14 @@ def changed_by(program: str, names: list[str]) -> list[str]:
     return firing.changed_by(program, names)
 
 
+def vocabulary() -> list[str]:
+    """The operators of ONNX models that the importer's own table has, whatever their domain."""
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    names = [*onnx_frontend._get_convert_map(), "If"]
+    return [f"{domain}{name}" for domain in ("", "com.microsoft.", "ai.onnx.ml.") for name in names]
+
+
 def _written_and_read(module: Any, form: str) -> Any:
     """The module, or what is read back after it was written as `script` or `json`."""
     import tvm
@@ -463,6 +471,7 @@ def backend() -> Backend:
         baseline="ort",  # what is wrong in TVM's least optimised way is wrong in all of them
         forks=True,
         written_as=("script", "json"),
+        tells_operators=True,
         checked_by="well-formed",
         libraries=LIBRARIES,
         passes=Passes(

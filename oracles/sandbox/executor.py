@@ -141,6 +141,10 @@ class Executor:
             return {}
         return answer
 
+    def vocabulary(self) -> frozenset[str] | None:
+        """The ONNX operators that the target's own table has; None if it tells none."""
+        return frozenset(self._sandbox.ask("vocabulary")) if self.backend.tells_operators else None
+
     def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:
         """Those of the target's passes that change a graph, each by itself; none where the worker dies."""
         try:

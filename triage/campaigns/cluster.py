@@ -20,6 +20,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Tested, Tester
 from generators.learning import Lesson
+from generators.legality import Legality
 from generators.mixture import Plan
 from oracles.native.watching import Met
 from triage.bugs.known import KnownIssue
@@ -40,9 +41,9 @@ class Station:
         self._stack = ExitStack()
         self._testers = self._stack.enter_context(open_testers(options, target, plan, issues, native=native))
 
-    def greeting(self) -> tuple[str, Met | None]:
-        """The release of the package, and what the start met of its code."""
-        return self._testers.release, self._testers.begun
+    def greeting(self) -> tuple[str, Met | None, Legality]:
+        """The release of the package, what the start met of its code, and what programs keep to."""
+        return self._testers.release, self._testers.begun, self._testers.legality
 
     def test(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
         """The tests of some seeds."""

@@ -9,6 +9,7 @@ from functools import partial
 
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
+from generators.legality import Legality, known_refusals
 from generators.mixture import PLAN, Plan, make_tests
 from oracles.backends import find_backend
 from oracles.sequence import split
@@ -20,6 +21,7 @@ from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.setup.environment import describe_environment
+from triage.store.campaigns import keep_refusals, load_refusals
 from triage.store.database import Store
 from triage.store.failures import Failure
 from triage.store.runs import finish_run, start_run, update_run
@@ -65,7 +67,16 @@ class Fuzzer:
         self.store, self.options = store, options
         self.target, given = split(target)
         passes_of = target.backend if plan.sequences else ""
-        self.plan = replace(plan, passes_of=passes_of, given=given, dialect=dialect_of(target))
+        environment = describe_environment(target)
+        self._package = find_backend(target.backend).package
+        self._installed = str(environment["packages"].get(self._package, ""))
+        self.plan = replace(
+            plan,
+            passes_of=passes_of,
+            given=given,
+            dialect=dialect_of(target),
+            legality=Legality(None, self._known_refusals()),
+        )
         self._avoided = avoided
         self._is_native = native
         self._cluster = cluster
@@ -73,7 +84,7 @@ class Fuzzer:
         self._teaching = Teaching(store, str(target), options.seed)
         self.seed = self._teaching.seed
         self.tally = Tally()
-        self.run = start_run(store, command, str(target), describe_environment(target), self.seed)
+        self.run = start_run(store, command, str(target), environment, self.seed)
         self._stack = ExitStack()
         self._testers = Testers([], "")
 
@@ -81,6 +92,7 @@ class Fuzzer:
         self._testers = self._stack.enter_context(
             self._open(self.options, self.target, self.plan, self._avoided, native=self._is_native)
         )
+        self.plan = replace(self.plan, legality=self._testers.legality)
         if self._is_native:
             watch = self._stack.enter_context(closing(open_watch(self.target)))
             self.native = NativeCoverage(self.store, self.target, watch)
@@ -123,8 +135,17 @@ class Fuzzer:
         release = self._testers.release
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 
+    def _known_refusals(self) -> frozenset[str]:
+        """What the release is known to refuse; if a seed is given, only the shipped list counts."""
+        shipped = known_refusals(self._package, self._installed)
+        is_given = self.options.seed is not None
+        return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)
+
     def _save(self) -> None:
         tally = self.tally
+        if self.plan.legality.operators is not None:
+            learned = {form for form in self._teaching.refusals() if "(" in form}
+            keep_refusals(self.store, self._package, self._installed, learned)
         update_run(
             self.store,
             self.run,

@@ -86,6 +86,10 @@ class Teaching:
         self._course.add(number, whole)
         keep_lesson(self._store, self._campaign.id, number, tests[-1].seed + 1, whole.document())
 
+    def refusals(self) -> frozenset[str]:
+        """What the target seems to refuse, by all that was tested."""
+        return together([self._course.folded, *self._parts.values()]).refusals()
+
     def _number(self, seed: int) -> int:
         """The number of a seed's block within the campaign, whose first seed may lie within a block."""
         return seed // BLOCK - self._campaign.first_seed // BLOCK

@@ -10,7 +10,7 @@ import signal
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,6 +20,7 @@ from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Judgement, Tested, Tester, judge_cases
 from generators.learning import Lesson
+from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
@@ -34,12 +35,14 @@ from triage.console.options import CaseOptions
 class Testers:
     """All testers of a run, and the release of the package that they test.
 
-    `begun` is what the start of the target met of its code, where that is watched.
+    `begun` is what the start of the target met of its code, where that is watched. `legality` is what their
+    programs keep to.
     """
 
     all: list[Tester]
     release: str
     begun: Met | None = None
+    legality: Legality = ANYTHING
 
 
 @contextmanager
@@ -59,13 +62,19 @@ def open_testers(
         if options.jobs == 1:
             watch = stack.enter_context(closing(open_watch(target))) if native else None
             judge = stack.enter_context(options.judge(target, watch=watch))
-            test = _in_this_process(judge, plan, issues)
-            yield Testers([test], judge.release, begun(watch))
+            legality = legality_of(judge, plan)
+            test = _in_this_process(judge, replace(plan, legality=legality), issues)
+            yield Testers([test], judge.release, begun(watch), legality)
             return
         given = (options, target, plan, issues, native)
         remote = [stack.enter_context(_process(*given)) for _ in range(options.jobs)]
         greetings = [tester.greeting() for tester in remote]
         yield Testers(list(remote), *greetings[0])
+
+
+def legality_of(judge: Judge, plan: Plan) -> Legality:
+    """What a target has operators and types for: its own table, less what the plan knows that it refuses."""
+    return replace(plan.legality, operators=judge.executor.vocabulary())
 
 
 def begun(watch: Watch | None) -> Met | None:
@@ -108,9 +117,9 @@ class _Remote:
         self._connection = connection
         self._told: Lesson | None = None
 
-    def greeting(self) -> tuple[str, Met | None]:
-        """The release of the package, and what the start met; the tester says them first."""
-        found: tuple[str, Met | None] = self._receive()
+    def greeting(self) -> tuple[str, Met | None, Legality]:
+        """The release of the package, what the start met, and what is legal; the tester says them first."""
+        found: tuple[str, Met | None, Legality] = self._receive()
         return found
 
     def __call__(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
@@ -161,8 +170,9 @@ def _serve(
         try:
             watch = open_watch(target) if native else None
             with options.judge(target, watch=watch) as judge:
-                connection.send(("greeting", (judge.release, begun(watch))))
-                test = _in_this_process(judge, plan, issues)
+                legality = legality_of(judge, plan)
+                connection.send(("greeting", (judge.release, begun(watch), legality)))
+                test = _in_this_process(judge, replace(plan, legality=legality), issues)
                 lesson: Lesson | None = None
                 while True:
                     seeds, seconds, news = connection.recv()

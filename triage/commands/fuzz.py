@@ -128,6 +128,7 @@ def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
     return {
         "tests": tally.tests,
         "valid": tally.valid,
+        "supported": tally.tests - tally.unsupported,
         "failures": tally.failures,
         "clusters": clusters,
         "seconds": round(seconds, 3),
@@ -151,6 +152,7 @@ def _document(failure: Failure, seed: int) -> Document:
 def _sentence(summary: Document) -> str:
     return (
         f"{summary['tests']:,} tests in {summary['seconds']:.0f} s ({summary['tests_per_second']:.0f}/s), "
+        f"{summary['supported'] / max(summary['tests'], 1):.1%} of what the target has, "
         f"{summary['failures']} failing, {summary['clusters']} clusters"
     )
 

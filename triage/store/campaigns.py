@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,19 @@ def load_lessons(store: Store, campaign: int) -> dict[int, dict[str, Any]]:
     """By block the lessons that were not folded yet."""
     rows = store.rows("SELECT block, document FROM lessons WHERE campaign = ? ORDER BY block", (campaign,))
     return {int(row["block"]): _unpacked(row["document"]) for row in rows}
+
+
+def keep_refusals(store: Store, package: str, release: str, forms: Iterable[str]) -> None:
+    """Keep what a release was seen to refuse."""
+    with store.transaction():
+        for form in sorted(forms):
+            store.write("INSERT OR IGNORE INTO refusals VALUES (?, ?, ?)", (package, release, form))
+
+
+def load_refusals(store: Store, package: str, release: str) -> frozenset[str]:
+    """What a release was seen to refuse."""
+    rows = store.rows("SELECT form FROM refusals WHERE package = ? AND release = ?", (package, release))
+    return frozenset(str(row["form"]) for row in rows)
 
 
 def _packed(document: Document) -> bytes:

@@ -496,6 +496,23 @@ def watch_releases(db: Database) -> None:
         db.execute(statement)
 
 
+REFUSALS = (
+    """CREATE TABLE refusals (
+        package TEXT NOT NULL,
+        release TEXT NOT NULL,
+        form TEXT NOT NULL,
+        PRIMARY KEY (package, release, form)
+    ) WITHOUT ROWID""",
+)
+"""What a release was seen to refuse: operators with the element types of their operands and results."""
+
+
+def remember_refusals(db: Database) -> None:
+    """Add the table of what releases refuse."""
+    for statement in REFUSALS:
+        db.execute(statement)
+
+
 MIGRATIONS = (
     create_tables,
     compare_signatures,
@@ -506,7 +523,10 @@ MIGRATIONS = (
     remember_campaigns,
     cover_native_code,
     tell_arms,
+<<<<<<< HEAD
     watch_releases,
+=======
+    remember_refusals,
 )
 
 
