@@ -523,9 +523,7 @@ MIGRATIONS = (
     remember_campaigns,
     cover_native_code,
     tell_arms,
-<<<<<<< HEAD
     watch_releases,
-=======
     remember_refusals,
 )
 
