@@ -19,7 +19,7 @@ from reducer.engine.steadiness import Refusals
 from reducer.hiding import hide, inspect
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 from reducer.subject.order import size
 from reducer.trace import Point
 

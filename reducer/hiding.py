@@ -7,7 +7,7 @@ from corpus.errors import UserError
 from reducer.engine.rounds import Engine
 from reducer.moves import hiding_moves
 from reducer.private.remains import holds_run, words_left
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 
 MOST_ROUNDS = 3
 

@@ -10,15 +10,15 @@ from typing import TypeAlias
 
 from corpus.tir.tree import Body, Expr, Stmt
 from corpus.tir.walk import expressions, statements
-from reducer.move import Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import if_smaller, with_expression, with_statement
+from reducer.move import SearchOf
+from reducer.subject.loops.edits import if_smaller, with_expression, with_statement
+from reducer.subject.loops.subject import LoopSubject
 
 Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
 """What a statement may become, the boldest first."""
 
 
-def over_statements(subject: LoopSubject, changes: Changes) -> Search:
+def over_statements(subject: LoopSubject, changes: Changes) -> SearchOf[LoopSubject]:
     """Try what each statement may become, the outermost first; a change is kept where it still fails."""
     best, position = subject, 0
     while position < len(found := [*statements(best.main.body)]):
@@ -32,7 +32,9 @@ def over_statements(subject: LoopSubject, changes: Changes) -> Search:
     return best
 
 
-def over_expressions(subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]) -> Search:
+def over_expressions(
+    subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]
+) -> SearchOf[LoopSubject]:
     """As `over_statements`, for expressions."""
     best, position = subject, 0
     while position < len(found := [*expressions(best.main.body)]):
@@ -48,7 +50,7 @@ def over_expressions(subject: LoopSubject, changes: Callable[[Expr], Iterator[Ex
 
 def over_functions(
     subject: LoopSubject, changes: Callable[[LoopSubject], Iterator[Callable[[], LoopSubject | None]]]
-) -> Search:
+) -> SearchOf[LoopSubject]:
     """Try whole-function changes one after the other, from the start again after each that is kept."""
     best = subject
     while True:

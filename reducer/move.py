@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from reducer.search import Items, SetSearch
-from reducer.subject.graph import GraphSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
+from reducer.subject.onnx.parting import PartedTensors
 from reducer.subject.order import size
-from reducer.subject.parting import PartedTensors
+
+S = TypeVar("S", bound=Subject)
 
 Proposal: TypeAlias = Callable[[], Subject | None]
 """Builds a candidate when it is needed; None means that there is no such candidate."""
 
 Search: TypeAlias = Generator[Proposal, bool, Subject]
 """Yields proposals, is sent whether each is interesting, returns the smallest interesting subject."""
+
+SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
+"""A search whose proposals and result are of the subject's own kind, so that a move can go on from it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,8 @@ class Hints:
     is_thorough: bool = False
 
 
-EITHER = (Subject, GraphSubject)
-"""What a move works on that only asks what both kinds of subjects know."""
-
-
 @dataclass(frozen=True)
-class Move:
+class Move(Generic[S]):
     """A named way to make a subject smaller. `order` is its place in a round.
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
@@ -48,24 +48,24 @@ class Move:
     `renames` that its candidates differ in names alone. One that is `late` seldom finds anything: it is not
     asked before a round of the others has changed nothing. A move that `hides` only runs where the original
     is to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still
-    fails, roughly: it decides what idle workers guess, and nothing else. `subjects` are the kinds
-    that it works on.
+    fails, roughly: it decides what idle workers guess, and nothing else. It works on subjects of the class
+    `on`, and of those below it.
     """
 
     name: str
     order: int
-    search: Callable[[Subject, Hints], Search]
+    search: Callable[[S, Hints], Search]
+    on: type[S] = field(kw_only=True)
     reshapes: bool = field(default=False, kw_only=True)
     renames: bool = field(default=False, kw_only=True)
     late: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
-    subjects: tuple[type[Subject], ...] = field(default=(Subject,), kw_only=True)
 
 
-def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subject | None]) -> Search:
+def over_sets(subject: S, search: SetSearch, build: Callable[[Items], S | None]) -> SearchOf[S]:
     """Turn a search over sets of items into one over subjects."""
-    best: Subject = subject
+    best = subject
     try:
         keep = next(search)
         while True:
@@ -78,7 +78,7 @@ def over_sets(subject: Subject, search: SetSearch, build: Callable[[Items], Subj
         return best
 
 
-def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject | None]]) -> Search:
+def one_by_one(subject: S, proposals: Sequence[Callable[[S], S | None]]) -> SearchOf[S]:
     """Try each change on the best so far; keep those that stay interesting."""
     best = subject
     for change in proposals:
@@ -89,7 +89,7 @@ def one_by_one(subject: Subject, proposals: Sequence[Callable[[Subject], Subject
     return best
 
 
-def smaller_by(subject: Subject, changes: Iterable[Callable[[Subject], Subject | None]]) -> Search:
+def smaller_by(subject: S, changes: Iterable[Callable[[S], S | None]]) -> SearchOf[S]:
     """As `one_by_one`, of changes that need not make the subject smaller: only those that do are asked."""
     best = subject
     for change in changes:

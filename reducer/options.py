@@ -56,7 +56,7 @@ class Options:
         return {
             "case_id": case.case_id,
             "target": str(self.target),
-            "moves": [move.name for move in all_moves(kind_of(case))],
+            "moves": [move.name for move in all_moves(kind_of(case).subject)],
             **settings,
         }
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
 from oracles.naming.components import signature
-from oracles.probes.record import record
 from oracles.run import Config
+from oracles.sequence import misplaced
 from oracles.verdict import Outcome, Verdict
 from reducer.course import FLAKY_RUNS, Course
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
@@ -27,9 +28,8 @@ from reducer.moves import all_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
 from reducer.result import Reduction, finished
-from reducer.subject.onnx import Subject
-from reducer.subject.parting import PartedTensors, find_parting
-from reducer.subjects import is_valid, kept_of, learn_facts, misplaced_passes, named_by_values, open_subject
+from reducer.subject.base import Subject
+from reducer.subjects import Kind, kind_of
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class Session:
     on_progress: Callable[[Progress], None]
     on_other: Callable[[Case, Verdict], None]
 
+    @property
+    def _kind(self) -> Kind[Any]:
+        return kind_of(self.case)
+
     def run(self, journal: Journal) -> Reduction:
         """Reduce and write the result, whatever ends it early; raises `DoesNotFail`.
 
@@ -55,7 +59,7 @@ class Session:
         started = time.monotonic()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
-        subject = open_subject(self.case, self.pool)
+        subject = self._kind.open(self.case, self.pool)
         only = self._failing_config(verdict)
         gate = self._gate(self._predicate(verdict, only), journal, started)
         course = self._course_of(gate, subject, verdict, Hints())
@@ -168,7 +172,7 @@ class Session:
 
     def _is_valid(self, subject: Subject) -> bool:
         target, format = self.options.target, self.case.format
-        return is_valid(subject) and not misplaced_passes(subject, target, format)
+        return subject.is_valid and not misplaced(subject.passes, target, format, subject.told_to_passes)
 
     def _course(self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None) -> Course:
         subject, culprit = self._learn(subject)
@@ -178,7 +182,7 @@ class Session:
         return self._course_of(gate, subject, verdict, hints)
 
     def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> Course:
-        engine = Engine(gate, all_moves(type(subject)), hints, lambda found: self._learn(found)[0])
+        engine = Engine(gate, all_moves(self._kind.subject), hints, lambda found: self._learn(found)[0])
         course = Course(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
         return course
@@ -186,24 +190,16 @@ class Session:
     def _hints_of_values(self, subject: Subject, hints: Hints, verdict: Verdict, config: Config) -> Hints:
         """Where values part, as well: told by nodes, or by what the optimiser made of the program."""
         with self.pool.one() as judge:
-            named = named_by_values(subject, judge, self.case, config)
-            parting = judge.parting(self.case, verdict)
-        named = named or ((parting.name,) if parting is not None else ())
-        return replace(hints, nodes=named or hints.nodes, parting=self._parting(subject, config))
-
-    def _parting(self, subject: Subject, config: Config) -> PartedTensors:
-        """Where values part, by a run of the program as the optimiser leaves it."""
-        with self.pool.one() as judge:
-            case = subject.case(self.case)
-            optimised = judge.executor.optimised(case, config)
-            if optimised is None:
-                return PartedTensors()
-            recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
-            return find_parting(subject, optimised, recording.values, judge.screen)
+            named = self._kind.named_by_values(subject, judge, self.case, config)
+            first = judge.parting(self.case, verdict)
+            parting = self._kind.parting(subject, judge, self.case, config)
+        named = named or ((first.name,) if first is not None else ())
+        return replace(hints, nodes=named or hints.nodes, parting=parting)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:
-            return learn_facts(subject, judge, self.case)
+            learned: tuple[Subject, str] = self._kind.learn(subject, judge, self.case)
+            return learned
 
     def _result(self, course: Course, verdict: Verdict | None, seconds: float) -> Reduction:
         """The result as it stands; `verdict` is what the best case shows."""
@@ -229,7 +225,7 @@ class Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(course.curve),
-            kept=() if self.options.private else kept_of(self.case, course.best),
+            kept=() if self.options.private else self._kind.kept(self.case, course.best),
             words_left=course.words_left,
             timeouts=decider.timeouts,
         )

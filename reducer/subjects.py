@@ -1,16 +1,15 @@
-"""A case as the subject of a reduction, whatever its format; what the session asks of either kind."""
+"""A case as the subject of a reduction, whatever its format; what the session asks of each kind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from corpus.case import Case
 from corpus.formats.onnx import checker_complaint, parse, repair
-from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
@@ -18,64 +17,95 @@ from oracles.probes.graph_record import record_graph, recorded_outputs
 from oracles.probes.record import record
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
-from oracles.sequence import misplaced
 from reducer.engine.predicates import JudgePool
-from reducer.subject.base import Facts
-from reducer.subject.facts import learn
-from reducer.subject.graph import Describe, GraphSubject
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Facts, NodeSubject, Subject
+from reducer.subject.graphs.subject import GraphSubject
+from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.parting import PartedTensors, find_parting
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.trace import kept_nodes
 
 CLOSE = 3
 """How many bindings at which values part are named; the first of them is mostly the one."""
 
-
-def kind_of(case: Case) -> type[Subject]:
-    """The class of a case's subject, by its format."""
-    return {"onnx": Subject, "tir": LoopSubject}.get(case.format, GraphSubject)
+S = TypeVar("S", bound=Subject)
 
 
-def open_subject(case: Case, pool: JudgePool) -> Subject:
-    """The whole case, repaired where it is an ONNX model."""
-    if case.format == "tir":
-        return LoopSubject.of(case, case.parsed)
-    if case.format != "onnx":
-        return GraphSubject.of(case, case.parsed, _describer(pool))
+@dataclass(frozen=True)
+class Kind(Generic[S]):
+    """What the session asks of the subjects of one class.
+
+    `open` makes the subject of a whole case. `learn` gives it fresh facts, and the name of the node at which
+    its un-optimised run breaks. `named_by_values` are the first bindings whose optimised values differ though
+    their operands do not; `parting` is where values part in the program as the optimiser leaves it. `kept`
+    are the original's nodes of which something is left. What a kind does not know is empty.
+    """
+
+    subject: type[S]
+    open: Callable[[Case, JudgePool], S]
+    learn: Callable[[S, Judge, Case], tuple[S, str]] = lambda subject, judge, like: (subject, "")
+    named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
+    parting: Callable[[S, Judge, Case, Config], PartedTensors] = lambda *_: PartedTensors()
+    kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
+
+
+def kind_of(case: Case) -> Kind[Any]:
+    """The kind of a case's subject, by its format."""
+    return KINDS.get(case.format, GRAPHS)
+
+
+def open_nodes(case: Case, judge: Judge) -> tuple[NodeSubject, str] | None:
+    """The subject of a case that is made of nodes, with facts, and the node at which its run breaks.
+
+    None for a program of another kind.
+    """
+    kind = kind_of(case)
+    if not issubclass(kind.subject, NodeSubject):
+        return None
+    found: tuple[NodeSubject, str] = kind.learn(kind.open(case, JudgePool(lambda: judge, judge)), judge, case)
+    return found
+
+
+def _open_onnx(case: Case, pool: JudgePool) -> OnnxSubject:
+    """The whole case, repaired."""
     model, _ = repair(parse(case.program))
     is_sound = checker_complaint(model) is None
-    return Subject(model, case.inputs, external=case.external, is_sound=is_sound, passes=case.passes)
+    return OnnxSubject(
+        model, inputs=case.inputs, external=case.external, is_sound=is_sound, passes=case.passes
+    )
 
 
-def _describer(pool: JudgePool) -> Describe:
+def _learn_onnx(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSubject, str]:
+    return learn(subject, lambda case: record(judge.executor, case), like)
+
+
+def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> PartedTensors:
+    """By a run of the program as the optimiser leaves it."""
+    case = subject.case(like)
+    optimised = judge.executor.optimised(case, config)
+    if optimised is None:
+        return PartedTensors()
+    recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
+    return find_parting(subject, optimised, recording.values, judge.screen)
+
+
+def _kept_of_onnx(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:
+    return kept_nodes(case.parsed, reduced)
+
+
+def open_graph(case: Case, pool: JudgePool) -> GraphSubject:
+    """The subject of a graph of bindings; the judges' executors tell its types."""
+
     def describe(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
         with pool.one() as judge:
             return judge.executor.describe(program, inputs)
 
-    return describe
+    return GraphSubject.of(case, case.parsed, describe)
 
 
-def is_valid(subject: Subject) -> bool:
-    """Whether the format's own check accepts a candidate, at no cost in verdicts."""
-    if isinstance(subject, LoopSubject):
-        return subject.is_valid
-    if isinstance(subject, GraphSubject):
-        return not subject.complaint
-    return not subject.is_sound or checker_complaint(subject.model) is None
-
-
-def misplaced_passes(subject: Subject, target: Target, format: str) -> str:
-    """Why the target cannot run a candidate's own passes in their order; empty where it can."""
-    program = subject.document if isinstance(subject, LoopSubject) else b""
-    return misplaced(subject.passes, target, format, program)
-
-
-def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, str]:
-    """The subject with fresh facts, and the name of the node at which its un-optimised run breaks."""
-    if isinstance(subject, LoopSubject):
-        return subject, ""
-    if not isinstance(subject, GraphSubject):
-        return learn(subject, lambda case: record(judge.executor, case), like)
+def learn_graph(subject: GraphSubject, judge: Judge, like: Case) -> tuple[GraphSubject, str]:
+    """The subject with fresh facts, and the name of the binding at which its un-optimised run breaks."""
     job = Job(subject.document, subject.inputs, judge.configs[:1], format=like.format)
     recording = record_graph(subject.program, job, judge.executor.rerun)
     told = judge.executor.describe(subject.document, subject.inputs)
@@ -85,10 +115,7 @@ def learn_facts(subject: Subject, judge: Judge, like: Case) -> tuple[Subject, st
     return learned, recording.crashed_at or ""
 
 
-def named_by_values(subject: Subject, judge: Judge, like: Case, config: Config) -> tuple[str, ...]:
-    """The first bindings whose optimised values differ though their operands do not; empty of ONNX models."""
-    if not isinstance(subject, GraphSubject):
-        return ()
+def _named_by_values(subject: GraphSubject, judge: Judge, like: Case, config: Config) -> tuple[str, ...]:
     job = Job(subject.document, subject.inputs, (config,), format=like.format)
     values = recorded_outputs(subject.program, job, judge.executor.run)
     wrong: set[str] = set()
@@ -108,12 +135,20 @@ def _parts(name: str, subject: GraphSubject, values: Mapping[str, Value], tolera
     return compare(name, expected, actual, tolerance) is not None
 
 
-def kept_of(case: Case, reduced: Subject) -> tuple[int, ...]:
-    """The original's nodes of which something is left."""
-    if isinstance(reduced, LoopSubject):
-        return ()
-    if not isinstance(reduced, GraphSubject):
-        return kept_nodes(case.parsed, reduced)
+def _kept_of_graph(case: Case, reduced: GraphSubject) -> tuple[int, ...]:
     names = {reduced.origin(binding.name) for binding in reduced.program.main.walk()}
     bindings = case.parsed.main.bindings
     return tuple(index for index, binding in enumerate(bindings) if binding.name in names)
+
+
+def _open_loops(case: Case, pool: JudgePool) -> LoopSubject:
+    return LoopSubject.of(case, case.parsed)
+
+
+GRAPHS = Kind(GraphSubject, open_graph, learn_graph, _named_by_values, kept=_kept_of_graph)
+"""Formats of graphs share theirs."""
+
+KINDS: Mapping[str, Kind[Any]] = {
+    "onnx": Kind(OnnxSubject, _open_onnx, _learn_onnx, parting=_parting, kept=_kept_of_onnx),
+    "tir": Kind(LoopSubject, _open_loops),
+}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 
 from corpus.onnx.graph import walk_nodes
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.subject import OnnxSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Point:
     bytes: int
 
 
-def kept_nodes(original: onnx.ModelProto, reduced: Subject) -> tuple[int, ...]:
+def kept_nodes(original: onnx.ModelProto, reduced: OnnxSubject) -> tuple[int, ...]:
     """The original's nodes of which something is left, told by the names of what they compute.
 
     Indices into the original's main graph; a node in a body counts for the node that holds the body. A name

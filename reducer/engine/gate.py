@@ -11,10 +11,7 @@ from reducer.engine.journal import Answer, Witness
 from reducer.engine.speculation import Question
 from reducer.engine.workers import Guess
 from reducer.move import Proposal
-from reducer.subject.graph import GraphSubject
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
-from reducer.subject.opsets import lowered
+from reducer.subject.base import Subject
 
 
 @dataclass
@@ -119,5 +116,5 @@ def _key(subject: Subject, case: Case, exact: bool) -> str:
     """Names and the versions of operator sets count only where they are what is tried."""
     if exact:
         return case.case_id
-    older = subject if isinstance(subject, GraphSubject | LoopSubject) else lowered(subject)
+    older = subject.plainest()
     return (case if older is subject else older.case(case)).canonical_hash

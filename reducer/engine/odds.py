@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from reducer.move import Move
 
@@ -36,13 +36,13 @@ class Odds:
 
     _seen: dict[tuple[str, Context | None], tuple[int, int]] = field(default_factory=dict)
 
-    def of_yes(self, move: Move, asked: Sequence[bool]) -> float:
+    def of_yes(self, move: Move[Any], asked: Sequence[bool]) -> float:
         """The chance that the next candidate of a search that was answered so is interesting."""
         context = _context(asked)
         general = move.chance if context is None else self._share("", context, USUAL[context], TRUST)
         return self._share(move.name, context, general, OWN_TRUST)
 
-    def note(self, move: Move, asked: Sequence[bool], answer: bool) -> None:
+    def note(self, move: Move[Any], asked: Sequence[bool], answer: bool) -> None:
         """Learn from an answer that came after `asked`."""
         context = _context(asked)
         for name in ("", move.name):

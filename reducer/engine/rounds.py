@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from reducer.engine.gate import Gate
 from reducer.engine.odds import Odds
 from reducer.engine.speculation import Foresight, Position, Question
 from reducer.move import Hints, Move
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 from reducer.subject.order import size
 
 
@@ -33,10 +34,10 @@ class Engine:
     """
 
     gate: Gate
-    moves: Sequence[Move]
+    moves: Sequence[Move[Any]]
     hints: Hints
     learn: Callable[[Subject], Subject]
-    on_best: Callable[[Subject, Move], None] = lambda subject, move: None
+    on_best: Callable[[Subject, Move[Any]], None] = lambda subject, move: None
     steps: list[Step] = field(default_factory=list)
     is_minimal: bool = False
     move: str = ""
@@ -76,12 +77,12 @@ class Engine:
                 self._note(move, subject)
         return subject
 
-    def _note(self, move: Move, subject: Subject) -> None:
+    def _note(self, move: Move[Any], subject: Subject) -> None:
         nodes, _, _, elements, *_, program_bytes = size(subject)
         self.steps.append(Step(move.name, self.gate.last_accepted, nodes, elements, program_bytes))
         self.on_best(subject, move)
 
-    def _apply(self, move: Move, at: Position) -> Subject:
+    def _apply(self, move: Move[Any], at: Position) -> Subject:
         """Drive one move's search to its end."""
         foresight = self._foresight()
         search = move.search(at.subject, foresight.hints)

@@ -10,10 +10,11 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from reducer.engine.odds import Odds
 from reducer.move import Hints, Move, Proposal
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 from reducer.subject.order import size
 
 Known = Callable[[Proposal, bool], bool | None]
@@ -59,7 +60,7 @@ class Question:
 class Foresight:
     """Plays rounds ahead; recorded values are not refreshed on the way, so a guess may miss."""
 
-    moves: Sequence[Move]
+    moves: Sequence[Move[Any]]
     hints: Hints
     known: Known
     odds: Odds

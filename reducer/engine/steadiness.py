@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 
 MISSED = 0.01
 """How often a candidate that still fails may be dropped because none of its evaluations showed it."""
@@ -69,14 +69,9 @@ class Refusals:
 
     def add(self, subject: Subject) -> None:
         """Note a candidate that was refused."""
-        self._held.append(_origins(subject))
+        self._held.append(subject.computed)
 
     def contradict(self, result: Subject) -> bool:
         """Whether a refused candidate held all that the result holds, and more."""
-        needed = _origins(result)
+        needed = result.computed
         return any(needed < held for held in self._held)
-
-
-def _origins(subject: Subject) -> frozenset[str]:
-    """The original's names of what the nodes of the main graph compute."""
-    return frozenset(subject.origin(name) for node in subject.nodes for name in node.output)

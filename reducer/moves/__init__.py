@@ -10,24 +10,25 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from typing import Any
 
 from reducer.move import Move
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 
 
-def all_moves(kind: type[Subject] = Subject) -> tuple[Move, ...]:
+def all_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
     """The moves that make subjects of a kind smaller, in the order of a round."""
-    return tuple(move for move in _found() if not move.hides and kind in move.subjects)
+    return tuple(move for move in _found() if not move.hides and issubclass(kind, move.on))
 
 
-def hiding_moves() -> tuple[Move, ...]:
+def hiding_moves() -> tuple[Move[Any], ...]:
     """The moves that hide the original, in their order."""
     return tuple(move for move in _found() if move.hides)
 
 
 @cache
-def _found() -> tuple[Move, ...]:
-    found: list[Move] = []
+def _found() -> tuple[Move[Any], ...]:
+    found: list[Move[Any]] = []
     for info in pkgutil.walk_packages(__path__, f"{__name__}."):
         if not info.ispkg:
             found.extend(importlib.import_module(info.name).MOVES)

@@ -11,14 +11,14 @@ from onnx import AttributeProto
 from corpus.onnx.graph import function_key, walk_function, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 FEW = 4
 
 
-def drop_attributes(subject: Subject, hints: Hints) -> Search:
+def drop_attributes(subject: OnnxSubject, hints: Hints) -> Search:
     """All that can be absent at once; where some are needed, those are found by bisection."""
     places = _droppable(subject)
     if not places:
@@ -32,7 +32,7 @@ def drop_attributes(subject: Subject, hints: Hints) -> Search:
     return (yield from over_sets(subject, search, build))
 
 
-def _droppable(subject: Subject) -> list[tuple[int, str]]:
+def _droppable(subject: OnnxSubject) -> list[tuple[int, str]]:
     """By node in walking order, the attributes that its operator does not require; calls need theirs."""
     functions = {function_key(each) for each in subject.model.functions}
     found = []
@@ -70,7 +70,7 @@ def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
     return frozenset(name for name, attribute in schema.attributes.items() if attribute.required)
 
 
-def _keep_attributes(subject: Subject, places: list[tuple[int, str]], keep: Items) -> Subject | None:
+def _keep_attributes(subject: OnnxSubject, places: list[tuple[int, str]], keep: Items) -> OnnxSubject | None:
     dropped = {place for index, place in enumerate(places) if index not in keep}
 
     def edit(model: onnx.ModelProto) -> None:
@@ -109,4 +109,4 @@ def _copy(attribute: AttributeProto) -> AttributeProto:
     return copy
 
 
-MOVES = (Move("drop attributes", 450, drop_attributes, reshapes=True),)
+MOVES = (Move("drop attributes", 450, drop_attributes, reshapes=True, on=OnnxSubject),)

@@ -16,11 +16,11 @@ import onnx
 from onnx import GraphProto, NodeProto
 
 from corpus.onnx.graph import free_names, subgraphs
-from reducer.move import Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, SearchOf, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.facts import inferred
-from reducer.subject.nodesets import assemble, rename_reads
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.facts import inferred
+from reducer.subject.onnx.nodesets import assemble, rename_reads
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from reducer.subject.tensors import initializer, shape_key, type_of
 
@@ -28,7 +28,7 @@ Path: TypeAlias = tuple[tuple[int, int], ...]
 """The way to a body: at each level the index of the node and the number of its body."""
 
 
-def shrink_bodies(subject: Subject, hints: Hints) -> Search:
+def shrink_bodies(subject: OnnxSubject, hints: Hints) -> Search:
     """Body after body, an outer one before those within it."""
     best = subject
     position = 0
@@ -38,7 +38,7 @@ def shrink_bodies(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _shrink(subject: Subject, path: Path) -> Search:
+def _shrink(subject: OnnxSubject, path: Path) -> SearchOf[OnnxSubject]:
     """With plain weights as results; where that changes nothing, with what flows in from outside."""
     for flows in (False, True):
         found = yield from _shrink_by(_Body(subject, path, flows))
@@ -47,10 +47,10 @@ def _shrink(subject: Subject, path: Path) -> Search:
     return subject
 
 
-def _shrink_by(body: _Body) -> Search:
+def _shrink_by(body: _Body) -> SearchOf[OnnxSubject]:
     subject, everything = body.subject, range(len(body.nodes))
 
-    def smaller(keep: Items) -> Subject | None:
+    def smaller(keep: Items) -> OnnxSubject | None:
         found = body.keep(keep)
         return found if _is_smaller(found, subject) else None
 
@@ -66,7 +66,7 @@ def _shrink_by(body: _Body) -> Search:
     return subject
 
 
-def _is_smaller(found: Subject | None, than: Subject) -> bool:
+def _is_smaller(found: OnnxSubject | None, than: OnnxSubject) -> bool:
     return found is not None and size(found) < size(than)
 
 
@@ -88,7 +88,7 @@ def _at(graph: GraphProto, path: Path) -> GraphProto:
 class _Body:
     """A body of the subject, and how it looks with fewer nodes."""
 
-    subject: Subject
+    subject: OnnxSubject
     path: Path
     flows: bool
 
@@ -116,7 +116,7 @@ class _Body:
                 found[tensor.name] = (tensor.data_type, tuple(tensor.dims))
         return found
 
-    def keep(self, keep: Items) -> Subject | None:
+    def keep(self, keep: Items) -> OnnxSubject | None:
         """The subject with only these nodes in the body; None where nothing can stand in for another."""
         links = self._links(keep)
         kept = [rename_reads(self.nodes[index], links) for index in sorted(keep)]
@@ -132,7 +132,7 @@ class _Body:
 
     def _with(
         self, nodes: list[NodeProto], outputs: list[str], ones: list[onnx.TensorProto]
-    ) -> Subject | None:
+    ) -> OnnxSubject | None:
         model = onnx.ModelProto()
         model.CopyFrom(self.subject.model)
         graph = _at(model.graph, self.path)
@@ -223,4 +223,4 @@ def _drop_unread_tensors(graph: GraphProto) -> None:
     graph.initializer.extend(kept)
 
 
-MOVES = (Move("shrink bodies", 280, shrink_bodies, reshapes=True),)
+MOVES = (Move("shrink bodies", 280, shrink_bodies, reshapes=True, on=OnnxSubject),)

@@ -11,11 +11,11 @@ from onnx import GraphProto, NodeProto
 
 from corpus.onnx.graph import free_names, rename_graph, subgraphs
 from reducer.move import Hints, Move, Search, smaller_by
-from reducer.subject.nodesets import assemble
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.nodesets import assemble
+from reducer.subject.onnx.subject import OnnxSubject
 
 
-def drop_results(subject: Subject, hints: Hints) -> Search:
+def drop_results(subject: OnnxSubject, hints: Hints) -> Search:
     """Result by result, last first; with it goes what only it needed inside."""
     places = reversed(list(_unread(subject)))
     return (
@@ -23,7 +23,7 @@ def drop_results(subject: Subject, hints: Hints) -> Search:
     )
 
 
-def _unread(subject: Subject) -> Iterator[tuple[int, int]]:
+def _unread(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
     """Nodes of the main graph with the positions of their results that nobody takes, if another is taken."""
     read = {name for reads in subject.reads for name in reads} | set(subject.graph_outputs)
     for index, node in enumerate(subject.nodes):
@@ -33,7 +33,7 @@ def _unread(subject: Subject) -> Iterator[tuple[int, int]]:
                 yield from ((index, at) for at in loose)
 
 
-def _without(index: int, position: int, subject: Subject) -> Subject | None:
+def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | None:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     node = model.graph.node[index]
@@ -92,4 +92,4 @@ def _drop_dead(body: GraphProto) -> None:
     body.node.extend(copies.node)
 
 
-MOVES = (Move("drop results of control flow", 288, drop_results, reshapes=True),)
+MOVES = (Move("drop results of control flow", 288, drop_results, reshapes=True, on=OnnxSubject),)

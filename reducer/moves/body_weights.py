@@ -9,11 +9,11 @@ import onnx
 
 from corpus.onnx.graph import body_weights, defined_names, walk_graphs
 from reducer.move import Hints, Move, Search
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
 
-def lift_body_weights(subject: Subject, hints: Hints) -> Search:
+def lift_body_weights(subject: OnnxSubject, hints: Hints) -> Search:
     """All at once, but for those that are a body's result and so must be its own."""
     lifted = _lifted(subject)
     if size(lifted) < size(subject) and (yield lambda: lifted):
@@ -21,7 +21,7 @@ def lift_body_weights(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def _lifted(subject: Subject) -> Subject:
+def _lifted(subject: OnnxSubject) -> OnnxSubject:
     if subject.model.ir_version < 4 or not any(True for _ in body_weights(subject.model.graph)):
         return subject
     model = onnx.ModelProto()
@@ -48,4 +48,4 @@ def _defined_once(graph: onnx.GraphProto) -> frozenset[str]:
     return frozenset(seen - twice)
 
 
-MOVES = (Move("lift weights out of bodies", 285, lift_body_weights, reshapes=True),)
+MOVES = (Move("lift weights out of bodies", 285, lift_body_weights, reshapes=True, on=OnnxSubject),)

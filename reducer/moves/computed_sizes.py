@@ -16,9 +16,9 @@ import onnx
 
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, smaller_by
-from reducer.subject.nodesets import assemble, rename_reads
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model, change_tensors
+from reducer.subject.onnx.nodesets import assemble, rename_reads
+from reducer.subject.onnx.retype import change_model, change_tensors
+from reducer.subject.onnx.subject import OnnxSubject
 
 MOST_NODES = 40
 """A larger graph is not looked at: there other moves are cheaper."""
@@ -32,7 +32,7 @@ MOST_ELEMENTS = 1 << 16
 Changes = dict[str, Tensor]
 
 
-def bypass_computed_sizes(subject: Subject, hints: Hints) -> Search:
+def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
     """Each tensor of sizes gives way to one that it is computed from, the farthest first."""
     if len(subject.nodes) > MOST_NODES:
         return subject
@@ -41,7 +41,7 @@ def bypass_computed_sizes(subject: Subject, hints: Hints) -> Search:
     return (yield from smaller_by(subject, ways))
 
 
-def _pairs(subject: Subject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
+def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
     """The node's result and an ancestor of its type, if both are sizes of other values."""
     if len(node.output) != 1 or _sizes(subject, node.output[0]) is None:
         return
@@ -51,7 +51,7 @@ def _pairs(subject: Subject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
             yield output, name
 
 
-def _ancestors(subject: Subject, name: str) -> list[str]:
+def _ancestors(subject: OnnxSubject, name: str) -> list[str]:
     """The tensors that one is computed from, the nearest first."""
     found: dict[str, None] = {}
     waiting = [name]
@@ -63,7 +63,7 @@ def _ancestors(subject: Subject, name: str) -> list[str]:
     return list(found)
 
 
-def _sizes(subject: Subject, name: str) -> Tensor | None:
+def _sizes(subject: OnnxSubject, name: str) -> Tensor | None:
     """The recorded value of a small tensor of integers."""
     value = subject.facts.values.get(name)
     value = subject.array(name) if value is None else value
@@ -71,7 +71,7 @@ def _sizes(subject: Subject, name: str) -> Tensor | None:
     return value if is_small and isinstance(value, np.ndarray) else None
 
 
-def _bypassed(output: str, source: str, subject: Subject) -> Subject | None:
+def _bypassed(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
     """The subject in which `source` stands for `output` and has its value; None where that cannot be."""
     index, wanted, have = subject.producer.get(output), _sizes(subject, output), _sizes(subject, source)
     if index is None or wanted is None or have is None or source not in _ancestors(subject, output):
@@ -88,7 +88,7 @@ def _bypassed(output: str, source: str, subject: Subject) -> Subject | None:
     return assemble(sized, _alive(nodes, frozenset(subject.graph_outputs), subject))
 
 
-def _resized_below(output: str, source: str, subject: Subject) -> Subject | None:
+def _resized_below(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
     """The subject in which `source` stands for `output` as it is: what follows has other sizes."""
     wanted, have = _sizes(subject, output), _sizes(subject, source)
     if wanted is None or have is None or np.array_equal(wanted, have):
@@ -100,7 +100,9 @@ def _resized_below(output: str, source: str, subject: Subject) -> Subject | None
     return change_model(found, lambda model: None) if found is not None else None
 
 
-def _alive(nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: Subject) -> list[onnx.NodeProto]:
+def _alive(
+    nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: OnnxSubject
+) -> list[onnx.NodeProto]:
     """The nodes without those of which nothing is read any more, though it was."""
     was_read = {name for reads in subject.reads for name in reads}
     while True:
@@ -111,7 +113,7 @@ def _alive(nodes: list[onnx.NodeProto], outputs: frozenset[str], subject: Subjec
         nodes = kept
 
 
-def _solve(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> bool:
+def _solve(subject: OnnxSubject, name: str, wanted: Tensor, changes: Changes) -> bool:
     """Choose the values of sources for which a tensor has the wanted value; False where none is found."""
     index = subject.producer.get(name)
     if index is None:
@@ -121,7 +123,7 @@ def _solve(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> boo
     return solve is not None and solve(subject, node, wanted, changes)
 
 
-def _set(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> bool:
+def _set(subject: OnnxSubject, name: str, wanted: Tensor, changes: Changes) -> bool:
     known = subject.array(name)
     if known is None or known.shape != wanted.shape or name in subject.inputs.keys() & changes.keys():
         return False
@@ -129,14 +131,16 @@ def _set(subject: Subject, name: str, wanted: Tensor, changes: Changes) -> bool:
     return True
 
 
-def _back_through_moves(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_moves(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
     source = _sizes(subject, node.input[0])
     if source is None or source.size != wanted.size:
         return False
     return _solve(subject, node.input[0], wanted.reshape(source.shape).astype(source.dtype), changes)
 
 
-def _back_through_gather(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_gather(
+    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
+) -> bool:
     data, places = _sizes(subject, node.input[0]), _sizes(subject, node.input[1])
     if data is None or places is None or data.ndim != 1:
         return False
@@ -145,7 +149,7 @@ def _back_through_gather(subject: Subject, node: onnx.NodeProto, wanted: Tensor,
     return bool(np.array_equal(new[places], wanted)) and _solve(subject, node.input[0], new, changes)
 
 
-def _back_through_slice(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_slice(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
     data = _sizes(subject, node.input[0])
     bounds = [_sizes(subject, name) for name in node.input[1:] if name]
     if data is None or data.ndim != 1 or len(bounds) < 2 or any(each is None for each in bounds):
@@ -160,7 +164,9 @@ def _back_through_slice(subject: Subject, node: onnx.NodeProto, wanted: Tensor, 
     return _solve(subject, node.input[0], new, changes)
 
 
-def _back_through_concat(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_concat(
+    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
+) -> bool:
     at = 0
     for name in node.input:
         part = _sizes(subject, name)
@@ -172,7 +178,7 @@ def _back_through_concat(subject: Subject, node: onnx.NodeProto, wanted: Tensor,
     return at == wanted.size
 
 
-def _back_through_shape(subject: Subject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
+def _back_through_shape(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes) -> bool:
     name, known = node.input[0], subject.array(node.input[0])
     is_whole = not node.attribute and wanted.ndim == 1 and bool((wanted >= 0).all())
     if known is None or name not in subject.sources or not is_whole or known.ndim != wanted.size:
@@ -184,7 +190,7 @@ def _back_through_shape(subject: Subject, node: onnx.NodeProto, wanted: Tensor, 
     return True
 
 
-Back = Callable[[Subject, onnx.NodeProto, Tensor, Changes], bool]
+Back = Callable[[OnnxSubject, onnx.NodeProto, Tensor, Changes], bool]
 _WAYS_BACK: dict[str, Back] = {
     "Cast": _back_through_moves,
     "Concat": _back_through_concat,
@@ -199,5 +205,12 @@ _WAYS_BACK: dict[str, Back] = {
 }
 
 MOVES = (
-    Move("size anew what sizes are computed from", 605, bypass_computed_sizes, reshapes=True, late=True),
+    Move(
+        "size anew what sizes are computed from",
+        605,
+        bypass_computed_sizes,
+        reshapes=True,
+        late=True,
+        on=OnnxSubject,
+    ),
 )

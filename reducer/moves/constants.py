@@ -15,17 +15,17 @@ import onnx
 
 from corpus.onnx.types import packed_bytes
 from reducer.move import Hints, Move, Search, over_sets
-from reducer.moves.dims import is_shape
 from reducer.search import Items, drop_one_at_a_time
-from reducer.subject.nodesets import declaration, keep_nodes
-from reducer.subject.onnx import MOST_EMBEDDED, Subject
+from reducer.subject.onnx.nodesets import declaration, keep_nodes
+from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.onnx.view import MOST_EMBEDDED
 from reducer.subject.order import size
 
 GLANCE = 8
 """A weight of no more elements is read at a glance, and stays one."""
 
 
-def fold_nodes(subject: Subject, hints: Hints) -> Search:
+def fold_nodes(subject: OnnxSubject, hints: Hints) -> Search:
     """Node by node, last first: what it makes becomes a constant."""
     best, index = subject, len(subject.nodes) - 1
     while index >= 0:
@@ -39,7 +39,7 @@ def fold_nodes(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _without(subject: Subject, index: int) -> Items:
+def _without(subject: OnnxSubject, index: int) -> Items:
     """The nodes that are left without one whose result is read, and without those that only it needs."""
     made = frozenset(name for name in subject.nodes[index].output if name)
     if made.isdisjoint(subject.dynamic) or not made.isdisjoint(subject.graph_outputs):
@@ -55,7 +55,7 @@ def _without(subject: Subject, index: int) -> Items:
     return frozenset(range(len(subject.nodes))) - gone
 
 
-def _may_be_constant(subject: Subject, name: str) -> bool:
+def _may_be_constant(subject: OnnxSubject, name: str) -> bool:
     """Whether a node reads it where constants stand: after its first operand, or as integers."""
     after = any(name in node.input[1:] for node in subject.nodes)
     value = subject.facts.values.get(name)
@@ -63,7 +63,7 @@ def _may_be_constant(subject: Subject, name: str) -> bool:
     return after or (is_integers and any(name in node.input for node in subject.nodes))
 
 
-def weights_to_inputs(subject: Subject, hints: Hints) -> Search:
+def weights_to_inputs(subject: OnnxSubject, hints: Hints) -> Search:
     """All large weights at once; else as many as will go."""
     names = [name for name in subject.initializers if _is_large(subject, name)]
     if not names:
@@ -77,16 +77,16 @@ def weights_to_inputs(subject: Subject, hints: Hints) -> Search:
     return (yield from over_sets(subject, search, partial(_as_inputs, subject, names)))
 
 
-def _is_large(subject: Subject, name: str) -> bool:
+def _is_large(subject: OnnxSubject, name: str) -> bool:
     tensor = subject.initializers[name]
     array = subject.array(name)
     if array is None or name in subject.graph_inputs or subject.model.ir_version < 4:
         return False
     held = packed_bytes(tensor.data_type, tensor.dims) or 0
-    return array.size > GLANCE and held <= MOST_EMBEDDED and not is_shape(subject, name)
+    return array.size > GLANCE and held <= MOST_EMBEDDED and not subject.is_shape(name)
 
 
-def _as_inputs(subject: Subject, names: list[str], keep: Items) -> Subject:
+def _as_inputs(subject: OnnxSubject, names: list[str], keep: Items) -> OnnxSubject:
     """The subject with these weights as inputs, but for those to keep."""
     changed = dict.fromkeys(name for at, name in enumerate(names) if at not in keep)
     model = onnx.ModelProto()
@@ -100,6 +100,6 @@ def _as_inputs(subject: Subject, names: list[str], keep: Items) -> Subject:
 
 
 MOVES = (
-    Move("large weights become inputs", 545, weights_to_inputs, reshapes=True),
-    Move("nodes become constants", 615, fold_nodes, reshapes=True, chance=0.1, late=True),
+    Move("large weights become inputs", 545, weights_to_inputs, reshapes=True, on=OnnxSubject),
+    Move("nodes become constants", 615, fold_nodes, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
 )

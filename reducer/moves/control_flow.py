@@ -13,15 +13,17 @@ from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import defined_names, free_names, rename
 from corpus.values import Value
-from reducer.move import Hints, Move, Proposal, Search
-from reducer.subject.nodesets import assemble
-from reducer.subject.onnx import Subject
+from reducer.move import Hints, Move, Search
+from reducer.subject.onnx.nodesets import assemble
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.retype import change_model
 from reducer.subject.tensors import initializer
 
+_Choice: TypeAlias = Callable[[], OnnxSubject | None]
 
-def unfold(subject: Subject, hints: Hints) -> Search:
+
+def unfold(subject: OnnxSubject, hints: Hints) -> Search:
     """Every control-flow node of the main graph, and what comes to the main graph by that."""
     best, position = subject, 0
     while position < len(best.nodes):
@@ -35,7 +37,7 @@ def unfold(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _unfoldings(subject: Subject, index: int) -> Iterator[Proposal]:
+def _unfoldings(subject: OnnxSubject, index: int) -> Iterator[_Choice]:
     node = subject.nodes[index]
     graphs = {item.name: item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH}
     if node.op_type == "If":
@@ -49,13 +51,13 @@ def _unfoldings(subject: Subject, index: int) -> Iterator[Proposal]:
         yield from _ways(subject, index, _Trip(node, graphs["body"], values).scan)
 
 
-def _ways(subject: Subject, index: int, unfold_node: _Unfold) -> Iterator[Proposal]:
+def _ways(subject: OnnxSubject, index: int, unfold_node: _Unfold) -> Iterator[_Choice]:
     """Without the nodes of the body that nobody reads; with them, since a body runs them all the same."""
     yield partial(_unfolded, subject, index, unfold_node)
     yield partial(_unfolded, subject, index, unfold_node, shows_unread=True)
 
 
-def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
+def _branches(subject: OnnxSubject, node: NodeProto) -> tuple[str, str]:
     """The branch that is taken comes first."""
     condition = subject.facts.values.get(node.input[0], subject.inputs.get(node.input[0]))
     taken = not isinstance(condition, np.ndarray) or bool(condition.all())
@@ -63,8 +65,8 @@ def _branches(subject: Subject, node: NodeProto) -> tuple[str, str]:
 
 
 def _unfolded(
-    subject: Subject, index: int, unfold_node: _Unfold, shows_unread: bool = False
-) -> Subject | None:
+    subject: OnnxSubject, index: int, unfold_node: _Unfold, shows_unread: bool = False
+) -> OnnxSubject | None:
     """The subject with one node replaced by what `unfold_node` makes of it; dead nodes of it dropped.
 
     With `shows_unread` what nobody reads becomes an output instead; None where there is nothing of the kind.
@@ -238,4 +240,4 @@ class _Trip:
 
 _Unfold: TypeAlias = Callable[[GraphProto], _Made | None]
 
-MOVES = (Move("unfold control flow", 260, unfold, reshapes=True),)
+MOVES = (Move("unfold control flow", 260, unfold, reshapes=True, on=OnnxSubject),)

@@ -13,9 +13,8 @@ from corpus.onnx.graph import walk_graphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from reducer.move import Hints, Move, Search
-from reducer.moves.dims import is_shape
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.tensors import initializer
 
 LATTICE: Mapping[int, tuple[int, ...]] = {
@@ -43,7 +42,7 @@ LATTICE: Mapping[int, tuple[int, ...]] = {
 TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
 
 
-def plainer_dtypes(subject: Subject, hints: Hints) -> Search:
+def plainer_dtypes(subject: OnnxSubject, hints: Hints) -> Search:
     """One element type after the other, throughout the model; inference says which choices type."""
     best = subject
     for old in sorted({element_type(array.dtype) for array in _arrays(subject)}):
@@ -55,18 +54,18 @@ def plainer_dtypes(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _arrays(subject: Subject) -> list[Tensor]:
-    arrays = [subject.array(name) for name in subject.sources if not is_shape(subject, name)]
+def _arrays(subject: OnnxSubject) -> list[Tensor]:
+    arrays = [subject.array(name) for name in subject.sources if not subject.is_shape(name)]
     return [array for array in arrays if array is not None]
 
 
-def _retyped(subject: Subject, old: int, new: int) -> Subject | None:
+def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
     """Every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
     target = onnx.helper.tensor_dtype_to_np_dtype(new)
     changed = {
         name: cast(array, target)
         for name in subject.sources
-        if not is_shape(subject, name)
+        if not subject.is_shape(name)
         and (array := subject.array(name)) is not None
         and element_type(array.dtype) == old
     }
@@ -101,4 +100,4 @@ def _edit(model: onnx.ModelProto, old: int, new: int, changed: Mapping[str, Tens
                 attribute.i = new
 
 
-MOVES = (Move("plainer element types", 554, plainer_dtypes, reshapes=True),)
+MOVES = (Move("plainer element types", 554, plainer_dtypes, reshapes=True, on=OnnxSubject),)

@@ -15,19 +15,19 @@ from onnx import FunctionProto, GraphProto, NodeProto
 
 from corpus.onnx.graph import free_names, function_key, rename, subgraphs, walk_graphs, walk_model
 from corpus.onnx.inline import inlined
-from reducer.move import Hints, Move, Search, over_sets, smaller_by
+from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.moves.attributes import drop_parameters
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.nodesets import assemble, rename_reads
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.nodesets import assemble, rename_reads
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.retype import change_model
 
 FEW = 4
 """Up to here, asking for each node is cheaper than bisecting."""
 
 
-def shrink_functions(subject: Subject, hints: Hints) -> Search:
+def shrink_functions(subject: OnnxSubject, hints: Hints) -> Search:
     """Function after function, in the model's order; of each its own nodes, then those of its bodies."""
     best = subject
     for key in [function_key(function) for function in subject.model.functions]:
@@ -48,13 +48,13 @@ def _bodies(function: FunctionProto) -> list[GraphProto]:
     return [inner for body in outer for inner in walk_graphs(body)]
 
 
-def _shrink(subject: Subject, function: FunctionProto, place: int) -> Search:
+def _shrink(subject: OnnxSubject, function: FunctionProto, place: int) -> SearchOf[OnnxSubject]:
     """Fewer nodes in the function itself (place -1), or in one of its bodies."""
     everything = range(len((function if place < 0 else _bodies(function)[place]).node))
     if len(everything) < 2:
         return subject
 
-    def smaller(keep: Items) -> Subject | None:
+    def smaller(keep: Items) -> OnnxSubject | None:
         found = _keep(subject, function, place, keep)
         return found if found is not None and size(found) < size(subject) else None
 
@@ -65,7 +65,7 @@ def _shrink(subject: Subject, function: FunctionProto, place: int) -> Search:
     return (yield from over_sets(subject, drop_one_at_a_time(everything), smaller))
 
 
-def _keep(subject: Subject, function: FunctionProto, place: int, keep: Items) -> Subject | None:
+def _keep(subject: OnnxSubject, function: FunctionProto, place: int, keep: Items) -> OnnxSubject | None:
     """The subject with only these nodes in a function or body; None where the rest does not type."""
     fresh = FunctionProto()
     fresh.CopyFrom(function)
@@ -146,14 +146,14 @@ def _renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
     return copy
 
 
-def inline_functions(subject: Subject, hints: Hints) -> Search:
+def inline_functions(subject: OnnxSubject, hints: Hints) -> Search:
     """Model-local functions are written out where they are called: all of them, else one after the other."""
     keys = [(function.domain, function.name) for function in subject.model.functions]
     choices = [*([None] if keys else []), *(keys if len(keys) > 1 else [])]
     return (yield from smaller_by(subject, [partial(_inlined, only) for only in choices]))
 
 
-def _inlined(only: tuple[str, str] | None, subject: Subject) -> Subject | None:
+def _inlined(only: tuple[str, str] | None, subject: OnnxSubject) -> OnnxSubject | None:
     """The subject with one function, or all of them, written out."""
     names = [(function.domain, function.name) for function in subject.model.functions]
     if only is not None and only not in names:
@@ -163,6 +163,6 @@ def _inlined(only: tuple[str, str] | None, subject: Subject) -> Subject | None:
 
 
 MOVES = (
-    Move("inline functions", 270, inline_functions, reshapes=True),
-    Move("shrink functions", 290, shrink_functions, reshapes=True),
+    Move("inline functions", 270, inline_functions, reshapes=True, on=OnnxSubject),
+    Move("shrink functions", 290, shrink_functions, reshapes=True, on=OnnxSubject),
 )

@@ -11,8 +11,8 @@ from itertools import combinations
 
 from reducer.move import Hints, Move, Search
 from reducer.search import Items
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.nodesets import keep_nodes
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
 MOST_NODES = 8
@@ -25,7 +25,7 @@ USUAL = 12
 """So many subsets are proposed, fewest nodes first; a thorough reduction proposes all."""
 
 
-def look_at_subsets(subject: Subject, hints: Hints) -> Search:
+def look_at_subsets(subject: OnnxSubject, hints: Hints) -> Search:
     """The first subset that fails, fewest nodes first."""
     count = len(subject.nodes)
     if not (2 if hints.is_thorough else LEAST_NODES) <= count <= MOST_NODES:
@@ -45,7 +45,7 @@ def look_at_subsets(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def _subsets(subject: Subject) -> Iterator[Items]:
+def _subsets(subject: OnnxSubject) -> Iterator[Items]:
     """Proper subsets that hang together, in the subject or by what stands between their nodes."""
     count = len(subject.nodes)
     for length in range(1, count - 1):
@@ -55,7 +55,7 @@ def _subsets(subject: Subject) -> Iterator[Items]:
                 yield keep
 
 
-def _hangs_together(subject: Subject, keep: Items) -> bool:
+def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
     """Whether one can walk between all of its nodes along tensors, over at most two nodes that are gone."""
     steps = _neighbours(subject)
     wide = dict(steps)
@@ -70,7 +70,7 @@ def _hangs_together(subject: Subject, keep: Items) -> bool:
     return seen == keep
 
 
-def _neighbours(subject: Subject) -> dict[int, set[int]]:
+def _neighbours(subject: OnnxSubject) -> dict[int, set[int]]:
     """The nodes that a node reads from or is read by, or with which it shares a tensor."""
     pairs = zip(subject.reads, subject.nodes, strict=True)
     touched = [{*reads, *filter(None, node.output)} for reads, node in pairs]
@@ -79,5 +79,13 @@ def _neighbours(subject: Subject) -> dict[int, set[int]]:
 
 
 MOVES = (
-    Move("look at every subset of few nodes", 615, look_at_subsets, reshapes=True, late=True, chance=0.05),
+    Move(
+        "look at every subset of few nodes",
+        615,
+        look_at_subsets,
+        reshapes=True,
+        late=True,
+        chance=0.05,
+        on=OnnxSubject,
+    ),
 )

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from reducer.move import EITHER, Hints, Move, Search
+from reducer.move import Hints, Move, Search
 from reducer.search import Items
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
+from reducer.subject.base import NodeSubject
 
 MOST = 24
 """A hint that names more nodes than this is no hint."""
 
 
-def keep_named_nodes(subject: Subject, hints: Hints) -> Search:
+def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
     """Keep only the nodes named by the evidence; where that is not enough, also those around them."""
     named = _named(subject, hints)
     for keep in dict.fromkeys((named, named | around(subject, named))):
         if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
-            proposal = partial(keep_nodes, subject, keep)
+            proposal = partial(subject.keep_nodes, keep)
             if (yield proposal):
                 return proposal() or subject
     return subject
 
 
-def _named(subject: Subject, hints: Hints) -> Items:
+def _named(subject: NodeSubject, hints: Hints) -> Items:
     """Nodes named by their own name or an output's; failing that, those of named types, rare ones first."""
     names = frozenset(hints.nodes)
     exact = {
@@ -45,7 +44,7 @@ def _named(subject: Subject, hints: Hints) -> Items:
     return frozenset(found)
 
 
-def around(subject: Subject, nodes: Items) -> Items:
+def around(subject: NodeSubject, nodes: Items) -> Items:
     """Two steps up and one down."""
     found: set[int] = set()
     edge = set(nodes)
@@ -58,4 +57,4 @@ def around(subject: Subject, nodes: Items) -> Items:
     return frozenset(found)
 
 
-MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes, subjects=EITHER),)
+MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes, on=NodeSubject),)

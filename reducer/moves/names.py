@@ -10,20 +10,20 @@ import onnx
 
 from corpus.onnx.graph import rename, walk_model, walk_nodes
 from reducer.move import Hints, Move, Search
-from reducer.subject.function_names import plain_functions
-from reducer.subject.naming import new_names, number_dims, number_graphs
-from reducer.subject.onnx import Subject
-from reducer.subject.opsets import drop_unused_sets, lowered
+from reducer.subject.onnx.function_names import plain_functions
+from reducer.subject.onnx.naming import new_names, number_dims, number_graphs
+from reducer.subject.onnx.opsets import drop_unused_sets, lowered
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
 
-def canonical_names(subject: Subject, hints: Hints) -> Search:
+def canonical_names(subject: OnnxSubject, hints: Hints) -> Search:
     """All at once, and the operator sets with them; a name that matters is rare, and then all names stay.
 
     Those of functions may stay alone. The operator sets have a move of their own: here they only spare it a
     question.
     """
-    choices: list[Callable[[], Subject]] = [partial(_with_older_sets, subject), partial(renamed, subject)]
+    choices: list[Callable[[], OnnxSubject]] = [partial(_with_older_sets, subject), partial(renamed, subject)]
     if subject.model.functions:
         choices.append(partial(renamed, subject, functions=False))
     if size(renamed(subject)) < size(subject):
@@ -33,11 +33,13 @@ def canonical_names(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def _with_older_sets(subject: Subject) -> Subject:
+def _with_older_sets(subject: OnnxSubject) -> OnnxSubject:
     return lowered(renamed(subject))
 
 
-def renamed(subject: Subject, stay: frozenset[str] = frozenset(), *, functions: bool = True) -> Subject:
+def renamed(
+    subject: OnnxSubject, stay: frozenset[str] = frozenset(), *, functions: bool = True
+) -> OnnxSubject:
     """The subject under short names, but for those that are to stay."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
@@ -78,4 +80,4 @@ def _bare_header(model: onnx.ModelProto) -> None:
     drop_unused_sets(model)
 
 
-MOVES = (Move("canonical names", 550, canonical_names, renames=True, reshapes=True),)
+MOVES = (Move("canonical names", 550, canonical_names, renames=True, reshapes=True, on=OnnxSubject),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeAlias
 
-from reducer.move import EITHER, Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import (
     PATIENCE,
     Items,
@@ -15,8 +15,7 @@ from reducer.search import (
     drop_runs,
     find_essentials,
 )
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
+from reducer.subject.base import NodeSubject
 
 Groups: TypeAlias = list[list[int]]
 
@@ -36,7 +35,7 @@ MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
 
 
-def keep_rare_types(subject: Subject, hints: Hints) -> Search:
+def keep_rare_types(subject: NodeSubject, hints: Hints) -> Search:
     """Only the nodes of rare operator types: what a bug needs is seldom what the model is full of."""
     rare = [members for members in _by_type(subject) if len(members) <= RARE]
     if len(subject.nodes) <= FEW or not rare:
@@ -49,7 +48,7 @@ def keep_rare_types(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search:
+def drop_operator_types(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """All nodes of some operator types at once: a model has far fewer types than nodes."""
     groups = _by_type(subject)
     if len(subject.nodes) <= FEW or len(groups) < 3 or len(groups) * 2 > len(subject.nodes):
@@ -58,7 +57,7 @@ def drop_operator_types(subject: Subject, hints: Hints, *, link: bool) -> Search
     return (yield from over_sets(subject, search, partial(_keep_groups, subject, groups, link=link)))
 
 
-def _by_type(subject: Subject) -> Groups:
+def _by_type(subject: NodeSubject) -> Groups:
     """The nodes of each operator type, rare types first."""
     groups: dict[tuple[str, str], list[int]] = {}
     for index, node in enumerate(subject.nodes):
@@ -66,19 +65,19 @@ def _by_type(subject: Subject) -> Groups:
     return sorted(groups.values(), key=len)
 
 
-def _keep_groups(subject: Subject, groups: Groups, keep: Items, *, link: bool) -> Subject | None:
+def _keep_groups(subject: NodeSubject, groups: Groups, keep: Items, *, link: bool) -> NodeSubject | None:
     nodes = frozenset(index for group in keep for index in groups[group])
-    return keep_nodes(subject, nodes, link=link)
+    return subject.keep_nodes(nodes, link=link)
 
 
-def bisect_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+def bisect_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """Prefix bisection over single nodes; gives up early where essentials lie dense."""
     if len(subject.nodes) <= FEW:
         return subject
     return (yield from _search(subject, _bisection(subject), link))
 
 
-def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+def drop_few_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """Where the bisections left few nodes, those not needed go before their dims and values are looked at.
 
     Of two nodes both are mostly needed, and they are asked for at the end in any case.
@@ -88,14 +87,14 @@ def drop_few_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     return (yield from drop_single_nodes(subject, hints, link=link))
 
 
-def drop_runs_of_nodes(subject: Subject, hints: Hints) -> Search:
+def drop_runs_of_nodes(subject: NodeSubject, hints: Hints) -> Search:
     """Where the bisections left a chain: stretches of it are bridged before dims and values are looked at."""
     if not FEW < len(subject.nodes) <= MANY:
         return subject
     return (yield from _search(subject, drop_runs(range(len(subject.nodes))), link=True))
 
 
-def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
+def drop_single_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """What the bisections left: counter-based delta debugging when it is much, then node by node."""
     if len(subject.nodes) > MANY:
         return (yield from _search(subject, counter_dd(range(len(subject.nodes))), link))
@@ -104,17 +103,17 @@ def drop_single_nodes(subject: Subject, hints: Hints, *, link: bool) -> Search:
     return subject
 
 
-def _search(subject: Subject, search: SetSearch, link: bool) -> Search:
-    return (yield from over_sets(subject, search, partial(keep_nodes, subject, link=link)))
+def _search(subject: NodeSubject, search: SetSearch, link: bool) -> Search:
+    return (yield from over_sets(subject, search, partial(subject.keep_nodes, link=link)))
 
 
-def _bisection(subject: Subject) -> SetSearch:
+def _bisection(subject: NodeSubject) -> SetSearch:
     near = [*(partial(_producers, subject, steps) for steps in NEAR), partial(_cone, subject)]
     patience = PATIENCE if len(subject.nodes) > MANY else 1
     return find_essentials(range(len(subject.nodes)), near, patience=patience, small=0)
 
 
-def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
+def _producers(subject: NodeSubject, steps: int, nodes: Items) -> Items:
     """The nodes that make what these read, so many steps up."""
     found: set[int] = set()
     edge = nodes
@@ -125,28 +124,28 @@ def _producers(subject: Subject, steps: int, nodes: Items) -> Items:
     return frozenset(found)
 
 
-def _cone(subject: Subject, nodes: Items) -> Items:
+def _cone(subject: NodeSubject, nodes: Items) -> Items:
     """The nodes `FAR` steps up, where an import fails of what many steps made; all where these are most."""
     found = _producers(subject, FAR, nodes)
     return found if 3 * len(found) <= max(nodes) else frozenset(range(len(subject.nodes)))
 
 
 MOVES = (
-    Move("keep rare operator types", 200, keep_rare_types, subjects=EITHER),
-    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, subjects=EITHER),
+    Move("keep rare operator types", 200, keep_rare_types, on=NodeSubject),
+    Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, on=NodeSubject),
     Move(
         "drop operator types by cut",
         210,
         partial(drop_operator_types, link=False),
         chance=0.25,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
     Move(
         "drop operator types by link",
         220,
         partial(drop_operator_types, link=True),
         reshapes=True,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
     Move(
         "bisect nodes by link",
@@ -154,15 +153,15 @@ MOVES = (
         partial(bisect_nodes, link=True),
         reshapes=True,
         chance=0.25,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
-    Move("drop runs of nodes by link", 235, drop_runs_of_nodes, reshapes=True, chance=0.25, subjects=EITHER),
+    Move("drop runs of nodes by link", 235, drop_runs_of_nodes, reshapes=True, chance=0.25, on=NodeSubject),
     Move(
         "drop single nodes of few by cut",
         240,
         partial(drop_few_nodes, link=False),
         chance=0.25,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
     Move(
         "drop single nodes by cut",
@@ -170,7 +169,7 @@ MOVES = (
         partial(drop_single_nodes, link=False),
         chance=0.1,
         late=True,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
     Move(
         "drop single nodes by link",
@@ -179,6 +178,6 @@ MOVES = (
         reshapes=True,
         chance=0.1,
         late=True,
-        subjects=EITHER,
+        on=NodeSubject,
     ),
 )

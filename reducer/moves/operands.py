@@ -10,13 +10,12 @@ import onnx
 from onnx.defs import OpSchema
 
 from reducer.move import Hints, Move, Search, smaller_by
-from reducer.moves.dims import is_shape
-from reducer.subject.nodesets import assemble, rename_reads
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model
+from reducer.subject.onnx.nodesets import assemble, rename_reads
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 
 
-def omit_operands(subject: Subject, hints: Hints) -> Search:
+def omit_operands(subject: OnnxSubject, hints: Hints) -> Search:
     """Each optional operand of each node, last first."""
     places = reversed(list(_optional(subject)))
     return (
@@ -24,7 +23,7 @@ def omit_operands(subject: Subject, hints: Hints) -> Search:
     )
 
 
-def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
+def _optional(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
     versions = {item.domain: item.version for item in subject.model.opset_import}
     for index, node in enumerate(subject.nodes):
         try:
@@ -38,7 +37,7 @@ def _optional(subject: Subject) -> Iterator[tuple[int, int]]:
                 yield index, position
 
 
-def _without(index: int, position: int, subject: Subject) -> Subject | None:
+def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | None:
     def edit(model: onnx.ModelProto) -> None:
         node = model.graph.node[index]
         node.input[position] = ""
@@ -49,25 +48,25 @@ def _without(index: int, position: int, subject: Subject) -> Subject | None:
     return assemble(changed, list(changed.nodes)) if changed is not None else None
 
 
-def merge_inputs(subject: Subject, hints: Hints) -> Search:
+def merge_inputs(subject: OnnxSubject, hints: Hints) -> Search:
     """Two tensors that flow in become the earlier one: of one type, or else of one element type."""
     return (yield from smaller_by(subject, [partial(_merged, name) for name in subject.sources[1:]]))
 
 
-def _earlier(subject: Subject, name: str) -> str | None:
+def _earlier(subject: OnnxSubject, name: str) -> str | None:
     """The first earlier tensor of the same type; where there is none, of the same element type."""
     kind = subject.kind(name)
     earlier = subject.sources[: subject.sources.index(name)]
     same = [other for other in earlier if kind is not None and subject.kind(other) == kind]
     array = subject.array(name)
-    if same or array is None or is_shape(subject, name):
+    if same or array is None or subject.is_shape(name):
         return next(iter(same), None)
-    arrays = {other: subject.array(other) for other in earlier if not is_shape(subject, other)}
+    arrays = {other: subject.array(other) for other in earlier if not subject.is_shape(other)}
     alike = (other for other, value in arrays.items() if value is not None and value.dtype == array.dtype)
     return next(alike, None)
 
 
-def _merged(name: str, subject: Subject) -> Subject | None:
+def _merged(name: str, subject: OnnxSubject) -> OnnxSubject | None:
     into = _earlier(subject, name) if name in subject.sources else None
     if into is None:
         return None
@@ -81,6 +80,6 @@ def _merged(name: str, subject: Subject) -> Subject | None:
 
 
 MOVES = (
-    Move("omit optional operands", 460, omit_operands, reshapes=True),
-    Move("merge inputs of one type", 480, merge_inputs, reshapes=True),
+    Move("omit optional operands", 460, omit_operands, reshapes=True, on=OnnxSubject),
+    Move("merge inputs of one type", 480, merge_inputs, reshapes=True, on=OnnxSubject),
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from reducer.move import Hints, Move, Search
-from reducer.subject.onnx import Subject
-from reducer.subject.opsets import least_versions, lowered
+from reducer.move import Hints, Move, Search, SearchOf
+from reducer.subject.onnx.opsets import least_versions, lowered
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
 
-def lower_opsets(subject: Subject, hints: Hints) -> Search:
+def lower_opsets(subject: OnnxSubject, hints: Hints) -> Search:
     """All domains at once; else domain by domain, the least version that will do."""
     if size(lowered(subject)) >= size(subject):
         return subject
@@ -22,7 +22,7 @@ def lower_opsets(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _lower(subject: Subject, domain: str, least: int) -> Search:
+def _lower(subject: OnnxSubject, domain: str, least: int) -> SearchOf[OnnxSubject]:
     """By bisection, the least itself first: a version that is too old for the failure mostly has no use."""
     works = max(item.version for item in subject.model.opset_import if item.domain == domain)
     fails, version = least - 1, least
@@ -36,4 +36,4 @@ def _lower(subject: Subject, domain: str, least: int) -> Search:
     return found if size(found) < size(subject) else subject
 
 
-MOVES = (Move("lower operator sets", 551, lower_opsets, renames=True),)
+MOVES = (Move("lower operator sets", 551, lower_opsets, renames=True, on=OnnxSubject),)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from reducer.move import EITHER, Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.nodesets import assemble
-from reducer.subject.onnx import Subject
+from reducer.subject.base import NodeSubject
 
 FEW = 3
 
 
-def drop_outputs(subject: Subject, hints: Hints) -> Search:
+def drop_outputs(subject: NodeSubject, hints: Hints) -> Search:
     """Keep as few outputs as will do; a node that then makes nothing of use goes too."""
     count = len(subject.graph_outputs)
     if count < 2:
@@ -21,17 +20,17 @@ def drop_outputs(subject: Subject, hints: Hints) -> Search:
     return (yield from over_sets(subject, search, partial(_keep_outputs, subject)))
 
 
-def _keep_outputs(subject: Subject, keep: Items) -> Subject | None:
+def _keep_outputs(subject: NodeSubject, keep: Items) -> NodeSubject | None:
     names = [name for index, name in enumerate(subject.graph_outputs) if index in keep]
     wanted, live = set(names), []
     for index in range(len(subject.nodes) - 1, -1, -1):
         if not wanted.isdisjoint(subject.nodes[index].output):
             wanted.update(subject.reads[index])
             live.append(subject.nodes[index])
-    return assemble(subject, live[::-1], names)
+    return subject.assemble(live[::-1], names)
 
 
-def drop_many_outputs(subject: Subject, hints: Hints) -> Search:
+def drop_many_outputs(subject: NodeSubject, hints: Hints) -> Search:
     """Where there are many, before dims and values are looked at."""
     if len(subject.graph_outputs) <= FEW:
         return subject
@@ -39,6 +38,6 @@ def drop_many_outputs(subject: Subject, hints: Hints) -> Search:
 
 
 MOVES = (
-    Move("drop many outputs", 300, drop_many_outputs, subjects=EITHER),
-    Move("drop outputs", 590, drop_outputs, chance=0.1, subjects=EITHER),
+    Move("drop many outputs", 300, drop_many_outputs, on=NodeSubject),
+    Move("drop outputs", 590, drop_outputs, chance=0.1, on=NodeSubject),
 )

@@ -11,12 +11,12 @@ from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
 from reducer.moves.named_nodes import around
 from reducer.search import Items
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_tensors
+from reducer.subject.onnx.nodesets import keep_nodes
+from reducer.subject.onnx.retype import change_tensors
+from reducer.subject.onnx.subject import OnnxSubject
 
 
-def keep_parting_nodes(subject: Subject, hints: Hints) -> Search:
+def keep_parting_nodes(subject: OnnxSubject, hints: Hints) -> Search:
     """Only the rewritten nodes; else those around them too. Wrong evidence costs two calls.
 
     Where their own results are wrong within the tolerance only, they first get values of many magnitudes,
@@ -26,7 +26,7 @@ def keep_parting_nodes(subject: Subject, hints: Hints) -> Search:
     carriers = _makers(subject, hints.parting.carriers)
     if not rewritten or len(rewritten | carriers) >= len(subject.nodes):
         return subject
-    choices: tuple[Callable[[], Subject | None], ...] = (
+    choices: tuple[Callable[[], OnnxSubject | None], ...] = (
         partial(_keep_revalued if carriers else keep_nodes, subject, rewritten),
         partial(keep_nodes, subject, rewritten | (carriers or around(subject, rewritten))),
     )
@@ -36,17 +36,17 @@ def keep_parting_nodes(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def _makers(subject: Subject, names: Iterable[str]) -> Items:
+def _makers(subject: OnnxSubject, names: Iterable[str]) -> Items:
     return frozenset(subject.producer[name] for name in names if name in subject.producer)
 
 
-def _keep_revalued(subject: Subject, keep: Items) -> Subject | None:
+def _keep_revalued(subject: OnnxSubject, keep: Items) -> OnnxSubject | None:
     """The nodes `keep`, with values of many magnitudes flowing in."""
     kept = keep_nodes(subject, keep)
     return with_magnitudes(kept) if kept is not None else None
 
 
-def with_magnitudes(subject: Subject) -> Subject | None:
+def with_magnitudes(subject: OnnxSubject) -> OnnxSubject | None:
     """The subject with every float input spread over both signs and several magnitudes."""
     arrays = {name: subject.array(name) for name in subject.graph_inputs if name not in subject.initializers}
     changed = {
@@ -64,4 +64,4 @@ def _magnitudes(array: Tensor) -> Tensor:
     return (np.where(index % 2, -1.0, 1.0) * 3.0**steps).reshape(array.shape).astype(array.dtype)
 
 
-MOVES = (Move("keep the nodes where values part", 140, keep_parting_nodes, reshapes=True),)
+MOVES = (Move("keep the nodes where values part", 140, keep_parting_nodes, reshapes=True, on=OnnxSubject),)

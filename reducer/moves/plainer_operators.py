@@ -8,10 +8,10 @@ import onnx
 from onnx import NodeProto, TensorProto, helper
 
 from reducer.move import Hints, Move, Search
-from reducer.subject.nodesets import assemble
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.nodesets import assemble
+from reducer.subject.onnx.plain_ops import strangeness
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.plain_ops import strangeness
 
 LOGICAL = (TensorProto.BOOL,)
 NUMERIC = (
@@ -21,7 +21,7 @@ NUMERIC = (
 )
 
 
-def plainer_operators(subject: Subject, hints: Hints) -> Search:
+def plainer_operators(subject: OnnxSubject, hints: Hints) -> Search:
     """Node by node, last first; a node that gave way once is tried again.
 
     An operator that the failure's own text names cannot give way.
@@ -38,14 +38,14 @@ def plainer_operators(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _replaced(subject: Subject, index: int) -> Subject | None:
+def _replaced(subject: OnnxSubject, index: int) -> OnnxSubject | None:
     node = _plainer(subject, subject.nodes[index])
     if node is None:
         return None
     return assemble(subject, [*subject.nodes[:index], node, *subject.nodes[index + 1 :]])
 
 
-def _plainer(subject: Subject, node: NodeProto) -> NodeProto | None:
+def _plainer(subject: OnnxSubject, node: NodeProto) -> NodeProto | None:
     """Of two operands their sum, of one its absolute value, at last the operand itself; else a Cast."""
     used = [name for name in node.output if name]
     kind = subject.kind(used[0]) if len(used) == 1 else None
@@ -68,7 +68,7 @@ def _plainer(subject: Subject, node: NodeProto) -> NodeProto | None:
     return _cast(subject, operands, kind, used) if cost > 1 else None
 
 
-def _broadcasts(subject: Subject, name: str, kind: tuple[object, ...]) -> bool:
+def _broadcasts(subject: OnnxSubject, name: str, kind: tuple[object, ...]) -> bool:
     """Whether a tensor of that element type can be added to one of that kind without changing its dims."""
     other = subject.kind(name)
     if other is None or len(other) != 2 or other[0] != kind[0]:
@@ -81,7 +81,7 @@ def _broadcasts(subject: Subject, name: str, kind: tuple[object, ...]) -> bool:
 
 
 def _cast(
-    subject: Subject, operands: list[str], kind: tuple[object, ...], used: list[str]
+    subject: OnnxSubject, operands: list[str], kind: tuple[object, ...], used: list[str]
 ) -> onnx.NodeProto | None:
     """Where only the element type differs."""
     for name in operands:
@@ -91,4 +91,6 @@ def _cast(
     return None
 
 
-MOVES = (Move("plainer operators", 620, plainer_operators, reshapes=True, chance=0.1, late=True),)
+MOVES = (
+    Move("plainer operators", 620, plainer_operators, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
+)

@@ -14,13 +14,13 @@ from reducer.moves.names import renamed
 from reducer.private.names import EDITS
 from reducer.private.strings import placeholders, with_strings
 from reducer.private.values import CHANGES, telling_places, with_values
-from reducer.subject.naming import new_names
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.naming import new_names
+from reducer.subject.onnx.subject import OnnxSubject
 
-Edit = Callable[[Subject], Subject | None]
+Edit = Callable[[OnnxSubject], OnnxSubject | None]
 
 
-def hide_names(subject: Subject, hints: Hints) -> Search:
+def hide_names(subject: OnnxSubject, hints: Hints) -> Search:
     """All names and remarks at once; else kind by kind, and at last the tensors one by one."""
     edits: tuple[Edit, ...] = (*EDITS, renamed)
     everything = partial(_all_of, edits, subject)
@@ -28,12 +28,12 @@ def hide_names(subject: Subject, hints: Hints) -> Search:
         return subject
     if (yield everything):
         return everything() or subject
-    best: Subject = yield from one_by_one(subject, [partial(_all_of, (edit,)) for edit in edits])
+    best: OnnxSubject = yield from one_by_one(subject, [partial(_all_of, (edit,)) for edit in edits])
     names = [old for old, new in new_names(best.model.graph).items() if old != new]
     return (yield from one_by_one(best, [partial(_rename_one, name) for name in names]))
 
 
-def _all_of(edits: tuple[Edit, ...], subject: Subject) -> Subject | None:
+def _all_of(edits: tuple[Edit, ...], subject: OnnxSubject) -> OnnxSubject | None:
     """The subject after all edits; None where they change nothing."""
     found = subject
     for edit in edits:
@@ -41,14 +41,14 @@ def _all_of(edits: tuple[Edit, ...], subject: Subject) -> Subject | None:
     return None if found.model == subject.model else found
 
 
-def _rename_one(name: str, subject: Subject) -> Subject | None:
+def _rename_one(name: str, subject: OnnxSubject) -> OnnxSubject | None:
     names = new_names(subject.model.graph)
     if names.get(name, name) == name or names[name] in names:
         return None
     return renamed(subject, frozenset(names).difference([name]))
 
 
-def hide_strings(subject: Subject, hints: Hints) -> Search:
+def hide_strings(subject: OnnxSubject, hints: Hints) -> Search:
     """Every string becomes one of the same pattern, equal ones equal; where that is too much, one by one."""
     instead = {old: new for old, new in placeholders(subject).items() if old != new}
     if not instead:
@@ -60,11 +60,11 @@ def hide_strings(subject: Subject, hints: Hints) -> Search:
     return (yield from one_by_one(subject, [partial(_with_strings, single) for single in singles]))
 
 
-def _with_strings(instead: Mapping[str, str], subject: Subject) -> Subject:
+def _with_strings(instead: Mapping[str, str], subject: OnnxSubject) -> OnnxSubject:
     return with_strings(subject, instead)
 
 
-def hide_values(subject: Subject, hints: Hints) -> Search:
+def hide_values(subject: OnnxSubject, hints: Hints) -> Search:
     """Other values of the same range, then of the same distribution; all, then tensor by tensor.
 
     The last resort changes every eighth value, so that no run of eight is left.
@@ -85,7 +85,7 @@ def hide_values(subject: Subject, hints: Hints) -> Search:
 
 
 MOVES = (
-    Move("hide names", 910, hide_names, renames=True, hides=True),
-    Move("hide strings", 920, hide_strings, reshapes=True, hides=True),
-    Move("hide values", 930, hide_values, reshapes=True, hides=True),
+    Move("hide names", 910, hide_names, renames=True, hides=True, on=OnnxSubject),
+    Move("hide strings", 920, hide_strings, reshapes=True, hides=True, on=OnnxSubject),
+    Move("hide values", 930, hide_values, reshapes=True, hides=True, on=OnnxSubject),
 )

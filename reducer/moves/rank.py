@@ -10,15 +10,13 @@ from onnx import AttributeProto
 
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
-from reducer.move import EITHER, Hints, Move, Search
-from reducer.moves.dims import is_shape
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_tensors
+from reducer.move import Hints, Move, Search
+from reducer.subject.base import NodeSubject
 
 AXIS_ATTRIBUTES = frozenset({"axis", "axes"})
 
 
-def drop_axes(subject: Subject, hints: Hints) -> Search:
+def drop_axes(subject: NodeSubject, hints: Hints) -> Search:
     """From the tensors of highest rank as many leading or trailing axes as will go."""
     best = subject
     dropped = True
@@ -32,7 +30,7 @@ def drop_axes(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _proposals(subject: Subject) -> Iterator[partial[Subject | None]]:
+def _proposals(subject: NodeSubject) -> Iterator[partial[NodeSubject | None]]:
     """Most axes first."""
     rank = max((array.ndim for array in _arrays(subject).values()), default=0)
     for count in range(rank, 0, -1):
@@ -40,21 +38,21 @@ def _proposals(subject: Subject) -> Iterator[partial[Subject | None]]:
             yield partial(_without, subject, count, position)
 
 
-def _without(subject: Subject, count: int, position: int) -> Subject | None:
+def _without(subject: NodeSubject, count: int, position: int) -> NodeSubject | None:
     """So many axes fewer, one after the other from the tensors that have the highest rank then."""
-    found: Subject | None = subject
+    found: NodeSubject | None = subject
     for _ in range(count):
         rank = max((array.ndim for array in _arrays(found).values()), default=0) if found else 0
         found = _dropped(found, rank, position) if found is not None and rank else None
     return found
 
 
-def _arrays(subject: Subject) -> Mapping[str, Tensor]:
-    found = {name: subject.array(name) for name in subject.sources if not is_shape(subject, name)}
+def _arrays(subject: NodeSubject) -> Mapping[str, Tensor]:
+    found = {name: subject.array(name) for name in subject.sources if not subject.is_shape(name)}
     return {name: array for name, array in found.items() if array is not None}
 
 
-def _dropped(subject: Subject, rank: int, position: int) -> Subject | None:
+def _dropped(subject: NodeSubject, rank: int, position: int) -> NodeSubject | None:
     """Without one axis in every tensor of this rank, permutations and axis attributes moved along."""
     changed = {}
     for name, array in _arrays(subject).items():
@@ -63,7 +61,7 @@ def _dropped(subject: Subject, rank: int, position: int) -> Subject | None:
                 return None
             changed[name] = array.reshape(array.shape[1:] if position == 0 else array.shape[:-1])
     axis = position % rank
-    return change_tensors(subject, changed, partial(_shift, rank=rank, axis=axis)) if changed else None
+    return subject.with_tensors(changed, partial(_shift, rank=rank, axis=axis)) if changed else None
 
 
 def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
@@ -82,4 +80,4 @@ def _shift(model: onnx.ModelProto, rank: int, axis: int) -> None:
                 attribute.ints[:] = [place - (place > axis) for place in attribute.ints]
 
 
-MOVES = (Move("drop axes", 552, drop_axes, reshapes=True, subjects=EITHER),)
+MOVES = (Move("drop axes", 552, drop_axes, reshapes=True, on=NodeSubject),)

@@ -11,14 +11,14 @@ import onnx
 
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, smaller_by
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.tensors import type_of
 
 Members: TypeAlias = list[Tensor]
 
 
-def shrink_sequences(subject: Subject, hints: Hints) -> Search:
+def shrink_sequences(subject: OnnxSubject, hints: Hints) -> Search:
     """Of each sequence at once what can be; else fewer members, then each axis, then the values."""
     best = subject
     for name in [name for name, value in subject.inputs.items() if isinstance(value, list)]:
@@ -27,7 +27,7 @@ def shrink_sequences(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _changes(subject: Subject, name: str) -> Iterator[Callable[[Members], Members]]:
+def _changes(subject: OnnxSubject, name: str) -> Iterator[Callable[[Members], Members]]:
     yield _least
     for count in (1, 2, 3):
         yield partial(_first, count=count)
@@ -37,7 +37,7 @@ def _changes(subject: Subject, name: str) -> Iterator[Callable[[Members], Member
     yield _zeros
 
 
-def _members(subject: Subject, name: str) -> Members:
+def _members(subject: OnnxSubject, name: str) -> Members:
     value = subject.inputs[name]
     return value if isinstance(value, list) else []
 
@@ -65,7 +65,7 @@ def _least(members: Members) -> Members:
     return one
 
 
-def _changed(name: str, change: Callable[[Members], Members], subject: Subject) -> Subject | None:
+def _changed(name: str, change: Callable[[Members], Members], subject: OnnxSubject) -> OnnxSubject | None:
     members = change(_members(subject, name))
     declared = type_of(members)
 
@@ -77,4 +77,4 @@ def _changed(name: str, change: Callable[[Members], Members], subject: Subject) 
     return change_model(subject, edit, {**subject.inputs, name: members})
 
 
-MOVES = (Move("shrink sequences", 395, shrink_sequences, reshapes=True),)
+MOVES = (Move("shrink sequences", 395, shrink_sequences, reshapes=True, on=OnnxSubject),)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from reducer.move import EITHER, Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
 
 
 def drop_passes(subject: Subject, hints: Hints) -> Search:
@@ -35,4 +34,4 @@ def _at(names: tuple[str, ...], places: Items) -> Iterator[str]:
     return (name for place, name in enumerate(names) if place in places)
 
 
-MOVES = (Move("drop passes", 250, drop_passes, subjects=(*EITHER, LoopSubject)),)
+MOVES = (Move("drop passes", 250, drop_passes, on=Subject),)

@@ -10,14 +10,14 @@ import onnx
 
 from corpus.onnx.graph import walk_all_graphs, walk_nodes
 from reducer.move import Hints, Move, Search
-from reducer.subject.nodesets import declaration
-from reducer.subject.onnx import Subject
-from reducer.subject.opsets import drop_unused_sets
+from reducer.subject.onnx.nodesets import declaration
+from reducer.subject.onnx.opsets import drop_unused_sets
+from reducer.subject.onnx.remarks import clear_remarks
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.remarks import clear_remarks
 
 
-def strip(subject: Subject, hints: Hints) -> Search:
+def strip(subject: OnnxSubject, hints: Hints) -> Search:
     """Everything at once; where that is too much, one kind after the other."""
     changes = (_constants_lifted, _without_annotations, _without_documentation)
     proposal = partial(_apply, subject, changes)
@@ -33,7 +33,7 @@ def strip(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def _apply(subject: Subject, changes: Iterable[Callable[[onnx.ModelProto], None]]) -> Subject:
+def _apply(subject: OnnxSubject, changes: Iterable[Callable[[onnx.ModelProto], None]]) -> OnnxSubject:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     for change in changes:
@@ -71,4 +71,4 @@ def _constants_lifted(model: onnx.ModelProto) -> None:
         model.graph.input.extend(declaration(tensor) for tensor in lifted)
 
 
-MOVES = (Move("strip annotations, documentation and Constant nodes", 100, strip),)
+MOVES = (Move("strip annotations, documentation and Constant nodes", 100, strip, on=OnnxSubject),)

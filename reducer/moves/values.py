@@ -11,17 +11,15 @@ import numpy as np
 from corpus.values import Tensor
 from oracles.numerics.left_open import is_scale
 from oracles.numerics.operators import operator_of
-from reducer.move import EITHER, Hints, Move, Search
-from reducer.moves.dims import is_shape
-from reducer.subject.onnx import Subject
+from reducer.move import Hints, Move, Search
+from reducer.subject.base import NodeSubject
 from reducer.subject.order import size
-from reducer.subject.retype import change_tensors
 from reducer.subject.tensors import farthest
 
 Change: TypeAlias = Callable[[Tensor], Tensor]
 
 
-def simplify_values(subject: Subject, hints: Hints) -> Search:
+def simplify_values(subject: NodeSubject, hints: Hints) -> Search:
     """Every tensor at once, then each alone, by the simplest change that still fails."""
     for change in ALIKE:
         found = _changed(subject, _free(subject), change)
@@ -42,7 +40,7 @@ def simplify_values(subject: Subject, hints: Hints) -> Search:
     return best
 
 
-def zero_values(subject: Subject, hints: Hints) -> Search:
+def zero_values(subject: NodeSubject, hints: Hints) -> Search:
     """All zeros before dims are looked at; not where a value is what is wrong."""
     proposal = partial(_changed, subject, _free(subject), _zeros)
     found = None if hints.witness else proposal()
@@ -51,12 +49,12 @@ def zero_values(subject: Subject, hints: Hints) -> Search:
     return subject
 
 
-def _free(subject: Subject) -> tuple[str, ...]:
+def _free(subject: NodeSubject) -> tuple[str, ...]:
     """The tensors whose values are data, not dims or axes."""
-    return tuple(name for name in subject.sources if not is_shape(subject, name))
+    return tuple(name for name in subject.sources if not subject.is_shape(name))
 
 
-def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subject | None:
+def _changed(subject: NodeSubject, names: tuple[str, ...], change: Change) -> NodeSubject | None:
     changed = {}
     scales = {node.input[1] for node in subject.nodes if operator_of(node).has_scale and len(node.input) > 1}
     for name in names:
@@ -69,7 +67,7 @@ def _changed(subject: Subject, names: tuple[str, ...], change: Change) -> Subjec
                 changed[name] = _ones(array)  # what nothing is quantised by, no bug needs
         elif change in TEXTS:
             changed[name] = np.full(array.shape, TEXTS[change], dtype=object)
-    return change_tensors(subject, changed) if changed else None
+    return subject.with_tensors(changed) if changed else None
 
 
 def _zeros(array: Tensor) -> Tensor:
@@ -118,6 +116,6 @@ ALIKE = (_zeros, _ones, _small_integers, _splat)
 CHANGES = (*ALIKE, _extreme, _integers)
 
 MOVES = (
-    Move("zero values", 390, zero_values, reshapes=True, subjects=EITHER),
-    Move("simplify values", 500, simplify_values, reshapes=True, subjects=EITHER),
+    Move("zero values", 390, zero_values, reshapes=True, on=NodeSubject),
+    Move("simplify values", 500, simplify_values, reshapes=True, on=NodeSubject),
 )

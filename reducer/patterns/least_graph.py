@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -20,12 +21,12 @@ from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer, Journal
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine
-from reducer.move import Hints
+from reducer.move import Hints, Move
 from reducer.moves import constants, names, node_sets, outputs, strip
-from reducer.subjects import is_valid, learn_facts, open_subject
+from reducer.subjects import kind_of
 
 FOLDS = tuple(move for move in constants.MOVES if move.search is constants.fold_nodes)
-MOVES = tuple(
+MOVES: tuple[Move[Any], ...] = tuple(
     sorted(
         (*strip.MOVES, *node_sets.MOVES, *outputs.MOVES, *names.MOVES, *FOLDS),
         key=lambda move: (move.order, move.name),
@@ -42,14 +43,15 @@ def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onn
     The judge's un-optimised configuration tells the value of every tensor, from which those are typed that
     become inputs.
     """
-    subject = open_subject(case, JudgePool(lambda: judge, judge))
+    kind = kind_of(case)
+    subject = kind.open(case, JudgePool(lambda: judge, judge))
     if not holds(subject.case(case).program):
         return None
-    subject, _ = learn_facts(subject, judge, case)
+    subject, _ = kind.learn(subject, judge, case)
     predicate = partial(_answer, holds)
     decider = Decider(predicate, Journal(Path("unused"), {}), Allowance(max_checks=MOST_CHECKS))
-    gate = Gate(decider, case, is_valid)
-    engine = Engine(gate, MOVES, Hints(), lambda found: learn_facts(found, judge, case)[0])
+    gate = Gate(decider, case, lambda found: found.is_valid)
+    engine = Engine(gate, MOVES, Hints(), lambda found: kind.learn(found, judge, case)[0])
     with suppress(AllowanceSpent):
         for better in engine.run(subject):
             subject = better

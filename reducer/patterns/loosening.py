@@ -14,7 +14,7 @@ import onnx
 
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import initializer_names
-from reducer.subject.nodesets import declaration
+from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.tensors import initializer, read_tensor
 
 Holds = Callable[[onnx.ModelProto], bool]

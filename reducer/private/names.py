@@ -8,21 +8,21 @@ from dataclasses import replace
 import onnx
 
 from corpus.onnx.graph import function_key, walk_all_graphs, walk_model
-from reducer.subject.function_names import OFFICIAL, numbered, plain_functions
-from reducer.subject.naming import number_dims, number_graphs
-from reducer.subject.onnx import Subject
-from reducer.subject.opsets import drop_unused_sets, rename_sets
-from reducer.subject.remarks import clear_remarks
+from reducer.subject.onnx.function_names import OFFICIAL, numbered, plain_functions
+from reducer.subject.onnx.naming import number_dims, number_graphs
+from reducer.subject.onnx.opsets import drop_unused_sets, rename_sets
+from reducer.subject.onnx.remarks import clear_remarks
+from reducer.subject.onnx.subject import OnnxSubject
 
 
-def _edited(subject: Subject, edit: Callable[[onnx.ModelProto], None]) -> Subject:
+def _edited(subject: OnnxSubject, edit: Callable[[onnx.ModelProto], None]) -> OnnxSubject:
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     edit(model)
     return replace(subject, model=model)
 
 
-def drop_remarks(subject: Subject) -> Subject:
+def drop_remarks(subject: OnnxSubject) -> OnnxSubject:
     """Documentation, metadata, producers, names of nodes and graphs, operator sets that are not used."""
     return _edited(subject, _drop_remarks)
 
@@ -41,12 +41,12 @@ def _drop_remarks(model: onnx.ModelProto) -> None:
     drop_unused_sets(model)
 
 
-def plain_dims(subject: Subject) -> Subject:
+def plain_dims(subject: OnnxSubject) -> OnnxSubject:
     """Symbolic dims become d0, d1, …"""
     return _edited(subject, number_dims)
 
 
-def plain_domains(subject: Subject) -> Subject:
+def plain_domains(subject: OnnxSubject) -> OnnxSubject:
     """Foreign domains become custom0, …; their operators Op0, …; and the attributes of those a0, …"""
 
     def edit(model: onnx.ModelProto) -> None:
@@ -69,7 +69,7 @@ def plain_domains(subject: Subject) -> Subject:
     return _edited(subject, edit)
 
 
-def functions_renamed(subject: Subject) -> Subject:
+def functions_renamed(subject: OnnxSubject) -> OnnxSubject:
     """Functions, their domains, what they take and the tensors in them get plain names."""
     return _edited(subject, plain_functions)
 

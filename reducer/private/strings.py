@@ -11,8 +11,8 @@ from onnx import NodeProto, TensorProto
 
 from corpus.onnx.graph import tensors, walk_model
 from corpus.values import Tensor, Value
-from reducer.subject.function_names import OFFICIAL
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.function_names import OFFICIAL
+from reducer.subject.onnx.subject import OnnxSubject
 
 ENUMERATIONS = frozenset(
     (
@@ -26,7 +26,7 @@ ENUMERATIONS = frozenset(
 """Attributes of official operators whose strings choose one of a few ways, or are structure."""
 
 
-def placeholders(subject: Subject) -> dict[str, str]:
+def placeholders(subject: OnnxSubject) -> dict[str, str]:
     """By string that is data, a plain one: letters for letters, digits for digits; distinct ones distinct.
 
     Those of one pattern are counted in their sorted order, so that it stays; plain ones map to themselves.
@@ -64,7 +64,7 @@ def _counted(pattern: str, number: int) -> str:
     return "".join(chars)
 
 
-def with_strings(subject: Subject, instead: Mapping[str, str]) -> Subject:
+def with_strings(subject: OnnxSubject, instead: Mapping[str, str]) -> OnnxSubject:
     """The subject with some strings replaced wherever they are: attributes, weights, inputs."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
@@ -79,7 +79,7 @@ def with_strings(subject: Subject, instead: Mapping[str, str]) -> Subject:
     return replace(subject, model=model, inputs=inputs)
 
 
-def _strings(subject: Subject) -> Iterator[str]:
+def _strings(subject: OnnxSubject) -> Iterator[str]:
     for node in walk_model(subject.model):
         for attribute in _data_attributes(node):
             yield from (_text(each) for each in (attribute.s, *attribute.strings) if each)

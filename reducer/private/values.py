@@ -13,8 +13,8 @@ import onnx
 from corpus.onnx.graph import tensors, walk_model
 from corpus.onnx.infer import is_external
 from corpus.values import Tensor, Value
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import change_model
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.tensors import initializer, read_tensor
 
 RUN = 8
@@ -28,7 +28,7 @@ Place: TypeAlias = tuple[str, int | str, int]
 Change: TypeAlias = Callable[[Tensor], Tensor]
 
 
-def telling_places(subject: Subject) -> tuple[Place, ...]:
+def telling_places(subject: OnnxSubject) -> tuple[Place, ...]:
     """Where there are values that tell something, and are not of our own making."""
     return tuple(
         place
@@ -45,7 +45,7 @@ def tells(array: Tensor) -> bool:
     return bool((flat != flat[0]).any())
 
 
-def with_values(subject: Subject, places: tuple[Place, ...], change: Change) -> Subject | None:
+def with_values(subject: OnnxSubject, places: tuple[Place, ...], change: Change) -> OnnxSubject | None:
     """The subject with changed values at some places; None where nothing changes, or it does not type."""
     arrays = dict(_arrays(subject))
     changed = {place: change(arrays[place]) for place in places if place in arrays}
@@ -71,7 +71,7 @@ def _changed_input(name: str, value: Value, changed: Mapping[Place, Tensor]) -> 
     return changed.get(("input", name, 0), value) if value is not None else None
 
 
-def _arrays(subject: Subject) -> Iterator[tuple[Place, Tensor]]:
+def _arrays(subject: OnnxSubject) -> Iterator[tuple[Place, Tensor]]:
     """Every array of numbers: inputs, members of sequences, tensors at any depth, attributes."""
     for name, value in subject.inputs.items():
         if isinstance(value, list):

@@ -24,8 +24,8 @@ from reducer.engine.journal import Answer, Journal
 from reducer.engine.rounds import Engine
 from reducer.move import Hints, Move, Proposal
 from reducer.moves import all_moves
-from reducer.subject.facts import learn
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.subject import OnnxSubject
 
 ORT = Target("ort")
 OPSETS = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
@@ -49,32 +49,32 @@ def case_of(model: onnx.ModelProto, inputs: Mapping[str, Value] | None = None) -
     return Case("onnx", program, make_inputs(model, 0) if inputs is None else inputs, ORT)
 
 
-def subject_of(judge: Judge, case: Case) -> Subject:
+def subject_of(judge: Judge, case: Case) -> OnnxSubject:
     """What a reduction starts from: the model with the types and values of all that flows in it."""
-    bare = Subject(parse(case.program), case.inputs, external=case.external)
+    bare = OnnxSubject(parse(case.program), inputs=case.inputs, external=case.external)
     return learn_with(judge, case)(bare)
 
 
-def learn_with(judge: Judge, like: Case) -> Callable[[Subject], Subject]:
+def learn_with(judge: Judge, like: Case) -> Callable[[OnnxSubject], OnnxSubject]:
     return lambda subject: learn(subject, lambda case: record(judge.executor, case), like)[0]
 
 
 def find_move(name: str) -> Move:
-    return next(move for move in all_moves() if move.name == name)
+    return next(move for move in all_moves(OnnxSubject) if move.name == name)
 
 
 @dataclass
 class Driven:
     """Where a move ended, every candidate that it built on the way, and how often it asked."""
 
-    subject: Subject
-    candidates: list[Subject] = field(default_factory=list)
+    subject: OnnxSubject
+    candidates: list[OnnxSubject] = field(default_factory=list)
     asked: int = 0
 
 
 def drive(
     move: Move,
-    subject: Subject,
+    subject: OnnxSubject,
     is_interesting: Callable[[onnx.ModelProto, Mapping[str, Value]], bool],
     hints: Hints | None = None,
 ) -> Driven:
@@ -101,7 +101,7 @@ def drive(
     return driven
 
 
-def is_accepted(subject: Subject) -> bool:
+def is_accepted(subject: OnnxSubject) -> bool:
     return checker_complaint(subject.model) is None
 
 
@@ -142,12 +142,12 @@ def engine_for(
     decider = Decider(predicate, journal, jobs=jobs)
     gate = Gate(decider, case, is_accepted)
     try:
-        yield Engine(gate, all_moves(), Hints(), learn_with(judge, case))
+        yield Engine(gate, all_moves(OnnxSubject), Hints(), learn_with(judge, case))
     finally:
         decider.close()
 
 
-def run_to_end(engine: Engine, subject: Subject) -> Subject:
+def run_to_end(engine: Engine, subject: OnnxSubject) -> OnnxSubject:
     for better in engine.run(subject):
         subject = better
     return subject

@@ -13,7 +13,7 @@ from corpus.onnx.graph import walk_all_graphs, walk_model
 from corpus.values import Value
 from oracles.judge import Judge
 from reducer.moves.names import renamed
-from reducer.subject.opsets import lowered
+from reducer.subject.onnx.opsets import lowered
 from reducer.subject.order import size
 from tests.reducer.driving import ORT, Driven, case_of, drive, find_move, model_of, subject_of
 

@@ -13,8 +13,8 @@ from reducer.move import Hints, Search
 from reducer.moves.computed_sizes import bypass_computed_sizes
 from reducer.moves.last_look import look_at_subsets
 from reducer.search import drop_runs
-from reducer.subject.onnx import Subject
-from reducer.subject.retype import retype_outputs
+from reducer.subject.onnx.retype import retype_outputs
+from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 
@@ -24,14 +24,14 @@ def judge() -> Iterator[Judge]:
         yield made
 
 
-def driven(search: Search, keeps: set[str], judge: Judge, like: Subject) -> tuple[Subject, int]:
+def driven(search: Search, keeps: set[str], judge: Judge, like: OnnxSubject) -> tuple[OnnxSubject, int]:
     """What a search finds that keeps these operators and runs; and how often it asked."""
     asked, answer = 0, None
     while True:
         try:
             proposal = next(search) if answer is None else search.send(answer)
         except StopIteration as end:
-            found: Subject = end.value
+            found: OnnxSubject = end.value
             return found, asked
         asked += 1
         candidate = proposal()
@@ -39,7 +39,7 @@ def driven(search: Search, keeps: set[str], judge: Judge, like: Subject) -> tupl
         answer = keeps <= {node.op_type for node in candidate.nodes} and runs(judge, candidate)
 
 
-def runs(judge: Judge, subject: Subject) -> bool:
+def runs(judge: Judge, subject: OnnxSubject) -> bool:
     case = subject.case(case_of(subject.model, subject.inputs))
     return all(run.is_ok for run in judge.runs(case, judge.configs[:1]))
 
@@ -71,7 +71,7 @@ def test_two_nodes_go_together_where_neither_goes_alone(judge: Judge) -> None:
         try:
             proposal = next(search) if answer is None else search.send(answer)
         except StopIteration as end:
-            found: Subject = end.value
+            found: OnnxSubject = end.value
             break
         candidate = proposal()
         answer = candidate is not None and pairs(candidate.model)

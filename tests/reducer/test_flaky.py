@@ -12,7 +12,7 @@ from corpus.case import Case
 from reducer.api import Reduction, reduce_case
 from reducer.engine.steadiness import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Refusals, Steadiness
 from reducer.options import Options
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import case_of, model_of
 
 CHECK = """
@@ -67,7 +67,7 @@ def test_a_steady_failure_takes_one_run_a_decision(tmp_path: Path) -> None:
 
 def test_what_was_refused_with_all_nodes_of_the_result_and_more_contradicts_it() -> None:
     more, result, other = (
-        Subject(model_of(f"g (float x) => (float {made[-1]}) {{ {nodes} }}"), {})
+        OnnxSubject(model_of(f"g (float x) => (float {made[-1]}) {{ {nodes} }}"), inputs={})
         for nodes, made in (("a = Abs (x) b = Erf (a)", "ab"), ("b = Erf (x)", "b"), ("c = Neg (x)", "c"))
     )
     refusals = Refusals()

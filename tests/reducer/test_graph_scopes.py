@@ -18,9 +18,9 @@ from reducer.move import Hints, Search
 from reducer.moves.graphs.bodies import shrink_graph_bodies
 from reducer.moves.graphs.forms import plain_types, static_dims
 from reducer.moves.graphs.scopes import see_through_tuples, unfold
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import keep_bindings, resize
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Subject
+from reducer.subject.graphs.edits import keep_bindings, resize
+from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
 
 X = Input("x", "float32", (4, 2))

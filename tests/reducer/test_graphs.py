@@ -27,9 +27,9 @@ from reducer.moves.graphs.forms import plain_graph_names, plain_types, static_di
 from reducer.moves.graphs.scopes import unfold
 from reducer.options import Options
 from reducer.subject.base import Facts
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import change_flow, keep_bindings, resize
-from reducer.subject.nodesets import keep_nodes
+from reducer.subject.graphs.edits import change_flow, keep_bindings, resize
+from reducer.subject.graphs.subject import GraphSubject
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
 SEEDS = range(20)
@@ -103,7 +103,7 @@ def test_a_link_takes_an_operand_of_the_same_type() -> None:
     found = keep_bindings(subject(), frozenset([0, 7]), True)
     assert found is not None
     assert found.program.main.bindings[1].reads == ("a", "k")
-    same = keep_nodes(subject(), frozenset([0, 7]), link=True)
+    same = subject().keep_nodes(frozenset([0, 7]), link=True)
     assert isinstance(same, GraphSubject)
     assert same.document == found.document
 
@@ -156,7 +156,7 @@ def test_only_moves_for_graphs_are_made_on_graphs() -> None:
         names
     )
     assert not {"canonical names", "inline functions"} & set(names)
-    assert "plain names" not in [move.name for move in all_moves()]
+    assert "plain names" not in [move.name for move in all_moves(OnnxSubject)]
 
 
 def reduced(tmp_path: Path, script: str, target: Target) -> tuple[Case, int]:

@@ -22,8 +22,8 @@ from reducer.engine.decider import Allowance, AllowanceSpent
 from reducer.engine.journal import Answer
 from reducer.engine.rounds import Engine
 from reducer.moves import all_moves
-from reducer.subject.facts import learn
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
     ORT,
@@ -40,7 +40,9 @@ from tests.reducer.driving import (
     subject_of,
 )
 
-NODE_SET_MOVES = [move for move in all_moves() if "nodes" in move.name or "operator types" in move.name]
+NODE_SET_MOVES = [
+    move for move in all_moves(OnnxSubject) if "nodes" in move.name or "operator types" in move.name
+]
 IsInteresting = Callable[[Case], bool]
 
 few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -87,7 +89,7 @@ def test_of_what_the_other_moves_propose_the_checker_accepts_nearly_all(judge: J
     built, refused = Counter[str](), Counter[str]()
     for seed in range(12):
         subject = subject_of(judge, make_case(200 + seed, 10))
-        for move in all_moves():
+        for move in all_moves(OnnxSubject):
             for candidate in drive(move, subject, lambda model, inputs: chance.random() < 0.5).candidates:
                 built[move.name] += 1
                 refused[move.name] += checker_complaint(candidate.model) is not None
@@ -117,7 +119,9 @@ def _edges(model: onnx.ModelProto) -> set[tuple[str, str]]:
     return {(made[name], node.op_type) for node in model.graph.node for name in node.input if name in made}
 
 
-def _reduce(judge: Judge, case: Case, is_interesting: IsInteresting, jobs: int = 1) -> tuple[Engine, Subject]:
+def _reduce(
+    judge: Judge, case: Case, is_interesting: IsInteresting, jobs: int = 1
+) -> tuple[Engine, OnnxSubject]:
     with engine_for(judge, case, lambda each: Answer(is_interesting(each)), jobs) as engine:
         return engine, run_to_end(engine, subject_of(judge, case))
 

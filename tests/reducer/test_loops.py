@@ -44,7 +44,7 @@ from reducer.api import reduce_case
 from reducer.move import Hints, Move
 from reducer.moves import all_moves
 from reducer.options import Options
-from reducer.subject.loops import LoopSubject
+from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")

@@ -11,7 +11,7 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
-from reducer.subject.parting import PartedTensors, find_parting
+from reducer.subject.onnx.parting import PartedTensors, find_parting
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 ORIGINAL = (

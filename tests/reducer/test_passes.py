@@ -17,8 +17,9 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.move import Hints
 from reducer.moves import all_moves
+from reducer.subject.onnx.parting import PartedTensors
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.parting import PartedTensors
 from tests.reducer.driving import (
     OPSETS,
     ORT,
@@ -1001,7 +1002,7 @@ def test_every_move_leaves_its_own_result_as_it_is(judge: Judge) -> None:
     """A move run again on what it made, with the same predicate, changes nothing."""
     model = model_of(NESTED.replace("p = Erf (v)", "k = Erf (v) p = Neg (k)"))
     subject = subject_of(judge, case_of(model))
-    for move in all_moves():
+    for move in all_moves(OnnxSubject):
         once = drive(move, subject, lambda model, inputs: has("Erf")(model)).subject
         if size(once) < size(subject):
             again = drive(move, once, lambda model, inputs: has("Erf")(model)).subject
@@ -1017,6 +1018,6 @@ def test_a_model_in_canonical_form_is_not_asked_about(judge: Judge) -> None:
 
 
 def test_moves_have_names_of_their_own_and_an_order() -> None:
-    moves = all_moves()
+    moves = all_moves(OnnxSubject)
     assert len({move.name for move in moves}) == len(moves)
     assert [move.order for move in moves] == sorted(move.order for move in moves)

@@ -26,7 +26,7 @@ from reducer.options import Options
 from reducer.private.remains import holds_run, words_left
 from reducer.private.strings import placeholders
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
 from tests.triage.test_cli import crux
 
@@ -255,9 +255,9 @@ def test_an_interrupted_reduction_leaves_the_journal_alone(tmp_path: Path, reduc
     ],
 )
 def test_strings_become_plain_ones_of_their_pattern(texts: list[str], plain: dict[str, str]) -> None:
-    subject = Subject(onnx.ModelProto(), {"x": np.array(texts)})
+    subject = OnnxSubject(onnx.ModelProto(), inputs={"x": np.array(texts)})
     assert placeholders(subject) == plain
-    again = Subject(onnx.ModelProto(), {"x": np.array(sorted(plain.values()))})
+    again = OnnxSubject(onnx.ModelProto(), inputs={"x": np.array(sorted(plain.values()))})
     assert all(old == new for old, new in placeholders(again).items())
 
 
@@ -316,7 +316,7 @@ def test_only_a_run_of_different_values_tells(array: Tensor, expected: bool) -> 
 @pytest.mark.parametrize("move", hiding_moves(), ids=lambda move: move.name)
 def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move) -> None:
     case = weights_case()
-    subject = Subject(parse(case.program), case.inputs)
+    subject = OnnxSubject(parse(case.program), inputs=case.inputs)
     for each in hiding_moves():
         subject = drive(each, subject, lambda model, inputs: True).subject
     driven = drive(move, subject, lambda model, inputs: True)
@@ -326,7 +326,7 @@ def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move
 
 def test_names_that_matter_stay_and_the_others_go() -> None:
     case = weights_case()
-    subject = Subject(parse(case.program), case.inputs)
+    subject = OnnxSubject(parse(case.program), inputs=case.inputs)
     hide_names = hiding_moves()[0]
     found = drive(hide_names, subject, lambda model, inputs: "hush-input" in inputs).subject
     assert list(found.inputs) == ["hush-input"]
@@ -358,7 +358,7 @@ def test_a_model_that_tells_nothing_is_left_as_it_is() -> None:
     del model.opset_import[1]
     for item in (model.opset_import[0], model.graph.node[0]):
         item.ClearField("domain")
-    subject = Subject(model, {"x0": np.zeros(8, np.float32)})
+    subject = OnnxSubject(model, inputs={"x0": np.zeros(8, np.float32)})
     assert [drive(move, subject, lambda model, inputs: True).candidates for move in hiding_moves()] == [
         [],
         [],

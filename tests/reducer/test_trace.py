@@ -8,12 +8,12 @@ import pytest
 
 from oracles.judge import Judge
 from reducer.moves.names import renamed
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.nodesets import keep_nodes
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.trace import kept_nodes
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
-Learned = Callable[[str], Subject]
+Learned = Callable[[str], OnnxSubject]
 
 CHAIN = "g (float[2] x) => (float[2] e) { a = Neg(x) b = Abs(a) c = Exp(b) d = Neg(c) e = Abs(d) }"
 BRANCHES = """g (float[2] x, bool i) => (float[2] z) {
@@ -27,7 +27,7 @@ BRANCHES = """g (float[2] x, bool i) => (float[2] z) {
 
 
 @pytest.fixture(scope="module")
-def learned() -> Iterator[Callable[[str], Subject]]:
+def learned() -> Iterator[Callable[[str], OnnxSubject]]:
     """Subjects from text, with the value of every tensor."""
     with Judge(ORT) as judge:
         yield lambda text: subject_of(judge, case_of(model_of(text)))

@@ -17,9 +17,9 @@ from corpus.values import Shape, Tensor
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import assemble_bindings
-from reducer.subjects import learn_facts, open_subject
+from reducer.subject.graphs.edits import assemble_bindings
+from reducer.subject.graphs.subject import GraphSubject
+from reducer.subjects import learn_graph, open_graph
 from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60
@@ -49,16 +49,16 @@ class GraphExtraction:
             yield from self._of_one(document.case, document.fires)
 
     def _of_one(self, case: Case, told: str) -> Iterator[GraphPattern]:
-        subject = open_subject(case, JudgePool(lambda: self.judge, self.judge))
-        if not isinstance(subject, GraphSubject) or len(subject.bindings) > MOST_BINDINGS:
+        subject = open_graph(case, JudgePool(lambda: self.judge, self.judge))
+        if len(subject.bindings) > MOST_BINDINGS:
             self.counts["left out: too large"] += 1
             return
         wanted = [name for name in self.passes if told in ("", name) and not self._has_enough(name)]
         fired = self._fired(subject.program, wanted)
         if not fired:
             return
-        learned, broken = learn_facts(subject, self.judge, case)
-        if broken or not isinstance(learned, GraphSubject):
+        learned, broken = learn_graph(subject, self.judge, case)
+        if broken:
             self.counts["left out: does not run"] += 1
             return
         for name in fired:

@@ -14,19 +14,19 @@ from typing import Any
 from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
-from reducer.engine.predicates import JudgePool
 from reducer.evidence import read_hints
 from reducer.pass_sets import failing_config
 from reducer.search import Items
-from reducer.subject.nodesets import keep_nodes
-from reducer.subject.onnx import Subject
-from reducer.subjects import is_valid, learn_facts, open_subject
+from reducer.subject.base import NodeSubject
+from reducer.subjects import open_nodes
 
 VERSION = 1
 """Of the algorithm: what an older one decided is decided again."""
 
 MOST_CHECKS = 3
 """Verdicts that one failure may cost."""
+
+NOTHING_WRONG = "nothing before the failing node is wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +63,24 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
 
     A failure of one node is its own root. So is one whose part before the failing node is right.
     """
-    subject, _ = learn_facts(open_subject(case, JudgePool(lambda: judge, judge)), judge, case)
+    opened = open_nodes(case, judge)
+    if opened is None:
+        return Finding(None, NOTHING_WRONG, 0)
+    subject, _ = opened
     experiment = _Experiment(case, passes, judge, failing_config(verdict, judge) is not None)
     for keep in _parts(subject, verdict):
-        part = keep_nodes(subject, keep)
-        if part is None or not is_valid(part):
+        part = subject.keep_nodes(keep)
+        if part is None or not part.is_valid:
             continue
         root = experiment.fails(part.case(case))
         if root is not None:
             return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
         if experiment.checks >= MOST_CHECKS:
             break
-    return Finding(None, "nothing before the failing node is wrong", experiment.checks)
+    return Finding(None, NOTHING_WRONG, experiment.checks)
 
 
-def _parts(subject: Subject, verdict: Verdict) -> Iterator[Items]:
+def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
     """What is left without the nodes at which the failure stands: those that it names, then the last ones."""
     users = _users(subject)
     seen: set[frozenset[int]] = set()
@@ -88,7 +91,7 @@ def _parts(subject: Subject, verdict: Verdict) -> Iterator[Items]:
             yield rest
 
 
-def _named(subject: Subject, verdict: Verdict) -> frozenset[int]:
+def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
     """The nodes that the failure names; of several of one kind the last."""
     if verdict.outcome is Outcome.MISMATCH:
         return frozenset()
@@ -99,12 +102,12 @@ def _named(subject: Subject, verdict: Verdict) -> frozenset[int]:
     return frozenset(named[-1:])
 
 
-def _last(subject: Subject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
+def _last(subject: NodeSubject, users: Mapping[int, frozenset[int]]) -> frozenset[int]:
     """The nodes whose results no other node reads."""
     return frozenset(index for index in range(len(subject.nodes)) if not users[index])
 
 
-def _users(subject: Subject) -> dict[int, frozenset[int]]:
+def _users(subject: NodeSubject) -> dict[int, frozenset[int]]:
     """By node, the nodes that read one of its outputs."""
     found: dict[int, set[int]] = {index: set() for index in range(len(subject.nodes))}
     for index, reads in enumerate(subject.reads):

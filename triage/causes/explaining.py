@@ -19,10 +19,9 @@ from corpus.values import Value
 from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
-from reducer.engine.predicates import JudgePool
 from reducer.pass_sets import failing_config
-from reducer.subject.onnx import Subject
-from reducer.subjects import learn_facts, open_subject
+from reducer.subject.base import NodeSubject
+from reducer.subjects import open_nodes
 
 VERSION = 1
 MOST_CHECKS = 3
@@ -132,9 +131,10 @@ def _by_kernel(case: Case, bugs: Sequence[Bug], judge: Judge, checks: int) -> Ex
 
 def site_of_crash(case: Case, judge: Judge) -> Site | None:
     """The node that kills the un-optimised program when it runs node by node; None if none does."""
-    if case.format != "onnx":
+    opened = open_nodes(case, judge) if case.format == "onnx" else None
+    if opened is None:
         return None
-    subject, culprit = learn_facts(open_subject(case, JudgePool(lambda: judge, judge)), judge, case)
+    subject, culprit = opened
     index = subject.producer.get(culprit)
     node = next((node for node in subject.nodes if culprit and culprit in (node.name, *node.output)), None)
     node = subject.nodes[index] if index is not None else node
@@ -145,7 +145,7 @@ def site_of_crash(case: Case, judge: Judge) -> Site | None:
     return Site(node.op_type, dtypes, special_values(flowing))
 
 
-def _value(subject: Subject, name: str) -> Value:
+def _value(subject: NodeSubject, name: str) -> Value:
     found = subject.facts.values.get(name)
     return found if found is not None else subject.array(name)
 

@@ -25,11 +25,10 @@ from corpus.graphs.program import (
     tag_of,
 )
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search, over_sets
+from reducer.move import Hints, Move, Search, SearchOf, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import redirect, without_unused
-from reducer.subject.onnx import Subject
+from reducer.subject.graphs.edits import redirect, without_unused
+from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
 
 FEW = 4
@@ -38,12 +37,10 @@ FEW = 4
 Kind: TypeAlias = tuple[str, tuple[int | str, ...]]
 
 
-def shrink_graph_bodies(subject: Subject, hints: Hints) -> Search:
+def shrink_graph_bodies(subject: GraphSubject, hints: Hints) -> Search:
     """Graph after graph, inner ones first: all of its bindings at once, then as few as will do."""
-    assert isinstance(subject, GraphSubject)
-    best: Subject = subject
+    best: GraphSubject = subject
     for names in [binding_names(graph) for graph in inner_graphs(subject.program)]:
-        assert isinstance(best, GraphSubject)
         left = [name for name in names if name in best.program.names]
         if left:
             best = yield from _shrink(best, tuple(left))
@@ -68,7 +65,7 @@ def binding_names(graph: Graph) -> tuple[str, ...]:
     return tuple(binding.name for binding in graph.bindings)
 
 
-def _shrink(subject: GraphSubject, names: tuple[str, ...]) -> Search:
+def _shrink(subject: GraphSubject, names: tuple[str, ...]) -> SearchOf[GraphSubject]:
     kinds = _kinds(subject)
     build = partial(_smaller, subject, names, kinds)
     nothing = partial(build, frozenset())
@@ -80,7 +77,7 @@ def _shrink(subject: GraphSubject, names: tuple[str, ...]) -> Search:
 
 def _smaller(
     subject: GraphSubject, names: tuple[str, ...], kinds: Mapping[str, Kind], keep: Items
-) -> Subject | None:
+) -> GraphSubject | None:
     """The subject with these bindings of one graph alone; None where that is no smaller or ill-formed."""
     gone = frozenset(name for place, name in enumerate(names) if place not in keep)
     thinned = _Thinned(gone, kinds, subject.program)
@@ -165,4 +162,4 @@ def changed_graphs(program: GraphProgram, change: Callable[[Graph], Graph]) -> G
     return replace(program, main=inside(program.main), functions=functions)
 
 
-MOVES = (Move("shrink graph bodies", 195, shrink_graph_bodies, reshapes=True, subjects=(GraphSubject,)),)
+MOVES = (Move("shrink graph bodies", 195, shrink_graph_bodies, reshapes=True, on=GraphSubject),)

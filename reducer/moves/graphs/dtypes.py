@@ -11,10 +11,9 @@ from corpus.onnx.types import DTYPES
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, smaller_by
 from reducer.moves.dtypes import LATTICE, cast
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_dtypes import dtype_words, with_dtype
-from reducer.subject.graph_edits import change_flow
-from reducer.subject.onnx import Subject
+from reducer.subject.graphs.dtypes import dtype_words, with_dtype
+from reducer.subject.graphs.edits import change_flow
+from reducer.subject.graphs.subject import GraphSubject
 
 PLAINER = {DTYPES[old].name: [DTYPES[new].name for new in plainer] for old, plainer in LATTICE.items()}
 """By element type the plainer ones, as the formats of graphs call them."""
@@ -22,21 +21,19 @@ PLAINER = {DTYPES[old].name: [DTYPES[new].name for new in plainer] for old, plai
 Chooser: TypeAlias = Callable[[str], bool]
 
 
-def plain_dtypes(subject: Subject, hints: Hints) -> Search:
+def plain_dtypes(subject: GraphSubject, hints: Hints) -> Search:
     """One element type after the other, in tensors and arguments alike; then in each of them alone."""
-    assert isinstance(subject, GraphSubject)
     best = yield from smaller_by(subject, _throughout(subject))
-    assert isinstance(best, GraphSubject)
     return (yield from smaller_by(best, _alone(best)))
 
 
-def _throughout(subject: GraphSubject) -> Iterator[Callable[[Subject], Subject | None]]:
+def _throughout(subject: GraphSubject) -> Iterator[Callable[[GraphSubject], GraphSubject | None]]:
     for old in sorted(_dtypes(subject) & PLAINER.keys()):
         for new in PLAINER[old]:
             yield partial(_retyped, old, new, lambda name: True)
 
 
-def _alone(subject: GraphSubject) -> Iterator[Callable[[Subject], Subject | None]]:
+def _alone(subject: GraphSubject) -> Iterator[Callable[[GraphSubject], GraphSubject | None]]:
     """Changes at one place each, where an element type is found at several."""
     places = [
         (name, {str(array.dtype.name)})
@@ -57,9 +54,8 @@ def _dtypes(subject: GraphSubject) -> set[str]:
     return words | {array.dtype.name for array in arrays if array is not None}
 
 
-def _retyped(old: str, new: str, is_chosen: Chooser, subject: Subject) -> Subject | None:
+def _retyped(old: str, new: str, is_chosen: Chooser, subject: GraphSubject) -> GraphSubject | None:
     """The chosen tensors and bindings with `new` for `old`; None where nothing is, or it does not type."""
-    assert isinstance(subject, GraphSubject)
     changed: dict[str, Tensor] = {}
     for name in filter(is_chosen, subject.sources):
         array = subject.array(name)
@@ -76,4 +72,4 @@ def _retyped(old: str, new: str, is_chosen: Chooser, subject: Subject) -> Subjec
 
 DTYPES_BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 
-MOVES = (Move("plain dtypes", 450, plain_dtypes, reshapes=True, subjects=(GraphSubject,)),)
+MOVES = (Move("plain dtypes", 450, plain_dtypes, reshapes=True, on=GraphSubject),)

@@ -12,14 +12,12 @@ from corpus.graphs.program import Binding, GraphProgram, Input, Json, tag_of
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search, one_by_one
 from reducer.subject.base import Facts
-from reducer.subject.graph import GraphSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
 
 
-def plain_graph_names(subject: Subject, hints: Hints) -> Search:
+def plain_graph_names(subject: GraphSubject, hints: Hints) -> Search:
     """All at once."""
-    assert isinstance(subject, GraphSubject)
     shorter = under_plain_names(subject)
     if size(shorter) < size(subject) and (yield lambda: shorter):
         return shorter
@@ -39,13 +37,12 @@ def under_plain_names(subject: GraphSubject) -> GraphSubject:
     )
 
 
-def static_dims(subject: Subject, hints: Hints) -> Search:
+def static_dims(subject: GraphSubject, hints: Hints) -> Search:
     """Symbolic dims of inputs become the sizes that they have here."""
     return (yield from one_by_one(subject, [_with_static_dims]))
 
 
-def _with_static_dims(subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
+def _with_static_dims(subject: GraphSubject) -> GraphSubject | None:
     main = subject.program.main
     sizes = _sizes(subject)
     if not sizes:
@@ -78,9 +75,8 @@ def _sizes(subject: GraphSubject) -> dict[str, int]:
     return found
 
 
-def plain_types(subject: Subject, hints: Hints) -> Search:
+def plain_types(subject: GraphSubject, hints: Hints) -> Search:
     """Inputs of any type, dtype, rank or layout are declared as what they are given, one at a time."""
-    assert isinstance(subject, GraphSubject)
     told = [item.name for item in subject.program.main.inputs if tag_of(item.declared) in OPEN]
     return (yield from one_by_one(subject, [partial(_declared_plain, name) for name in told]))
 
@@ -89,8 +85,7 @@ OPEN = ("tensor", "any", "layout")
 """What leaves open of a tensor that is passed what it is like, or says how it lies in memory."""
 
 
-def _declared_plain(name: str, subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
+def _declared_plain(name: str, subject: GraphSubject) -> GraphSubject | None:
     main = subject.program.main
     inputs = tuple(replace(item, declared=None) if item.name == name else item for item in main.inputs)
     return _valid(subject, replace(subject.program, main=replace(main, inputs=inputs)))
@@ -110,16 +105,14 @@ def _computed(sizes: dict[str, int], item: Json) -> Json:
     return evaluate(item, sizes) if is_dim else item
 
 
-def drop_arguments(subject: Subject, hints: Hints) -> Search:
+def drop_arguments(subject: GraphSubject, hints: Hints) -> Search:
     """One keyword argument at a time; what has a default does without."""
-    assert isinstance(subject, GraphSubject)
     bindings = subject.program.main.bindings
     places = [(binding.name, key) for binding in bindings for key in binding.kwargs if key != "attrs"]
     return (yield from one_by_one(subject, [partial(_without, name, key) for name, key in places]))
 
 
-def _without(name: str, key: str, subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
+def _without(name: str, key: str, subject: GraphSubject) -> GraphSubject | None:
     bindings = tuple(_trimmed(subject.program, name, key))
     return _valid(subject, replace(subject.program, main=replace(subject.program.main, bindings=bindings)))
 
@@ -140,11 +133,9 @@ def _valid(subject: GraphSubject, program: GraphProgram) -> GraphSubject | None:
     return fresh if not fresh.complaint else None
 
 
-GRAPHS = (GraphSubject,)
-
 MOVES = (
-    Move("plain types", 455, plain_types, subjects=GRAPHS),
-    Move("static dims", 460, static_dims, subjects=GRAPHS),
-    Move("drop arguments", 470, drop_arguments, reshapes=True, subjects=GRAPHS),
-    Move("plain names", 550, plain_graph_names, renames=True, subjects=GRAPHS),
+    Move("plain types", 455, plain_types, on=GraphSubject),
+    Move("static dims", 460, static_dims, on=GraphSubject),
+    Move("drop arguments", 470, drop_arguments, reshapes=True, on=GraphSubject),
+    Move("plain names", 550, plain_graph_names, renames=True, on=GraphSubject),
 )

@@ -8,9 +8,8 @@ from functools import partial
 
 from corpus.graphs.program import CALL, REF, Binding, Graph, GraphProgram, Json, tag_of
 from reducer.move import Hints, Move, Search, one_by_one, smaller_by
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import redirect, without_unused
-from reducer.subject.onnx import Subject
+from reducer.subject.graphs.edits import redirect, without_unused
+from reducer.subject.graphs.subject import GraphSubject
 
 LOCAL, ALIAS, MEMBER = "function", "alias", "getitem"
 """What a format calls a function that is a value, another name, and a tuple's member."""
@@ -25,10 +24,9 @@ class Scope:
     made_by: str = ""
 
 
-def unfold(subject: Subject, hints: Hints) -> Search:
+def unfold(subject: GraphSubject, hints: Hints) -> Search:
     """One If or call after the other: the first branch that still fails, the body of a function."""
-    assert isinstance(subject, GraphSubject)
-    changes: list[Callable[[Subject], Subject | None]] = []
+    changes: list[Callable[[GraphSubject], GraphSubject | None]] = []
     for binding in subject.program.main.bindings:
         places = range(len(binding.bodies)) if binding.op != LOCAL else ()
         changes += [partial(_with_branch, binding.name, place) for place in places]
@@ -36,8 +34,7 @@ def unfold(subject: Subject, hints: Hints) -> Search:
     return (yield from one_by_one(subject, changes))
 
 
-def _with_branch(name: str, place: int, subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
+def _with_branch(name: str, place: int, subject: GraphSubject) -> GraphSubject | None:
     binding = subject.bindings.get(name)
     if binding is None or place >= len(binding.bodies):
         return None
@@ -57,9 +54,8 @@ def _operands(binding: Binding) -> list[str]:
     return [item[REF] for item in items if tag_of(item) == REF]
 
 
-def _with_body(name: str, subject: Subject) -> Subject | None:
+def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:
     """Only of a function that is called once: its names must stay unique."""
-    assert isinstance(subject, GraphSubject)
     binding = subject.bindings.get(name)
     scope = _callee(subject.program, binding) if binding is not None else None
     return _replaced(subject, name, scope) if scope is not None else None
@@ -95,7 +91,7 @@ def _local(program: GraphProgram, name: str) -> Graph | None:
     return maker.bodies[0] if maker is not None and len(readers) == 1 and not is_result else None
 
 
-def _replaced(subject: GraphSubject, name: str, scope: Scope) -> Subject | None:
+def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | None:
     """The subject with a graph in place of one binding; of several results it makes a tuple."""
     graph, main = scope.graph, subject.program.main
     made = [scope.given.get(output, output) for output in graph.outputs]
@@ -124,7 +120,7 @@ def _takes_member(binding: Binding, name: str) -> bool:
 
 def _with_members(
     subject: GraphSubject, name: str, scope: Scope, made: list[str], members: dict[str, int]
-) -> Subject | None:
+) -> GraphSubject | None:
     """The subject with a graph in place of one binding and of those that take the members of its tuple."""
     main = subject.program.main
     if not all(at in range(len(made)) for at in members.values()):
@@ -148,15 +144,13 @@ def _spliced(main: Graph, name: str, scope: Scope, instead: dict[str, str]) -> I
             yield redirect(binding, instead)
 
 
-def see_through_tuples(subject: Subject, hints: Hints) -> Search:
+def see_through_tuples(subject: GraphSubject, hints: Hints) -> Search:
     """A member of a tuple that is made in sight is read as it is; so is what has but another name."""
-    assert isinstance(subject, GraphSubject)
     names = [binding.name for binding in subject.program.main.bindings if binding.op in (MEMBER, ALIAS)]
     return (yield from smaller_by(subject, [partial(_seen_through, name) for name in names]))
 
 
-def _seen_through(name: str, subject: Subject) -> Subject | None:
-    assert isinstance(subject, GraphSubject)
+def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
     binding = subject.bindings.get(name)
     source = _source(subject, binding.args) if binding is not None else ""
     main = subject.program.main
@@ -186,8 +180,7 @@ def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
     return str(dict(member)[REF]) if member is not None and tag_of(member) == REF else ""
 
 
-GRAPHS = (GraphSubject,)
 MOVES = (
-    Move("unfold scopes", 180, unfold, reshapes=True, subjects=GRAPHS),
-    Move("see through tuples", 185, see_through_tuples, subjects=GRAPHS),
+    Move("unfold scopes", 180, unfold, reshapes=True, on=GraphSubject),
+    Move("see through tuples", 185, see_through_tuples, on=GraphSubject),
 )

@@ -14,13 +14,11 @@ from corpus.tir.walk import buffers, map_buffers, map_statements
 from corpus.values import Value
 from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.loops.subject import LoopSubject
 
 
-def shorten_buffers(subject: Subject, hints: Hints) -> Search:
+def shorten_buffers(subject: LoopSubject, hints: Hints) -> Search:
     """Give each dim one element, two, or half as many; the values kept are the first ones."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _shorter))
 
 
@@ -47,9 +45,8 @@ def _with_dim(subject: LoopSubject, buffer: Buffer, place: int, dim: Const) -> L
     return subject.with_main(function, inputs)
 
 
-def plain_buffers(subject: Subject, hints: Hints) -> Search:
+def plain_buffers(subject: LoopSubject, hints: Hints) -> Search:
     """Take from each buffer what is unusual about it, all at once or one by one."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _plainer))
 
 
@@ -83,9 +80,8 @@ def _with_buffer(subject: LoopSubject, buffer: Buffer) -> LoopSubject:
     )
 
 
-def plain_allocations(subject: Subject, hints: Hints) -> Search:
+def plain_allocations(subject: LoopSubject, hints: Hints) -> Search:
     """Take annotations from allocations."""
-    assert isinstance(subject, LoopSubject)
     bare = map_statements(
         subject.main, lambda stmt: replace(stmt, annotations={}) if isinstance(stmt, Alloc) else stmt
     )
@@ -93,7 +89,7 @@ def plain_allocations(subject: Subject, hints: Hints) -> Search:
 
 
 MOVES = (
-    Move("shorten buffers", 60, shorten_buffers, subjects=(LoopSubject,)),
-    Move("plain buffers", 65, plain_buffers, subjects=(LoopSubject,)),
-    Move("plain allocations", 66, plain_allocations, subjects=(LoopSubject,)),
+    Move("shorten buffers", 60, shorten_buffers, on=LoopSubject),
+    Move("plain buffers", 65, plain_buffers, on=LoopSubject),
+    Move("plain allocations", 66, plain_allocations, on=LoopSubject),
 )

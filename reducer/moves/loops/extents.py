@@ -9,13 +9,11 @@ from corpus.tir.names import substituted
 from corpus.tir.tree import Body, Const, For, Stmt
 from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.loops.subject import LoopSubject
 
 
-def shorten_loops(subject: Subject, hints: Hints) -> Search:
+def shorten_loops(subject: LoopSubject, hints: Hints) -> Search:
     """Give each loop one round, two, or half as many."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_statements(subject, _shorter))
 
 
@@ -28,9 +26,8 @@ def _shorter(stmt: Stmt) -> Iterator[Body]:
             yield (replace(stmt, extent=Const(fewer, stmt.extent.dtype)),)
 
 
-def plain_loops(subject: Subject, hints: Hints) -> Search:
+def plain_loops(subject: LoopSubject, hints: Hints) -> Search:
     """Make each loop one from zero, in order, in steps of 1, and of no name to anybody."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_statements(subject, _plainer))
 
 
@@ -49,6 +46,6 @@ def _plainer(stmt: Stmt) -> Iterator[Body]:
 
 
 MOVES = (
-    Move("shorten loops", 30, shorten_loops, subjects=(LoopSubject,)),
-    Move("plain loops", 90, plain_loops, subjects=(LoopSubject,)),
+    Move("shorten loops", 30, shorten_loops, on=LoopSubject),
+    Move("plain loops", 90, plain_loops, on=LoopSubject),
 )

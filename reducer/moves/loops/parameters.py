@@ -16,14 +16,12 @@ from corpus.tir.walk import map_statements, walk
 from corpus.values import Tensor
 from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.loops_edits import used_names
-from reducer.subject.onnx import Subject
+from reducer.subject.loops.edits import used_names
+from reducer.subject.loops.subject import LoopSubject
 
 
-def drop_parameters(subject: Subject, hints: Hints) -> Search:
+def drop_parameters(subject: LoopSubject, hints: Hints) -> Search:
     """Drop what the body does not name; a number becomes a constant."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _fewer))
 
 
@@ -45,9 +43,8 @@ def _fixed(subject: LoopSubject, var: Var, others: tuple[Buffer | Var, ...]) -> 
     return subject.with_main(substituted(replace(subject.main, params=others), {var.name: number}))
 
 
-def drop_functions(subject: Subject, hints: Hints) -> Search:
+def drop_functions(subject: LoopSubject, hints: Hints) -> Search:
     """Drop functions that none calls."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _unneeded))
 
 
@@ -60,9 +57,8 @@ def _unneeded(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]
             yield partial(subject.with_module, Module(rest))
 
 
-def drop_attributes(subject: Subject, hints: Hints) -> Search:
+def drop_attributes(subject: LoopSubject, hints: Hints) -> Search:
     """Drop the function's attributes, and what blocks are annotated with."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _plainer))
 
 
@@ -83,9 +79,8 @@ def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
     yield partial(subject.with_main, whole)
 
 
-def plain_values(subject: Subject, hints: Hints) -> Search:
+def plain_values(subject: LoopSubject, hints: Hints) -> Search:
     """Make what flows in zeros, ones, or small integers."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _plainer_values))
 
 
@@ -106,8 +101,8 @@ def _plain(value: Tensor) -> Iterator[Tensor]:
 
 
 MOVES = (
-    Move("drop parameters", 70, drop_parameters, subjects=(LoopSubject,)),
-    Move("drop functions", 15, drop_functions, subjects=(LoopSubject,)),
-    Move("drop attributes", 80, drop_attributes, subjects=(LoopSubject,)),
-    Move("plain values of loops", 100, plain_values, subjects=(LoopSubject,)),
+    Move("drop parameters", 70, drop_parameters, on=LoopSubject),
+    Move("drop functions", 15, drop_functions, on=LoopSubject),
+    Move("drop attributes", 80, drop_attributes, on=LoopSubject),
+    Move("plain values of loops", 100, plain_values, on=LoopSubject),
 )

@@ -8,13 +8,11 @@ from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Attr, Block, Body, Expr, For, If, Seq, Stmt, Thread, While
 from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.loops.subject import LoopSubject
 
 
-def unwrap(subject: Subject, hints: Hints) -> Search:
+def unwrap(subject: LoopSubject, hints: Hints) -> Search:
     """Put the statements inside in place of what holds them."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_statements(subject, _bodies))
 
 
@@ -51,4 +49,4 @@ def _with(body: Body, values: dict[str, Expr]) -> Body:
     return found
 
 
-MOVES = (Move("unwrap", 20, unwrap, subjects=(LoopSubject,)),)
+MOVES = (Move("unwrap", 20, unwrap, on=LoopSubject),)

@@ -28,13 +28,11 @@ from corpus.tir.types import is_bool, is_number, lanes
 from corpus.tir.walk import children, expressions, replace_statements, statements
 from reducer.loop_searches import over_expressions, over_functions, over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops import LoopSubject
-from reducer.subject.onnx import Subject
+from reducer.subject.loops.subject import LoopSubject
 
 
-def inline_names(subject: Subject, hints: Hints) -> Search:
+def inline_names(subject: LoopSubject, hints: Hints) -> Search:
     """Put a bound value where its name stands."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_functions(subject, _inlined))
 
 
@@ -49,9 +47,8 @@ def _without_name(subject: LoopSubject, position: int, stmt: Bind) -> LoopSubjec
     return subject.with_main(replace(subject.main, body=substituted(body, {stmt.var.name: stmt.value})))
 
 
-def narrow_values(subject: Subject, hints: Hints) -> Search:
+def narrow_values(subject: LoopSubject, hints: Hints) -> Search:
     """Store a part of what is stored, cast where it is of another type; the smallest that still fails."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_statements(subject, _narrower))
 
 
@@ -74,9 +71,8 @@ def _can_be_stored(expr: Expr, dtype: str) -> bool:
     return (is_number(own) or is_bool(own)) and lanes(own) == lanes(dtype)
 
 
-def plain_expressions(subject: Subject, hints: Hints) -> Search:
+def plain_expressions(subject: LoopSubject, hints: Hints) -> Search:
     """Make each expression a constant, or a part of it of the same type; the outermost first."""
-    assert isinstance(subject, LoopSubject)
     return (yield from over_expressions(subject, _plainer))
 
 
@@ -115,7 +111,7 @@ def _plainer_literals(expr: Const) -> Iterator[Expr]:
 
 
 MOVES = (
-    Move("inline names", 40, inline_names, subjects=(LoopSubject,)),
-    Move("narrow values", 12, narrow_values, subjects=(LoopSubject,)),
-    Move("plain expressions", 50, plain_expressions, subjects=(LoopSubject,)),
+    Move("inline names", 40, inline_names, on=LoopSubject),
+    Move("narrow values", 12, narrow_values, on=LoopSubject),
+    Move("plain expressions", 50, plain_expressions, on=LoopSubject),
 )

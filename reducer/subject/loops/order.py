@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from corpus.tir.tree import (
     Alloc,
@@ -13,6 +13,7 @@ from corpus.tir.tree import (
     Expr,
     For,
     If,
+    Module,
     Stmt,
     Var,
     While,
@@ -20,21 +21,21 @@ from corpus.tir.tree import (
 )
 from corpus.tir.types import element
 from corpus.tir.walk import buffers, expressions, statements
-from reducer.subject.loops import LoopSubject
+from corpus.values import Value
 
 PLAIN = frozenset({"float32", "int32", "bool", "void", "handle"})
 
 
-def counts(subject: LoopSubject) -> tuple[int, ...]:
+def counts(module: Module, inputs: Mapping[str, Value]) -> tuple[int, ...]:
     """Statements, statements that hold others, expressions, elements, parameters and buffers, dims.
 
     Then what is not plain (types, scopes, strides, kinds of loops), attributes, how plain literals are.
     """
-    functions = subject.module.functions.values()
+    functions = module.functions.values()
     stmts = [stmt for one in functions for stmt in statements(one.body)]
     exprs = [expr for one in functions for expr in expressions(one.body)]
     found = [buffer for one in functions for buffer in buffers(one)]
-    elements = sum(int(getattr(value, "size", 0)) for value in subject.inputs.values())
+    elements = sum(int(getattr(value, "size", 0)) for value in inputs.values())
     params = sum(len(one.params) for one in functions)
     return (
         len(stmts),

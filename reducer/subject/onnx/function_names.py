@@ -14,8 +14,8 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto
 
 from corpus.onnx.graph import function_key, rename, walk_function, walk_model
-from reducer.subject.opsets import rename_sets
-from reducer.subject.remarks import messages
+from reducer.subject.onnx.opsets import rename_sets
+from reducer.subject.onnx.remarks import messages
 
 OFFICIAL = frozenset(
     (

@@ -10,46 +10,41 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import onnx
 
 from corpus.onnx.graph import free_names, subgraphs
 from corpus.values import Value
 from reducer.search import Items
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import assemble_bindings, keep_bindings
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.view import OnnxView
 from reducer.subject.tensors import initializer, type_of
 
+S = TypeVar("S", bound=OnnxView)
 
-def keep_nodes(
-    subject: Subject, keep: Items, *, link: bool = False, constants: bool = False
-) -> Subject | None:
+
+def keep_nodes(subject: S, keep: Items, *, link: bool = False, constants: bool = False) -> S | None:
     """The model of the nodes `keep` (by index); None where the type of a cut tensor is unknown.
 
     `constants`: what is cut becomes an initializer, even where it depends on an input.
     """
-    if isinstance(subject, GraphSubject):
-        return keep_bindings(subject, keep, link)
     instead = _links(subject, keep) if link else {}
     kept = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
     return assemble(subject, kept, constants=constants)
 
 
 def assemble(
-    subject: Subject,
-    nodes: list[onnx.NodeProto],
+    subject: S,
+    nodes: Sequence[onnx.NodeProto],
     outputs: Sequence[str] | None = None,
     *,
     constants: bool = False,
-) -> Subject | None:
+) -> S | None:
     """A model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
 
     Unless they are given, the outputs are the subject's own that are still made, then what nobody reads
     any more.
     """
-    if isinstance(subject, GraphSubject):
-        return assemble_bindings(subject, [subject.bindings[node.name] for node in nodes], outputs)
     edges = _Edges(subject, constants)
     made = {name for node in nodes for name in node.output if name}
     read: dict[str, None] = {}
@@ -70,7 +65,7 @@ def assemble(
 class _Edges:
     """Collects what flows into the kept nodes: inputs and initializers, in the subject's order."""
 
-    subject: Subject
+    subject: OnnxView
     constants: bool = False
     inputs: dict[str, onnx.ValueInfoProto] = field(default_factory=dict)
     tensors: dict[str, onnx.TensorProto] = field(default_factory=dict)
@@ -109,7 +104,7 @@ class _Edges:
 
 
 def _outputs(
-    subject: Subject, nodes: Iterable[onnx.NodeProto], made: set[str], read: Mapping[str, None]
+    subject: OnnxView, nodes: Iterable[onnx.NodeProto], made: set[str], read: Mapping[str, None]
 ) -> list[onnx.ValueInfoProto]:
     chosen = {name: info for name, info in subject.graph_outputs.items() if name in made}
     consumed = {name for reads in subject.reads for name in reads}
@@ -124,7 +119,7 @@ def _outputs(
     return list(chosen.values())
 
 
-def value_info(subject: Subject, name: str) -> onnx.ValueInfoProto:
+def value_info(subject: OnnxView, name: str) -> onnx.ValueInfoProto:
     """The declaration of a tensor, typed where its type is known."""
     if name in subject.graph_outputs:
         return subject.graph_outputs[name]
@@ -134,8 +129,8 @@ def value_info(subject: Subject, name: str) -> onnx.ValueInfoProto:
 
 
 def _model(
-    subject: Subject, nodes: list[onnx.NodeProto], edges: _Edges, outputs: list[onnx.ValueInfoProto]
-) -> Subject:
+    subject: S, nodes: Sequence[onnx.NodeProto], edges: _Edges, outputs: list[onnx.ValueInfoProto]
+) -> S:
     old = subject.model
     if old.ir_version < 4:  # there an initializer is an input as well
         for name in [name for name in edges.tensors if name not in edges.inputs]:
@@ -213,7 +208,7 @@ def _domains(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     return found
 
 
-def _links(subject: Subject, keep: Items) -> dict[str, str]:
+def _links(subject: OnnxView, keep: Items) -> dict[str, str]:
     """By removed tensor, the tensor of a kept node that takes its place; built in topological order."""
     instead: dict[str, str] = {}
     for index, node in enumerate(subject.nodes):

@@ -33,7 +33,7 @@ from corpus.tir.walk import (
     statements,
     walk,
 )
-from reducer.subject.loops import LoopSubject
+from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
 
 

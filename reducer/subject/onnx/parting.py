@@ -17,7 +17,7 @@ import onnx
 from corpus.onnx.graph import free_names, producers
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance, compare
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.view import OnnxView
 
 EXACT = Tolerance(0.0, 0.0)
 
@@ -43,7 +43,7 @@ class PartedTensors:
 
 
 def find_parting(
-    subject: Subject, optimised: onnx.ModelProto, values: Mapping[str, Value], tolerance: Tolerance
+    subject: OnnxView, optimised: onnx.ModelProto, values: Mapping[str, Value], tolerance: Tolerance
 ) -> PartedTensors:
     """What parts before the first wrong output; empty where no value tells."""
     runs = _Runs(subject, optimised, values, tolerance)
@@ -80,7 +80,7 @@ def _changed_above(runs: _Runs, first: str) -> tuple[list[str], list[str]]:
     return changed, carriers
 
 
-def _ordered(subject: Subject, names: Iterable[str]) -> tuple[str, ...]:
+def _ordered(subject: OnnxView, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: subject.producer.get(name, -1)))
 
 
@@ -88,7 +88,7 @@ def _ordered(subject: Subject, names: Iterable[str]) -> tuple[str, ...]:
 class _Runs:
     """Both programs with the values that they computed; only tensors that a node of both makes count."""
 
-    subject: Subject
+    subject: OnnxView
     optimised: onnx.ModelProto
     values: Mapping[str, Value]
     tolerance: Tolerance

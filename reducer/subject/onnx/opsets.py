@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from corpus.onnx.graph import function_key, walk_function, walk_model
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.view import OnnxView
 
 OLDEST = 7
 """The oldest operator set of ONNX's own that runtimes promise to run."""
@@ -19,6 +19,8 @@ STANDARD = ("", "ai.onnx")
 """The two names of ONNX's own domain."""
 
 Holder: TypeAlias = ModelProto | FunctionProto
+
+S = TypeVar("S", bound=OnnxView)
 
 
 def drop_unused_sets(model: ModelProto) -> None:
@@ -80,7 +82,7 @@ def _least(
     return max([OLDEST if item.domain in STANDARD else 1, *since])
 
 
-def lowered(subject: Subject, versions: Mapping[str, int] | None = None) -> Subject:
+def lowered(subject: S, versions: Mapping[str, int] | None = None) -> S:
     """The subject without unused operator sets, the others in these versions or the least ones.
 
     The very object where it has them.

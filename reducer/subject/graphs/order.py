@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from corpus.graphs.names import plain_names
 from corpus.graphs.program import GRAPH, Graph, Json, tag_of
-from reducer.subject.graph import GraphSubject
+from reducer.subject.base import Size
+from reducer.subject.graphs.dtypes import dtype_words
+from reducer.subject.graphs.view import GraphView
+from reducer.subject.reading import PLAIN, complexity, strange_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,19 @@ class Counts:
     bytes: int
 
 
-def counts(subject: GraphSubject) -> Counts:
+def measured(subject: GraphView) -> Size:
+    """What a graph program is measured by, in the order of `size`."""
+    found = counts(subject)
+    arrays = subject.arrays
+    axes = sum(array.ndim for array in arrays)
+    words = [word for binding in subject.program.main.walk() for word in dtype_words(binding)]
+    strange = strange_types(arrays) + sum(word not in PLAIN for word in words)
+    values = sum(map(complexity, arrays))
+    passes = len(subject.passes)
+    return (*found.of_nodes, axes, strange, found.literals, values, passes, found.names, found.bytes)
+
+
+def counts(subject: GraphView) -> Counts:
     """What a graph program is measured by."""
     program = subject.program
     graphs = [program.main, *program.functions.values()]

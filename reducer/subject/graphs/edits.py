@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,12 +22,14 @@ from corpus.graphs.program import (
     tag_of,
 )
 from corpus.values import Shape, Tensor, Value
-from reducer.subject.graph import GraphSubject
+from reducer.subject.graphs.view import GraphView
+
+S = TypeVar("S", bound=GraphView)
 
 
 def assemble_bindings(
-    subject: GraphSubject, bindings: Iterable[Binding], outputs: Sequence[str] | None = None
-) -> GraphSubject | None:
+    subject: S, bindings: Iterable[Binding], outputs: Sequence[str] | None = None
+) -> S | None:
     """A program of these bindings, in order, that may read any tensor of the subject; the rest is cut away.
 
     A binding that reads what no tensor can stand for (a tuple, a shape) is cut as well; a number is written
@@ -59,7 +62,7 @@ def _filled(binding: Binding, numbers: Mapping[str, float]) -> Binding:
     return binding.mapped(lambda item: numbers.get(item[REF], item) if tag_of(item) == REF else item)
 
 
-def _outputs(subject: GraphSubject, kept: Mapping[str, Binding], read: Mapping[str, None]) -> list[str]:
+def _outputs(subject: GraphView, kept: Mapping[str, Binding], read: Mapping[str, None]) -> list[str]:
     own = [name for name in subject.program.main.outputs if name in kept]
     was_read = {name for binding in subject.program.main.bindings for name in binding.reads}
     loose = [name for name in kept if name not in read and name not in own and name in was_read]
@@ -76,7 +79,7 @@ def _outputs(subject: GraphSubject, kept: Mapping[str, Binding], read: Mapping[s
 class _Edges:
     """Collects what flows into the kept bindings."""
 
-    subject: GraphSubject
+    subject: GraphView
     inputs: dict[str, Input] = field(default_factory=dict)
     constants: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
@@ -103,9 +106,7 @@ class _Edges:
             self.values[name] = value
 
 
-def _program(
-    subject: GraphSubject, bindings: tuple[Binding, ...], edges: _Edges, outputs: tuple[str, ...]
-) -> GraphSubject:
+def _program(subject: S, bindings: tuple[Binding, ...], edges: _Edges, outputs: tuple[str, ...]) -> S:
     old = subject.program
     order = [item.name for item in old.main.inputs if item.name in edges.inputs]
     inputs = tuple(edges.inputs[name] for name in dict.fromkeys([*order, *edges.inputs]))
@@ -135,14 +136,14 @@ def without_unused(program: GraphProgram) -> GraphProgram:
     )
 
 
-def keep_bindings(subject: GraphSubject, keep: frozenset[int], link: bool) -> GraphSubject | None:
+def keep_bindings(subject: S, keep: frozenset[int], link: bool) -> S | None:
     """The program of the bindings `keep` (by index); linked ones take an operand of the same type."""
     instead = _links(subject, keep) if link else {}
     bindings = subject.program.main.bindings
     return assemble_bindings(subject, [redirect(bindings[index], instead) for index in sorted(keep)])
 
 
-def _with_known_dims(subject: GraphSubject, found: GraphSubject) -> GraphSubject:
+def _with_known_dims(subject: S, found: S) -> S:
     """The cuts with the symbolic dims that they had, where that is well-formed: they can be the bug."""
     main = found.program.main
     inputs = tuple(replace(item, shape=_dims(subject, item)) for item in main.inputs)
@@ -152,14 +153,14 @@ def _with_known_dims(subject: GraphSubject, found: GraphSubject) -> GraphSubject
     return found if symbolic.complaint else symbolic
 
 
-def _dims(subject: GraphSubject, item: Input) -> Shape:
+def _dims(subject: GraphView, item: Input) -> Shape:
     if item.name in subject.graph_inputs:
         return item.shape
     known = subject.shapes.get(item.name, item.shape)
     return known if len(known) == len(item.shape) else item.shape
 
 
-def _links(subject: GraphSubject, keep: frozenset[int]) -> dict[str, str]:
+def _links(subject: GraphView, keep: frozenset[int]) -> dict[str, str]:
     """By removed result, the result of a kept binding that takes its place."""
     instead: dict[str, str] = {}
     for index, binding in enumerate(subject.program.main.bindings):
@@ -173,7 +174,7 @@ def _links(subject: GraphSubject, keep: frozenset[int]) -> dict[str, str]:
     return instead
 
 
-def _is_kept(subject: GraphSubject, name: str, keep: frozenset[int]) -> bool:
+def _is_kept(subject: GraphView, name: str, keep: frozenset[int]) -> bool:
     return subject.producer.get(name, -1) in keep
 
 
@@ -196,11 +197,11 @@ def _redirected(instead: Mapping[str, str], item: Json) -> Json:
 
 
 def change_flow(
-    subject: GraphSubject,
+    subject: S,
     changed: Mapping[str, Tensor],
     edit: Callable[[Binding], Binding] | None = None,
     edit_function: Callable[[Graph], Graph] | None = None,
-) -> GraphSubject | None:
+) -> S | None:
     """The subject with these values for some of its inputs and constants; None where it does not type.
 
     `edit` and `edit_function` are what belongs to the same change in the bindings, and in the functions.
@@ -242,9 +243,7 @@ def _is_like(old: Tensor | None, new: Tensor) -> bool:
     return old is not None and old.shape == new.shape and old.dtype == new.dtype
 
 
-def resize(
-    subject: GraphSubject, changed: Mapping[str, Tensor], sizes: Callable[[int], int]
-) -> GraphSubject | None:
+def resize(subject: S, changed: Mapping[str, Tensor], sizes: Callable[[int], int]) -> S | None:
     """The subject with resized tensors, the integers that equal an old dim carried along where that types."""
 
     if not changed:

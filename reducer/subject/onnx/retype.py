@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import TypeVar
 
 import onnx
 
@@ -14,22 +15,19 @@ from corpus.onnx.infer import graph_types, infer, tensor_type, untyped_copy
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from oracles.numerics.value_types import static_dims
-from reducer.subject.graph import GraphSubject
-from reducer.subject.graph_edits import change_flow
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.view import OnnxView
 from reducer.subject.tensors import initializer
+
+S = TypeVar("S", bound=OnnxView)
 
 
 def change_tensors(
-    subject: Subject, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
-) -> Subject | None:
+    subject: S, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
+) -> S | None:
     """The subject with these values for some of its inputs and initializers; None where it does not type.
 
     `also` is another edit of the model that belongs to the same change.
     """
-
-    if isinstance(subject, GraphSubject):
-        return change_flow(subject, changed)
 
     def edit(model: onnx.ModelProto) -> None:
         for tensor in model.graph.initializer:
@@ -49,10 +47,10 @@ def change_tensors(
 
 
 def change_model(
-    subject: Subject,
+    subject: S,
     edit: Callable[[onnx.ModelProto], None],
     inputs: Mapping[str, Value] | None = None,
-) -> Subject | None:
+) -> S | None:
     """The subject after an edit of a copy of its model, outputs typed again; None where it does not type."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import onnx
 
 from corpus.onnx.graph import subgraphs, walk_all_graphs, walk_graphs, walk_nodes
-from reducer.subject.function_names import count_strange_functions, numbered
-from reducer.subject.remarks import messages
+from reducer.subject.onnx.function_names import count_strange_functions, numbered
+from reducer.subject.onnx.remarks import messages
 
 
 def new_names(graph: onnx.GraphProto) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
-import onnx
+import numpy as np
 
 from corpus.case import Case
 from corpus.tir.document import to_bytes
@@ -15,31 +16,38 @@ from corpus.tir.tree import Function, Module
 from corpus.tir.walk import with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
-from reducer.subject.onnx import Subject
+from reducer.subject.base import Size, Subject
+from reducer.subject.loops.order import counts
+from reducer.subject.reading import complexity
 
 
 @dataclass(frozen=True)
 class LoopSubject(Subject):
-    """The smallest failing module so far. Its ONNX `model` is an empty one and is never looked at.
+    """The smallest failing module so far.
 
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
     that no report rests on an index out of its buffer or an integer divided by zero.
     """
 
-    module: Module = field(kw_only=True)
+    module: Module
     must_be_defined: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(cls, case: Case, module: Module) -> LoopSubject:
         """The subject of a whole case."""
         is_defined = not interpret(module, case.inputs).reason
-        return cls(
-            onnx.ModelProto(),
-            case.inputs,
-            passes=case.passes,
-            module=module,
-            must_be_defined=is_defined,
-        )
+        return cls(module, inputs=case.inputs, passes=case.passes, must_be_defined=is_defined)
+
+    def measured(self) -> Size:
+        """As for graphs: what there is to read first, then what it carries; a statement counts as a node."""
+        values = [value for value in self.inputs.values() if isinstance(value, np.ndarray)]
+        weight = sum(map(complexity, values))
+        return (*counts(self.module, self.inputs), weight, len(self.passes), len(self.document))
+
+    @property
+    def told_to_passes(self) -> bytes:
+        """The module: which passes may follow which hangs on what it holds."""
+        return self.document
 
     def case(self, like: Case) -> Case:
         """This subject as a case with the target, settings and origin of `like`."""
@@ -50,7 +58,7 @@ class LoopSubject(Subject):
         """The module as it is saved."""
         return to_bytes(self.module)
 
-    def embedded(self) -> LoopSubject:
+    def embedded(self) -> Self:
         """Itself: nothing stands outside of the document."""
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -15,7 +15,7 @@ from corpus.onnx.infer import infer, inferred_types, untyped_copy
 from corpus.values import Value
 from oracles.probes.record import Recording
 from reducer.subject.base import Facts
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.view import OnnxView
 from reducer.subject.tensors import agrees, type_of
 
 Record: TypeAlias = Callable[[Case], Recording]
@@ -23,8 +23,10 @@ Record: TypeAlias = Callable[[Case], Recording]
 
 Types: TypeAlias = Mapping[str, onnx.TypeProto]
 
+S = TypeVar("S", bound=OnnxView)
 
-def learn(subject: Subject, record: Record, like: Case) -> tuple[Subject, str]:
+
+def learn(subject: S, record: Record, like: Case) -> tuple[S, str]:
     """The subject with fresh facts, and the name of the node at which its run breaks (empty if none)."""
     recording = record(subject.case(like))
     types = inferred_types(subject.model)
@@ -56,7 +58,7 @@ def _has_rank(known: onnx.TypeProto | None, value: Value) -> bool:
     return not isinstance(value, list) and (known is None or known.tensor_type.HasField("shape"))
 
 
-def _specified(subject: Subject, types: Types, sound: Types) -> Types:
+def _specified(subject: OnnxView, types: Types, sound: Types) -> Types:
     """The types of the first results that do not keep to them, their operands being sound."""
     unsound = types.keys() - sound.keys()
     return {

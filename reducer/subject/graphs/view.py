@@ -1,11 +1,11 @@
-"""A graph of another format than ONNX as the moves see it: its bindings look like nodes."""
+"""A graph of bindings as a subject, as far as it can be asked: its bindings look like nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ import onnx
 from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Shape, Tensor, Value
-from reducer.subject.onnx import Subject
+from reducer.subject.base import NodeSubject
 from reducer.subject.tensors import type_of
 
 Describe: TypeAlias = Callable[[bytes, Mapping[str, Value]], Mapping[str, Any]]
@@ -24,23 +24,18 @@ def _undescribed(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, An
 
 
 @dataclass(frozen=True)
-class GraphSubject(Subject):
-    """The smallest failing program so far. Its ONNX `model` is an empty one and is never looked at.
+class GraphView(NodeSubject):
+    """The smallest failing program so far.
 
     `nodes` is a view: one node a binding, with the last word of its operator as type. `describe` asks the
     framework for the types of a program, or for the `error` that makes it ill-formed. `shapes` are the dims
     that it told of the bindings, symbolic ones by their names; `numbers` the bindings that give a number.
     """
 
-    program: GraphProgram = field(kw_only=True)
+    program: GraphProgram
     describe: Describe = field(default=_undescribed, kw_only=True, compare=False)
     shapes: Mapping[str, Shape] = field(default_factory=dict, kw_only=True)
     numbers: frozenset[str] = field(default=frozenset(), kw_only=True)
-
-    @classmethod
-    def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
-        """The subject of a case with its program parsed."""
-        return cls(onnx.ModelProto(), case.inputs, passes=case.passes, program=program, describe=describe)
 
     @cached_property
     def bindings(self) -> Mapping[str, Binding]:
@@ -53,14 +48,14 @@ class GraphSubject(Subject):
         return tuple(map(_view, self.program.main.bindings))
 
     @cached_property
+    def reads(self) -> tuple[tuple[str, ...], ...]:
+        """By binding, the names it reads."""
+        return tuple(tuple(dict.fromkeys(name for name in node.input if name)) for node in self.nodes)
+
+    @cached_property
     def initializers(self) -> Mapping[str, onnx.TensorProto]:
         """The constants, without their values."""
         return {name: onnx.TensorProto(name=name) for name in self.program.constants}
-
-    @cached_property
-    def sparse_initializers(self) -> Mapping[str, onnx.SparseTensorProto]:
-        """None: such programs hold no sparse constants."""
-        return {}
 
     @cached_property
     def graph_inputs(self) -> Mapping[str, onnx.ValueInfoProto]:
@@ -72,11 +67,17 @@ class GraphSubject(Subject):
         """The outputs of the main graph, without their types."""
         return {name: onnx.ValueInfoProto(name=name) for name in self.program.main.outputs}
 
+    @property
+    def counts(self) -> frozenset[int]:
+        """None: what arguments count is not known here."""
+        return frozenset()
+
     def array(self, name: str) -> Tensor | None:
         """The values of an input or constant."""
         if name in self.program.constants:
             return self.program.constants[name]
-        return super().array(name)
+        value = self.inputs.get(name)
+        return None if isinstance(value, list) else value
 
     def type_of(self, name: str) -> onnx.TypeProto | None:
         """A tensor's type, where its value is known."""
@@ -92,7 +93,7 @@ class GraphSubject(Subject):
         """The program as it is saved."""
         return self.program.to_bytes()
 
-    def embedded(self) -> GraphSubject:
+    def embedded(self) -> Self:
         """Itself: nothing of such programs lies outside of them."""
         return self
 
@@ -101,12 +102,17 @@ class GraphSubject(Subject):
         """Why the framework finds the program ill-formed; empty where it does not."""
         return str(self.describe(self.document, self.inputs).get("error", ""))
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether the framework finds the program well-formed."""
+        return not self.complaint
+
     def number(self, name: str) -> int | float | None:
         """What a binding gives that gives a number; None for every other."""
         value = self.facts.values.get(name) if name in self.numbers else None
         return value.item() if isinstance(value, np.ndarray) and value.size == 1 else None
 
-    def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> GraphSubject:
+    def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> Self:
         """This subject with another program: only the inputs that it takes."""
         taken = {item.name: inputs[item.name] for item in program.main.inputs if item.name in inputs}
         return replace(self, program=program, inputs=taken)

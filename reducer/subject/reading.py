@@ -1,0 +1,52 @@
+"""How much there is to read in values and element types, as the total order counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from corpus.values import Tensor
+
+PLAIN = frozenset({"float32", "int32", "bool"})
+"""Element types that need no explanation."""
+
+MANY = 4096
+"""Nobody reads the values of a tensor with more elements."""
+
+
+def strange_types(arrays: Iterable[Tensor]) -> int:
+    """How many tensors are of an element type that is not plain."""
+    return sum(str(array.dtype) not in PLAIN for array in arrays)
+
+
+def elements(value: object) -> int:
+    """The elements of a value; a sequence counts one more for each member."""
+    if isinstance(value, list):
+        return sum(elements(member) for member in value) + len(value)
+    return int(getattr(value, "size", 0))
+
+
+def complexity(array: Tensor) -> int:
+    """How much there is to read in values: 0 costs nothing, 1 a little, other integers more, the small least.
+
+    What is not finite reads as a small integer does. Of a text its first four letters.
+    """
+    if not array.size:
+        return 0
+    if array.size > MANY:
+        return 4 * int(array.size)
+    if array.dtype.kind in "USO":
+        return sum(min(len(text), 4) for text in array.flat) + len(set(array.flat))
+    wide = np.asarray(array).astype(np.float64).ravel()
+    is_whole = wide == np.round(wide)
+    is_small = (np.abs(wide) < 10) & is_whole | ~np.isfinite(wide)
+    is_zero = (wide == 0) & ~np.signbit(wide)
+    costs = np.where(is_zero, 0, np.where(wide == 1, 1, np.where(is_small, 2, np.where(is_whole, 3, 4))))
+    return int(costs.sum()) + _count_distinct(wide)
+
+
+def _count_distinct(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+    """As `len(np.unique(values))`, which loads `numpy.ma`: longer than all counts of a reduction."""
+    rest = np.sort(values[~np.isnan(values)])
+    return int((rest[1:] != rest[:-1]).sum()) + bool(rest.size) + (rest.size < values.size)
