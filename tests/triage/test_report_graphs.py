@@ -139,3 +139,14 @@ def test_code_that_does_more_than_describe_a_program_is_told(code, format, told)
     printed = runner_of(backend, format).printed
     assert printed is not None
     assert surprise(code, printed) == told
+
+
+@needs("tvm")
+@pytest.mark.slow
+def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tmp_path: Path) -> None:
+    case = Case.load(Path(__file__).parents[2] / "corpus" / "regressions" / "relax-group-norm-scale")
+    report = reported(replace(case, target=Target("tvm")), tmp_path / "it")
+    assert report.ready, report.missing
+    text = (report.folder / "issue.md").read_text()
+    assert "- [x] numpy, with floats in float64, gives the expected result" in text
+    assert "What numpy, with floats in float64 gives" in (report.folder / "repro.py").read_text()

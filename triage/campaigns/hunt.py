@@ -230,7 +230,8 @@ class Hunt:
         history = history_of_name(self.store, name)
         case = self.store.load_case(get_failure(self.store, best).best_case)
         try:
-            report = write_report(case, self.judge, self.out / name, history, Library.of_store(self.store))
+            judge = self.judge.of_format(case.format)
+            report = write_report(case, judge, self.out / name, history, Library.of_store(self.store))
         except UserError as error:
             self.shown.note(f"{name}: no report: {error}")
             return

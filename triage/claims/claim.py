@@ -136,6 +136,9 @@ def expect(
     Raises `UserError` for a failure that plain runs do not show.
     """
     asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
+    if asked_by and (reference := _reference(verdict)):
+        kind = verdict.symptom.kind if verdict.symptom else ""
+        return Expectation(project, verdict.outcome, verdict.runs[0], reference, kind=kind)
     if asked_by:
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
@@ -166,6 +169,13 @@ def _mismatch(verdict: Verdict, tolerance: Tolerance, project: Project) -> Expec
         if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
     )
     return Expectation(project, verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
+
+
+def _reference(verdict: Verdict) -> Run | None:
+    """The run of another implementation that an oracle was asked to compare with, if its result differs."""
+    is_told = verdict.outcome is Outcome.MISMATCH and not (verdict.wrong and verdict.wrong.contradiction)
+    others = (run for run in verdict.runs[1:] if run.is_ok and run.config.asked_by and run.config.backend)
+    return next(others, None) if is_told else None
 
 
 def _failed(verdict: Verdict) -> list[Run]:

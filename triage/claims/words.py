@@ -9,7 +9,7 @@ from triage.projects import GENERAL, Project, project_of
 def in_words(config: Config, project: Project) -> str:
     """Such as "at optimisation level `all`", to stand behind a verb; `project` is the target's."""
     if config.backend:
-        return f"with un-optimised {owner(config)}"
+        return f"by {REFERENCES[config.backend]}" if is_reference(config) else f"with {whose(config)}"
     return project.words.of(config) or f"in the configuration `{config.label}`"
 
 
@@ -36,7 +36,23 @@ def while_doing(run: Run, project: Project) -> str:
     return words.get(run.phase, f"during {run.phase.value}")
 
 
+REFERENCES = {"golden": "numpy, with floats in float64"}
+"""The references that an oracle compares with, and how each computes."""
+
+
+def is_reference(config: Config) -> bool:
+    """Whether a run is no compiler's."""
+    return config.backend in REFERENCES
+
+
+def whose(config: Config) -> str:
+    """What gave the values that a script compares with, such as `un-optimised onnxruntime`."""
+    return REFERENCES[config.backend] if is_reference(config) else f"un-optimised {owner(config)}"
+
+
 def owner(config: Config) -> str:
     """Whose run it is, if it is a baseline of another backend: the project, or else the backend."""
+    if is_reference(config):
+        return "numpy"
     found = project_of(config.backend)
     return config.backend if found is GENERAL else found.name

@@ -16,7 +16,7 @@ from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
-from triage.claims.words import in_short
+from triage.claims.words import whose
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible, array_code, model_code
 from triage.repro.pasted import compare, elements, encode, onnx_words
@@ -51,6 +51,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
     outputs = _output_elements(claim.expectation, model)
     foreign = {element for element in outputs if element >= FIRST_FOREIGN}
     plain = not foreign and not any(_is_foreign(value) for value in case.inputs.values())
+    passing = claim.expectation.passing
     beside = source is None and sum(_size(value) for value in case.inputs.values()) > MOST_INLINE
     script = render(
         "repro.py.j2",
@@ -71,7 +72,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         },
         declared=_declared(model) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
-        baseline=in_short(claim.expectation.passing.config) if claim.expectation.passing else "",
+        baseline=whose(passing.config) if passing and passing.config.backend else "",
         **{
             "has_double": False,
             **_claim_fields(claim),
