@@ -128,7 +128,7 @@ class Case:
             _move_into(made, folder)
 
     def _write(self, folder: Path) -> None:
-        (folder / find_format(self.format).PROGRAM_FILE).write_bytes(self.program)
+        (folder / find_format(self.format).program_file).write_bytes(self.program)
         write_inputs(folder / INPUTS_FILE, self.inputs)
         for file in self.external:
             place = folder / file.location
@@ -154,12 +154,12 @@ class Case:
         facts = read_facts(folder)
         where = str(folder)
         found = find_format(facts["format"])
-        program = found.read_program(folder / found.PROGRAM_FILE, memory_bytes)
+        program = found.read_program(folder / found.program_file, memory_bytes)
         model = found.parse(program, where)
         types = found.input_types(model, where)
         npz = folder / INPUTS_FILE
         return cls(
-            format=found.NAME,
+            format=found.name,
             program=program,
             inputs=read_inputs(npz, types, memory_bytes=memory_bytes),
             target=Target.parse(facts["target"]) if facts["target"] else None,

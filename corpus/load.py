@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, Case, read_facts
 from corpus.errors import UserError
-from corpus.formats import Format, find_format, format_names, format_of
+from corpus.format import Format
+from corpus.formats import find_format, format_names, format_of
 from corpus.target import Target
 from corpus.values import InputType, Value, fit_value, read_inputs_noting
 
@@ -71,7 +72,7 @@ def open_case(
         else _made(found, model, seed, types, foreign, str(file))
     )
     return Case(
-        format=found.NAME,
+        format=found.name,
         program=program,
         inputs=values,
         target=target or (Target.parse(facts["target"]) if facts.get("target") else None),
@@ -88,19 +89,19 @@ def must_be_known(case: Case, where: str, *, trust: bool) -> None:
         _must_only_compute(find_format(case.format), case.program, where)
 
 
-def _must_only_compute(found: Format, program: bytes, where: str) -> None:
+def _must_only_compute(found: Format[Any], program: bytes, where: str) -> None:
     if complaint := found.calls_outside(program):
         raise UserError(f"{where}: {complaint}, which may do anything; give --trust if you trust it")
 
 
-def _locate(path: Path) -> tuple[Format, Path, Mapping[str, Any]]:
+def _locate(path: Path) -> tuple[Format[Any], Path, Mapping[str, Any]]:
     """The format, the program's file, and what `case.json` says."""
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; name a case")
     if path.is_dir() and (path / CASE_FILE).is_file():
         facts = read_facts(path)
         found = find_format(facts["format"])
-        return found, path / found.PROGRAM_FILE, facts
+        return found, path / found.program_file, facts
     guessed = format_of(path)
     if guessed is None and path.is_dir():
         raise UserError(f"{path}: holds no program ({_programs()}); name a case folder or a program's file")
@@ -108,24 +109,24 @@ def _locate(path: Path) -> tuple[Format, Path, Mapping[str, Any]]:
         raise UserError(
             f"{path}: not a program's file by its name ({_suffixes()}); name one, or a case folder"
         )
-    return guessed, path / guessed.PROGRAM_FILE if path.is_dir() else path, {}
+    return guessed, path / guessed.program_file if path.is_dir() else path, {}
 
 
-def _import(found: Format, file: Path, trust: bool, importer: Importer | None) -> Imported | None:
+def _import(found: Format[Any], file: Path, trust: bool, importer: Importer | None) -> Imported | None:
     """What the framework makes of a foreign file; None for a file that crux reads itself."""
     if not found.is_foreign(file):
         return None
     if not trust:
         raise UserError(
-            f"{file}: opening this {found.NAME} program runs its code; give --trust if you trust it"
+            f"{file}: opening this {found.name} program runs its code; give --trust if you trust it"
         )
     if importer is None:
-        raise UserError(f"{file}: only {found.NAME} itself opens this; give it to `crux check`")
-    return importer(found.NAME, file)
+        raise UserError(f"{file}: only {found.name} itself opens this; give it to `crux check`")
+    return importer(found.name, file)
 
 
 def _made(
-    found: Format,
+    found: Format[Any],
     model: Any,
     seed: int,
     types: Mapping[str, InputType],
@@ -143,12 +144,12 @@ def _made(
 
 
 def _programs() -> str:
-    return ", ".join(find_format(name).PROGRAM_FILE for name in format_names())
+    return ", ".join(find_format(name).program_file for name in format_names())
 
 
 def _suffixes() -> str:
     formats = [find_format(name) for name in format_names()]
-    return ", ".join(dict.fromkeys(each for found in formats for each in (*found.SUFFIXES, *found.FOREIGN)))
+    return ", ".join(dict.fromkeys(each for found in formats for each in (*found.suffixes, *found.foreign)))
 
 
 def _inputs_beside(path: Path) -> Path | None:
@@ -164,7 +165,7 @@ def has_inputs(path: Path) -> bool:
 
 
 def _read(
-    found: Format, source: Path, types: Mapping[str, InputType], memory_bytes: int
+    found: Format[Any], source: Path, types: Mapping[str, InputType], memory_bytes: int
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     if not source.exists():
         raise UserError(f"{source}: no such inputs; name an npz file or a folder of input_*.pb")

@@ -18,7 +18,8 @@ from pathlib import Path
 import onnx
 
 from corpus.errors import UserError
-from corpus.formats.onnx import canonical, check, parse, read_program
+from corpus.formats.onnx import canonical, check, parse
+from corpus.onnx.file import read_model_bytes
 
 FOLDER = Path(__file__).with_name("patterns")
 SUFFIX = ".onnx"
@@ -138,7 +139,7 @@ def _numbers(texts: Iterable[str]) -> list[int] | None:
 
 def load_pattern(path: Path) -> Pattern:
     """The pattern of a file; raises `UserError` if it holds none."""
-    return read_pattern(read_program(path, _MOST_BYTES), str(path))
+    return read_pattern(read_model_bytes(path, _MOST_BYTES), str(path))
 
 
 def load_patterns(folder: Path = FOLDER) -> Iterator[Pattern]:

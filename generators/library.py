@@ -114,7 +114,7 @@ def _write_batch(folder: Path, nodes: int, options: Options, seeds: range) -> Ba
 def _write(case: Case, folder: Path) -> None:
     if not (folder / "case.json").exists():
         case.save(folder)
-    elif (folder / find_format(case.format).PROGRAM_FILE).read_bytes() != case.program:
+    elif (folder / find_format(case.format).program_file).read_bytes() != case.program:
         raise UserError(
             f"{folder}: holds another program; name an empty folder, or the seed and size it was for"
         )

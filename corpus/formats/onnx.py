@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from onnx import ModelProto
 
 from corpus.errors import UserError
+from corpus.format import Format
 from corpus.onnx.canonical import canonical
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.file import check_text, parse_model, read_model_bytes
@@ -23,49 +22,21 @@ from corpus.onnx.weights import external_files, strip_weights
 from corpus.values import InputType
 
 __all__ = [
-    "FOREIGN",
-    "NAME",
-    "PROGRAM_FILE",
-    "SUFFIXES",
-    "TARGET",
-    "calls_outside",
+    "FORMAT",
     "canonical",
     "check",
     "checker_complaint",
     "external_files",
     "inlined",
     "input_types",
-    "is_foreign",
     "make_inputs",
     "measure",
     "parse",
     "print_text",
-    "read_program",
     "read_test_data",
     "repair",
     "strip_weights",
 ]
-
-NAME = "onnx"
-PROGRAM_FILE = "model.onnx"
-SUFFIXES = (".onnx",)
-FOREIGN = ()
-TARGET = "ort"
-
-
-def read_program(path: Path, memory_bytes: int) -> bytes:
-    """The bytes of a model's file; UserError for what cannot be a model."""
-    return read_model_bytes(path, memory_bytes)
-
-
-def calls_outside(program: bytes) -> str:
-    """Nothing: a model's operators are its runtime's own; libraries of others are never loaded."""
-    return ""
-
-
-def is_foreign(path: Path) -> bool:
-    """Never: crux reads every file that holds a model itself."""
-    return False
 
 
 def parse(program: bytes, where: str = "model") -> ModelProto:
@@ -95,3 +66,22 @@ def input_types(model: ModelProto, where: str) -> dict[str, InputType]:
             kind = value.type.WhichOneof("value").removesuffix("_type")
             raise UserError(f"{where}: input {value.name!r} is a {kind}, which no inputs.npz can hold")
     return types
+
+
+FORMAT = Format(
+    name="onnx",
+    program_file="model.onnx",
+    suffixes=(".onnx",),
+    target="ort",
+    read_program=read_model_bytes,
+    parse=parse,
+    check=check,
+    input_types=input_types,
+    make_inputs=make_inputs,
+    canonical=canonical,
+    measure=measure,
+    print_text=print_text,
+    external_files=external_files,
+    read_test_data=read_test_data,
+)
+"""Nothing is called outside: operators are the runtime's own, libraries of others are never loaded."""

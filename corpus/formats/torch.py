@@ -4,52 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpus.graphs.format import (
-    GraphFormat,
-    check,
-    external_files,
-    input_types,
-    make_inputs,
-    mentions,
-    read_test_data,
-)
-from corpus.graphs.names import canonical
-from corpus.graphs.program import measure
-from corpus.graphs.text import print_text
-
-__all__ = [
-    "FOREIGN",
-    "NAME",
-    "PROGRAM_FILE",
-    "SUFFIXES",
-    "TARGET",
-    "calls_outside",
-    "canonical",
-    "check",
-    "external_files",
-    "input_types",
-    "is_foreign",
-    "make_inputs",
-    "measure",
-    "parse",
-    "print_text",
-    "read_program",
-    "read_test_data",
-]
-
-NAME = "torch"
-PROGRAM_FILE = "program.torch.json"
-SUFFIXES = (".torch.json",)
-FOREIGN = (".py", ".pt2")
-TARGET = "inductor"
-
-parse = GraphFormat(NAME).parse
-read_program = GraphFormat(NAME).read_program
-
-
-def calls_outside(program: bytes) -> str:
-    """Nothing: only operators of torch's own exist for such a program, whoever trusts it."""
-    return ""
+from corpus.document import mentions
+from corpus.graphs.format import graph_format
 
 
 def is_foreign(path: Path) -> bool:
@@ -57,3 +13,7 @@ def is_foreign(path: Path) -> bool:
     return path.suffix == ".pt2" or (
         path.suffix == ".py" and not mentions(path, r"^\s*(from|import)\s+tvm\b")
     )
+
+
+FORMAT = graph_format("torch", "inductor", foreign=(".py", ".pt2"), is_foreign=is_foreign)
+"""Nothing is called outside: only operators of torch's own exist for such a program."""

@@ -1,54 +1,20 @@
-"""The functions from outside that a Relax program calls, and which of them need nobody's trust.
-
-TVM calls a function by its name: any of those that its libraries register, and from a PrimFunc any symbol
-that the process holds, such as C's `system`. Allowed are those that compute on what they are given; every
-other one needs `--trust`. So does what carries code that is no TVM IR: C or LLVM text to import, libraries
-in a module's attributes.
-"""
+"""The functions from outside that a Relax program calls or carries, and that need the user's trust."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
+
+from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, is_packed, may_call
 
 Json: TypeAlias = Any
 Nodes: TypeAlias = list[Any]
 
-PACKED = re.compile(
-    r"vm\.builtin\.(alloc_\w+|check_\w+|make_\w+|match_\w+|tuple_\w+|apply_\w+|sample_\w+|rnn_state_\w+|kv_state_\w+"
-    r"|attention_kv_cache_(?!export|import|prepare_import|finish_import)\w+|paged_attention_kv_cache_create|copy"
-    r"|call_tir_dyn|ensure_zero_offset|invoke_closure|null_value|read_if_cond|reshape|shape_of|tensor_to_shape"
-    r"|to_device|multinomial_from_uniform|debug_print|memory_manager\.clear)"
-    r"|relax\.run\.(assert_op|nonzero|print|shape_to_tensor|unique)"
-    r"|tvm\.contrib\.(random|sort|cblas|cublas|cudnn|mkl|dnnl|thrust)\.\w+"
-)
-"""Functions that TVM registers and that only compute."""
-SYMBOLS = re.compile(
-    r"(sqrt|rsqrt|exp|exp2|exp10|expm1|log|log2|log10|log1p|pow|fabs|floor|ceil|round|trunc|nearbyint|rint|fmod|fma"
-    r"|remainder|hypot|copysign|nextafter|ldexp|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|asinh|acosh|atanh|erf"
-    r"|erfc|tgamma|lgamma|cbrt|fmin|fmax|isnan|isinf)[fl]?|abs|popcount|clz"
-)
-"""Symbols of C's mathematics."""
-BY_SYMBOL = {"call_extern": 0, "call_pure_extern": 0}
-BY_NAME = {
-    "tvm_call_packed": 0,
-    "tvm_call_cpacked": 0,
-    "tvm_call_packed_lowered": 0,
-    "tvm_call_cpacked_lowered": 0,
-    "tvm_call_trace_packed": 0,
-    "tvm_call_trace_packed_lowered": 0,
-    "anylist_setitem_call_packed": 2,
-    "anylist_setitem_call_cpacked": 2,
-}
-"""Operators of PrimFuncs that call by name: which of their arguments the name is."""
-ELSEWHERE = re.compile(r"(pragma_)?import_(c|llvm)|external_mods|system_lib_prefix")
-"""What begins with code that is no IR, as a pragma or as an attribute."""
 FOREIGN_NODES = (
     *("runtime.", "ffi.Module", "ffi.Function", "ffi.Error", "rpc.", "instrument.", "transform.Pass"),
 )
-CALLING = ("call_py_func", "call_ffi_kernel")
+"""Nodes of TVM's JSON that are no IR."""
 
 
 def calls_outside(document: bytes) -> str:
@@ -67,7 +33,7 @@ def _complaints(item: Json) -> Iterator[str]:
         if isinstance(item, dict):
             if isinstance(item.get("nodes"), list):
                 yield from _in_nodes(item["nodes"])
-            if len(item) == 1 and "extern" in item and not _is_packed(str(item["extern"])):
+            if len(item) == 1 and "extern" in item and not is_packed(str(item["extern"])):
                 yield f"it calls the function {str(item['extern'])[:80]!r}"
             waiting += item.values()
         elif isinstance(item, list):
@@ -80,9 +46,9 @@ def _in_binding(item: list[Json]) -> Iterator[str]:
     if len(item) != 4 or not isinstance(item[1], str) or not isinstance(item[2], list):
         return
     operator = item[1].rpartition(".")[2]
-    if operator in CALLING:
+    if operator in UNNAMED:
         yield f"it uses {item[1]}"
-    place = {**BY_SYMBOL, **BY_NAME}.get(operator)
+    place = PLACES.get(operator)
     if place is not None:
         given = item[2][place] if place < len(item[2]) else None
         name = given.get("string") if isinstance(given, dict) else None
@@ -95,11 +61,11 @@ def _in_nodes(nodes: Nodes) -> Iterator[str]:
         kind, data = str(node.get("type", "")), node.get("data")
         if kind.startswith(FOREIGN_NODES):
             yield f"it holds a {kind}"
-        elif kind == "ffi.String" and isinstance(data, str) and ELSEWHERE.fullmatch(data):
+        elif kind == "ffi.String" and isinstance(data, str) and CARRIES_CODE.fullmatch(data):
             yield f"it has {data}"
         elif kind.endswith("ExternFunc"):
             name = _text(nodes, data.get("global_symbol"))
-            if not _is_packed(name or ""):
+            if not is_packed(name or ""):
                 yield f"it calls the function {(name or '?')[:80]!r}"
         elif kind.endswith("Call"):
             yield from _in_call(nodes, data)
@@ -111,9 +77,9 @@ def _in_call(nodes: Nodes, data: Json) -> Iterator[str]:
         return
     name = str(operator.get("data"))
     short = name.rpartition(".")[2]
-    if short in CALLING:
+    if short in UNNAMED:
         yield f"it uses {name}"
-    place = {**BY_SYMBOL, **BY_NAME}.get(short)
+    place = PLACES.get(short)
     if place is not None:
         given = _node(nodes, data.get("args")).get("data")
         callee = given[place] if isinstance(given, list) and place < len(given) else None
@@ -121,13 +87,8 @@ def _in_call(nodes: Nodes, data: Json) -> Iterator[str]:
 
 
 def _judged(operator: str, name: str | None) -> Iterator[str]:
-    allowed = name is not None and (SYMBOLS.fullmatch(name) if operator in BY_SYMBOL else _is_packed(name))
-    if not allowed:
+    if not may_call(operator, name):
         yield f"it calls the function {(name or '?')[:80]!r}"
-
-
-def _is_packed(name: str) -> bool:
-    return PACKED.fullmatch(name) is not None
 
 
 def _node(nodes: Nodes, number: Json) -> dict[str, Any]:

@@ -1,61 +1,65 @@
-"""What the formats of graphs have in common: reading their document, making inputs, limits."""
+"""What the formats of graphs have in common: their record, making inputs, limits."""
 
 from __future__ import annotations
 
 import ast
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from corpus.document import read_document
 from corpus.errors import UserError
-from corpus.external import ExternalFile
-from corpus.graphs.program import GraphProgram, Input, dtype_of, parse_program, tag_of
+from corpus.format import Format, only_computes
+from corpus.graphs.names import canonical
+from corpus.graphs.program import GraphProgram, Input, dtype_of, measure, parse_program, tag_of
+from corpus.graphs.text import print_text
 from corpus.values import InputType, Shape, Tensor, Value
 
-MOST_BYTES = 1 << 30
-HEAD = 64 << 10
 SIZES = (2, 3, 4, 5)
 
 
+def graph_format(
+    name: str,
+    target: str,
+    *,
+    foreign: tuple[str, ...],
+    is_foreign: Callable[[Path], bool],
+    calls_outside: Callable[[bytes], str] = only_computes,
+) -> Format[GraphProgram]:
+    """A format of graphs of bindings; which files of others it opens, and what else is its own."""
+    return Format(
+        name=name,
+        program_file=f"program.{name}.json",
+        suffixes=(f".{name}.json",),
+        foreign=foreign,
+        target=target,
+        read_program=partial(read_document, name),
+        parse=GraphParser(name),
+        check=check,
+        input_types=input_types,
+        make_inputs=make_inputs,
+        canonical=canonical,
+        measure=measure,
+        print_text=print_text,
+        is_foreign=is_foreign,
+        calls_outside=calls_outside,
+    )
+
+
 @dataclass(frozen=True)
-class GraphFormat:
-    """One format of graphs, by its name; the functions are those of the `Format` protocol."""
+class GraphParser:
+    """Reads the programs of one format of graphs."""
 
     name: str
 
-    def read_program(self, path: Path, memory_bytes: int) -> bytes:
-        """The document's bytes; UserError for what cannot be one."""
-        return read_limited(path, min(memory_bytes, MOST_BYTES), f"no {self.name} program")
-
-    def parse(self, program: bytes, where: str = "program") -> GraphProgram:
+    def __call__(self, program: bytes, where: str = "program") -> GraphProgram:
         """The program; UserError when it is none."""
         return parse_program(program, self.name, where)
-
-
-def read_limited(path: Path, most: int, what: str) -> bytes:
-    """A regular file's bytes; UserError for one that is empty, too large or cannot be read."""
-    try:
-        size = path.stat().st_size if path.is_file() else -1
-        if size <= 0 or size > most:
-            why = "not a regular file" if size < 0 else "empty" if not size else f"{size} bytes, over {most}"
-            raise UserError(f"{path}: {why}, so {what}; name another file")
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-
-
-def mentions(path: Path, pattern: str) -> bool:
-    """Whether the beginning of a text matches: what tells scripts of two frameworks apart."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD)
-    except OSError:
-        return False
-    return re.search(pattern, head.decode("utf-8", "replace"), re.MULTILINE) is not None
 
 
 def check(program: GraphProgram, where: str, memory_bytes: int) -> None:
@@ -75,11 +79,6 @@ def check(program: GraphProgram, where: str, memory_bytes: int) -> None:
             )
 
 
-def external_files(program: GraphProgram, folder: Path, where: str) -> tuple[ExternalFile, ...]:
-    """None: constants are in the document."""
-    return ()
-
-
 def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
     """What the program takes, in order; a dim that is computed from others is of any size."""
     types: dict[str, InputType] = {}
@@ -91,11 +90,6 @@ def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
             )
         types[item.name] = InputType(dtype, item.shape)
     return types
-
-
-def read_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: int) -> dict[str, Value]:
-    """Refuse ONNX's way of keeping inputs; raises `UserError`."""
-    raise UserError(f"{folder}: inputs of such a program are kept in an .npz; name one")
 
 
 def make_inputs(program: GraphProgram, seed: int) -> dict[str, Value]:

@@ -7,12 +7,11 @@ verifiers come after. `problems` names the first fault of each function, in word
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, may_call
 from corpus.tir.expressions import expression_problem
-from corpus.tir.intrinsics import EXTERNAL, NATIVE, TRUSTED
 from corpus.tir.tree import (
     Alloc,
     Attr,
@@ -74,17 +73,20 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
         for expr in expressions(function.body):
             if not isinstance(expr, Call):
                 continue
-            if expr.callee in NATIVE:
+            if expr.callee in UNNAMED:
                 found.add(expr.callee)
-            elif expr.callee in EXTERNAL:
-                named = expr.args[0] if expr.args else None
-                name = named.value if isinstance(named, Text) else expr.callee
-                found.add(name)
-    return tuple(sorted(found - TRUSTED))
+            elif expr.callee in PLACES:
+                name = _named(expr)
+                if not may_call(expr.callee, name):
+                    found.add(expr.callee if name is None else name)
+    return tuple(sorted(found))
 
 
-CARRIES_CODE = re.compile(r"import_(c|llvm)|external_mods|system_lib")
-"""Attributes whose value is code, or a library, that no list allows."""
+def _named(call: Call) -> str | None:
+    """What a call names that calls by name; None if that is no text."""
+    place = PLACES[call.callee]
+    named = call.args[place] if place < len(call.args) else None
+    return named.value if isinstance(named, Text) else None
 
 
 def _keys(function: Function) -> Iterator[str]:

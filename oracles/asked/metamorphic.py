@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from corpus.case import Case
-from corpus.formats import relax
-from corpus.formats.onnx import parse
 from oracles.asked import Asking, Way, named
 from oracles.numerics import graph_rewrites
 from oracles.numerics.rewrites import REWRITES
@@ -20,7 +18,7 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
         yield from _of_graph(case, asking)
     if case.format != "onnx" or case.external:
         return
-    model = parse(case.program)
+    model = case.parsed
     for what, rewrite in REWRITES.items():
         found = rewrite(model, case.inputs)
         if found is not None:
@@ -31,7 +29,7 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
 
 def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
     """Each rewrite of a Relax program under the optimised way, and under a way of its own turn."""
-    program = relax.parse(case.program)
+    program = case.parsed
     types = _known_types(case, asking)
     for place, (what, rewrite) in enumerate(graph_rewrites.REWRITES.items()):
         found = rewrite(program, types)
@@ -43,7 +41,7 @@ def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
 def _known_types(case: Case, asking: Asking) -> graph_rewrites.Types:
     """The tensors of static dims, as the framework infers them; what flows in included."""
     answer = asking.describe(case.program, case.inputs)
-    told = {item.name: (item.dtype, item.shape) for item in relax.parse(case.program).main.inputs}
+    told = {item.name: (item.dtype, item.shape) for item in case.parsed.main.inputs}
     found = {**told, **{name: (each[0], each[1]) for name, each in answer.get("types", {}).items()}}
     types: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, (dtype, dims) in found.items():

@@ -41,7 +41,7 @@ def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
     graphs = backend.graphs
     if graphs is None or format not in graphs.formats:
-        usual = find_format(format).TARGET
+        usual = find_format(format).target
         raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
     if graphs.configs is not None:
         return graphs.configs(target, format)

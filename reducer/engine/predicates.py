@@ -99,7 +99,7 @@ class Command:
             folder = scratch.folder / "case"
             case.save(folder)
             with (self.patience or Patience(self.timeout)).timed() as limit:
-                code = _exit_code(self._line(folder / find_format(case.format).PROGRAM_FILE), limit)
+                code = _exit_code(self._line(folder / find_format(case.format).program_file), limit)
         if code is None:
             return Answer(False, "timeout")
         return Answer(code == self.wanted and code != SKIP, f"exit {code}")

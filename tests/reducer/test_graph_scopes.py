@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from corpus.case import Case
-from corpus.formats.relax import make_inputs, parse
+from corpus.formats.relax import FORMAT
 from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Input, check_names, graph_to_json
 from corpus.target import Target
 from corpus.values import Value
@@ -50,7 +50,7 @@ def subject_of(
     }
 
     def describe(document: bytes, fed: Mapping[str, Value]) -> Mapping[str, Any]:
-        names = parse(document).names
+        names = FORMAT.parse(document).names
         return {"types": {name: ["float32", [4, 2]] for name in names if not name.startswith(("p", "x"))}}
 
     return GraphSubject.of(Case("relax", program.to_bytes(), values, Target("tvm")), program, describe)
@@ -142,7 +142,7 @@ ANY = Input("x", "float32", ("n", 2), {"tensor": ["float32", None, 2]})
 
 def test_a_shape_that_is_passed_is_made_of_the_sizes_of_its_dims() -> None:
     program = subject_of(relu("y", "x"), inputs=(Input("x", "float32", ("n", 2)), SHAPE)).program
-    made = make_inputs(parse(program.to_bytes()), seed=3)
+    made = FORMAT.make_inputs(FORMAT.parse(program.to_bytes()), seed=3)
     dims = made["s"]
     assert isinstance(dims, np.ndarray)
     assert dims[0] == np.shape(made["x"])[0]

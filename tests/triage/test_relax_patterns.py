@@ -10,7 +10,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats.relax import make_inputs
+from corpus.formats.relax import FORMAT
 from corpus.graphs.pattern import FOLDER, GraphPattern, load_graph_patterns
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
@@ -50,7 +50,7 @@ FOLDABLE = program(
 
 
 def case_of(made: GraphProgram) -> Case:
-    return Case("relax", made.to_bytes(), make_inputs(made, 0), origin="a test")
+    return Case("relax", made.to_bytes(), FORMAT.make_inputs(made, 0), origin="a test")
 
 
 def extracted(judge: Judge, made: GraphProgram, fires: str = "") -> list[GraphPattern]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from corpus.case import CASE_FILE, Case
+from corpus.document import read_limited
 from corpus.errors import UserError
 from corpus.formats import relax
 from corpus.formats.onnx import check, make_inputs, parse
-from corpus.graphs.format import read_limited
 from corpus.load import open_case
 from corpus.target import Target
 from oracles.run import Limits
@@ -91,8 +91,8 @@ class Reader:
         """A Relax module that a test gave to a pass; one that crux cannot make inputs for is left out."""
         origin = f"{name}::{test}" if test else str(name)
         try:
-            parsed = relax.parse(program.encode(), origin)
-            inputs = relax.make_inputs(parsed, 0)
+            parsed = relax.FORMAT.parse(program.encode(), origin)
+            inputs = relax.FORMAT.make_inputs(parsed, 0)
             yield Document(Case("relax", parsed.to_bytes(), inputs, origin=origin), fires)
         except UserError as error:
             self.untold.update([str(error).partition(": ")[2][:60]])

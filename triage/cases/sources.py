@@ -85,7 +85,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
         must_be_known(case, word, trust=options.trust)
-    usual = find_format(case.format).TARGET
+    usual = find_format(case.format).target
     case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
     is_made = path.exists() and options.inputs is None and not has_inputs(path)
     if judges is None or not is_made or case.target is None or case.format != "onnx":

@@ -180,7 +180,7 @@ class GraphExhibit:
     def files(self) -> Mapping[str, bytes]:
         """As a script that says `model` and `inputs`, and in crux's own form."""
         script = render("program.py.j2", source=self.source, format=self.case.format)
-        return {"program.py": script.encode(), find_format(self.case.format).PROGRAM_FILE: self.case.program}
+        return {"program.py": script.encode(), find_format(self.case.format).program_file: self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
         """None: such scripts hold the program as code."""

@@ -104,7 +104,7 @@ def times_of(reduction: Mapping[str, Any]) -> int:
 
 def files_beside(case: Case) -> dict[str, bytes | Path]:
     """The files that a script may read, at the places where the report has them."""
-    program = find_format(case.format).PROGRAM_FILE
+    program = find_format(case.format).program_file
     files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": inputs_file(case)}
     return files | {file.location: file.path for file in case.external}
 

@@ -85,7 +85,7 @@ class Watch:
 
     def target_at(self, place: Place, case: Case | None = None) -> Target:
         """The target of a case in a place; without one the target of new programs."""
-        own = case and (case.target or Target(find_format(case.format).TARGET))
+        own = case and (case.target or Target(find_format(case.format).target))
         target = self.options.target_of(target_for(self.sources.package, own or Target(self.sources.backend)))
         return target.with_setting("python", place.python) if place.python else target
 

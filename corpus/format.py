@@ -1,0 +1,82 @@
+"""What a format of programs is: the record that each module of `corpus/formats` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from corpus.errors import UserError
+from corpus.external import ExternalFile
+from corpus.measure import Measure
+from corpus.values import InputType, Value
+
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+
+class Parse(Protocol[P_co]):
+    """Makes a program of its bytes."""
+
+    def __call__(self, program: bytes, where: str = ...) -> P_co:
+        """The program; UserError, which names `where`, if it is none."""
+
+
+def never(path: Path) -> bool:
+    """False: crux reads every file of such programs itself."""
+    return False
+
+
+def only_computes(program: bytes) -> str:
+    """Nothing: such a program cannot call what needs the user's trust."""
+    return ""
+
+
+def holds_all(program: object, folder: Path, where: str) -> tuple[ExternalFile, ...]:
+    """None: all is in the document."""
+    return ()
+
+
+def refuse_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes: int) -> dict[str, Value]:
+    """Refuse ONNX's way of keeping inputs; raises `UserError`."""
+    raise UserError(f"{folder}: inputs of such a program are kept in an .npz; name one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format(Generic[P]):
+    """A format, with `P` for its own parsed program.
+
+    `program_file` is the program's name in a case folder, `suffixes` those of files that hold one alone.
+    `foreign` are the suffixes of files that only the framework opens, perhaps by running them: that needs the
+    user's trust. `target` is the backend that runs such programs if none is named.
+
+    What a format must do: `read_program` gives a file's exact bytes, and UserError for what cannot be a
+    program, before memory is taken; `check` raises UserError for a program that cannot be handled safely, or
+    whose values cannot fit the memory; `input_types` is what the program takes, in order; `make_inputs` gives
+    values for every required input, the same for the same seed; `canonical` is the program with names
+    replaced by positions and without documentation; `print_text` is for a person to read.
+
+    What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
+    the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
+    that it refers to, in order of first use, UserError for one that is not sound; `read_test_data` reads
+    inputs kept in the format's own way.
+    """
+
+    name: str
+    program_file: str
+    suffixes: tuple[str, ...]
+    target: str
+    read_program: Callable[[Path, int], bytes]
+    parse: Parse[P]
+    check: Callable[[P, str, int], None]
+    input_types: Callable[[P, str], dict[str, InputType]]
+    make_inputs: Callable[[P, int], dict[str, Value]]
+    canonical: Callable[[P], bytes]
+    measure: Callable[[P], Measure]
+    print_text: Callable[[P], str]
+    foreign: tuple[str, ...] = ()
+    is_foreign: Callable[[Path], bool] = never
+    calls_outside: Callable[[bytes], str] = only_computes
+    external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
+    read_test_data: Callable[[Path, Mapping[str, InputType], int], dict[str, Value]] = refuse_test_data
