@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TypeAlias
 
-from corpus.tir.tree import Body, Expr, Stmt
+from corpus.tir.tree import Body, Stmt
+from corpus.tir.values import Expr
 from corpus.tir.walk import expressions, statements
 from reducer.move import SearchOf
 from reducer.subject.loops.edits import if_smaller, with_expression, with_statement

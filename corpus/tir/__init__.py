@@ -12,6 +12,6 @@ undefined).
 To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by
 itself; (2) how it is written and read in `corpus/tir/document.py`, and in TVMScript in
 `corpus/tir/script.py`; (3) what it defines in `corpus/tir/scopes.py`; (4) its node in the worker
-(`oracles/in_worker/tvm/tir_build.py` and `tir_read.py`); (5) what it does in `oracles/tir/`. The test
+(`oracles/in_worker/tvm/loops/build.py` and `tir_read.py`); (5) what it does in `oracles/tir/`. The test
 `tests/corpus/tir/test_tree.py` names what was left out.
 """

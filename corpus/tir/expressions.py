@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from corpus.tir.tree import (
+from corpus.tir.types import (
+    element,
+    integer_range,
+    is_bool,
+    is_float,
+    is_integer,
+    is_number,
+    lanes,
+    numpy_dtype,
+    parts,
+)
+from corpus.tir.typing import call_problem
+from corpus.tir.values import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -21,18 +33,6 @@ from corpus.tir.tree import (
     Unary,
     type_of,
 )
-from corpus.tir.types import (
-    element,
-    integer_range,
-    is_bool,
-    is_float,
-    is_integer,
-    is_number,
-    lanes,
-    numpy_dtype,
-    parts,
-)
-from corpus.tir.typing import call_problem
 
 INTEGER_ONLY = frozenset({"mod", "floormod", "floordiv"})
 

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from corpus.tir.tree import (
-    Buffer,
-    BufferRef,
-    Expr,
-    Function,
-    Load,
-    Region,
-    Store,
-    Thread,
-    Var,
-)
+from corpus.tir.tree import Function, Store, Thread
+from corpus.tir.values import Buffer, BufferRef, Expr, Load, Region, Var
 from corpus.tir.walk import rebuilt
 
 

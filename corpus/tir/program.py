@@ -15,8 +15,9 @@ from corpus.measure import Measure
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.names import renamed
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
-from corpus.tir.tree import Binary, Block, Buffer, Call, Cast, Const, Expr, For, Load, Module, Unary, Var
+from corpus.tir.tree import Block, For, Module
 from corpus.tir.types import numpy_dtype, parts
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
 from corpus.tir.walk import buffers, expressions, statements
 from corpus.values import InputType, Tensor, Value
 

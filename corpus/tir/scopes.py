@@ -19,29 +19,20 @@ from corpus.tir.tree import (
     Block,
     Body,
     Break,
-    Buffer,
-    BufferRef,
-    Call,
     Continue,
     Declare,
-    Expr,
     For,
     Function,
     If,
-    Let,
-    Load,
     Module,
-    Region,
     Seq,
     Stmt,
     Store,
-    Text,
     Thread,
-    Var,
     While,
-    type_of,
 )
 from corpus.tir.types import is_bool, is_integer, lanes, parts, with_lanes
+from corpus.tir.values import Buffer, BufferRef, Call, Expr, Let, Load, Region, Text, Var, type_of
 from corpus.tir.walk import children, expressions, walk
 
 

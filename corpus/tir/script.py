@@ -19,31 +19,25 @@ from corpus.tir.tree import (
     Assert,
     Attr,
     Axis,
-    Binary,
     Bind,
     Block,
     Body,
     Break,
-    Buffer,
-    Const,
     Continue,
     Declare,
     Evaluate,
-    Expr,
     For,
     Function,
     If,
     Module,
-    Range,
-    Region,
     Return,
     Seq,
     Stmt,
     Store,
     Thread,
-    Var,
     While,
 )
+from corpus.tir.values import Binary, Buffer, Const, Expr, Range, Region, Var
 from corpus.tir.walk import walk, with_function
 
 LOOPS: Final = {

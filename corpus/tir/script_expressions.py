@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from corpus.tir.intrinsics import FLOAT_FUNCTIONS
-from corpus.tir.tree import (
+from corpus.tir.types import is_float
+from corpus.tir.values import (
     Binary,
     Broadcast,
     BufferRef,
@@ -27,7 +28,6 @@ from corpus.tir.tree import (
     Var,
     type_of,
 )
-from corpus.tir.types import is_float
 
 INFIX: Final = {
     "add": ("+", 5),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from corpus.tir.intrinsics import INTRINSICS, Intrinsic
-from corpus.tir.tree import BufferRef, Call, Expr, Load, Text, type_of
 from corpus.tir.types import is_bool, is_float, is_integer, is_number, is_pointer, lanes, parts, with_lanes
+from corpus.tir.values import BufferRef, Call, Expr, Load, Text, type_of
 
 
 def call_type(callee: str, args: tuple[Expr, ...]) -> str | None:

@@ -12,7 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from corpus.tir.tree import Body, Buffer, Expr, Function, Module, Stmt
+from corpus.tir.tree import Body, Function, Module, Stmt
+from corpus.tir.values import Buffer, Expr
 
 Node = TypeVar("Node")
 

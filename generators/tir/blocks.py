@@ -5,23 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import (
-    Alloc,
-    Axis,
-    Block,
-    Body,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    Load,
-    Module,
-    Range,
-    Region,
-    Stmt,
-    Store,
-    Var,
-)
+from corpus.tir.tree import Alloc, Axis, Block, Body, For, Module, Stmt, Store
+from corpus.tir.values import Buffer, Const, Expr, Load, Range, Region, Var
 from corpus.tir.walk import buffers, expressions, with_function
 from generators.tir.frame import Names
 from generators.tir.sites import is_independent

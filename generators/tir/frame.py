@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from corpus.tir.tree import (
-    Alloc,
-    Attr,
-    Bind,
-    Block,
-    Body,
-    Buffer,
-    Const,
-    Declare,
-    Expr,
-    For,
-    Function,
-    If,
-    Seq,
-    Stmt,
-    Var,
-    While,
-)
+from corpus.tir.tree import Alloc, Attr, Bind, Block, Body, Declare, For, Function, If, Seq, Stmt, While
 from corpus.tir.types import is_integer
+from corpus.tir.values import Buffer, Const, Expr, Var
 from corpus.tir.walk import walk
 
 FAR = 1 << 20

@@ -10,7 +10,8 @@ from corpus.case import Case
 from corpus.tir.document import to_bytes
 from corpus.tir.program import make_inputs, words
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Function, Module, Var, type_of
+from corpus.tir.tree import Function, Module
+from corpus.tir.values import Var, type_of
 from corpus.tir.walk import expressions
 from corpus.values import Value
 from generators.language.counts import Counts

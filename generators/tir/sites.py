@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from corpus.tir.tree import Body, Expr, For, Function, Load, Module, Stmt, Store
+from corpus.tir.tree import Body, For, Function, Module, Stmt, Store
+from corpus.tir.values import Expr, Load
 from corpus.tir.walk import expressions, replace_statements, walk, with_function
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Names, places

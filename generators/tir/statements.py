@@ -5,26 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corpus.tir.tree import (
-    Alloc,
-    Assert,
-    Binary,
-    Bind,
-    Body,
-    Buffer,
-    Const,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    While,
-    literal,
-)
+from corpus.tir.tree import Alloc, Assert, Bind, Body, Evaluate, For, If, Stmt, Store, While
 from corpus.tir.types import is_float, is_integer
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, Names, static_shape

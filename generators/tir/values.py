@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corpus.tir.tree import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal, type_of
 from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal, type_of
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, static_shape
 

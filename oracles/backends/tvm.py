@@ -33,7 +33,7 @@ def load() -> str:
     import tvm
 
     import oracles.in_worker.tvm.build
-    import oracles.in_worker.tvm.tir_run
+    import oracles.in_worker.tvm.loops.run
     import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
@@ -79,7 +79,7 @@ def _run(
 
         return source(program, inputs)
     if settings.get("format") == "tir":
-        from oracles.in_worker.tvm.tir_run import run_program
+        from oracles.in_worker.tvm.loops.run import run_program
 
         return run_program(program, inputs, settings, outputs, _target(settings), enter)
     module, main, taken, names = _loaded(program, settings)

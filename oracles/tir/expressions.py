@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from corpus.tir.tree import (
+from corpus.tir.types import element, is_bool, is_float, lanes
+from corpus.tir.values import (
     Binary,
     Broadcast,
     BufferRef,
@@ -23,7 +24,6 @@ from corpus.tir.tree import (
     Var,
     type_of,
 )
-from corpus.tir.types import element, is_bool, is_float, lanes
 from oracles.tir.intrinsics import EXACT, ROUGH, TYPED, noisy
 from oracles.tir.scalars import (
     UNDEFINED,

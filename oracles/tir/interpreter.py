@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpus.tir.tree import Buffer, Module, Var
+from corpus.tir.tree import Module
 from corpus.tir.types import is_float, numpy_dtype
+from corpus.tir.values import Buffer, Var
 from corpus.values import Tensor, Value
 from oracles.tir.memory import Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined

@@ -15,27 +15,20 @@ from corpus.tir.tree import (
     Block,
     Body,
     Break,
-    Buffer,
-    BufferRef,
-    Call,
-    Const,
     Continue,
     Declare,
     Evaluate,
-    Expr,
     For,
     If,
-    Load,
-    Region,
     Return,
     Seq,
     Stmt,
     Store,
     Thread,
     While,
-    type_of,
 )
 from corpus.tir.types import lanes
+from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
 from oracles.tir.memory import Declared, Independent, Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined

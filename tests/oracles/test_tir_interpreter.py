@@ -13,29 +13,21 @@ from corpus.case import Case
 from corpus.target import Target
 from corpus.tir.document import from_json, to_bytes
 from corpus.tir.program import make_inputs
-from corpus.tir.tree import (
-    Alloc,
+from corpus.tir.tree import Alloc, Block, Evaluate, For, Function, If, Module, Stmt, Store
+from corpus.tir.values import (
     Binary,
-    Block,
     Broadcast,
     Buffer,
     Call,
     Cast,
     Const,
-    Evaluate,
     Expr,
-    For,
-    Function,
-    If,
     Load,
-    Module,
     Ramp,
     Range,
     Region,
     Select,
     Shuffle,
-    Stmt,
-    Store,
     Unary,
     Var,
     literal,
@@ -234,7 +226,7 @@ NOT_RUN = {"Attributed", "External", "Symbolic", "Threads", "Launched", "Intrins
 
 @pytest.mark.parametrize("name", sorted(set(samples.SAMPLES) - NOT_RUN))
 def test_every_way_of_tvm_gives_what_the_interpreter_gives(name: str, judge: Judge) -> None:
-    from oracles.in_worker.tvm.tir_read import read_module
+    from oracles.in_worker.tvm.loops.read import read_module
 
     module = from_json(json.loads(json.dumps(read_module(samples.SAMPLES[name]))))
     inputs = {

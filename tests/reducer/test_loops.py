@@ -16,28 +16,8 @@ from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import (
-    Alloc,
-    Axis,
-    Binary,
-    Bind,
-    Block,
-    Buffer,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    For,
-    Function,
-    If,
-    Load,
-    Module,
-    Range,
-    Region,
-    Stmt,
-    Store,
-    Var,
-)
+from corpus.tir.tree import Alloc, Axis, Bind, Block, For, Function, If, Module, Stmt, Store
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Range, Region, Var
 from corpus.tir.walk import statements
 from oracles.verdict import Outcome
 from reducer.api import reduce_case

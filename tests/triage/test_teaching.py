@@ -18,8 +18,8 @@ from generators.mixture import BLOCK, Plan, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from triage.campaigns.teaching import Teaching, must_go_on
-from triage.store.campaigns import last_campaign, load_folded
 from triage.store.database import Store
+from triage.store.jobs.campaigns import last_campaign, load_folded
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=5)
 TESTS = 9 * BLOCK

@@ -26,12 +26,12 @@ from triage.store.artifacts import keep_artifact, note_check
 from triage.store.clusters import get_cluster
 from triage.store.database import Store
 from triage.store.failures import get_failure, list_failures, origins
+from triage.store.jobs.watched import WatchedRow, keep_watch
 from triage.store.schema import migrations
 from triage.store.search import find_clusters
 from triage.store.upkeep.care import collect_garbage, datasette_metadata, export
 from triage.store.upkeep.health import examine
 from triage.store.upkeep.merging import take_in
-from triage.store.watched import WatchedRow, keep_watch
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.setup.environment import describe_environment
-from triage.store.campaigns import keep_refusals, load_refusals
 from triage.store.database import Store
 from triage.store.failures import Failure
-from triage.store.runs import finish_run, start_run, update_run
+from triage.store.jobs.campaigns import keep_refusals, load_refusals
+from triage.store.jobs.runs import finish_run, start_run, update_run
 
 SAVE_EVERY = 100
 """Tests between two notes of how far the run has come; a find is noted at once."""

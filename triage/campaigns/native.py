@@ -12,8 +12,8 @@ from oracles.backends import find_backend
 from oracles.native.coverage import by_file
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Met, Watch
-from triage.store.coverage import FileRow, LibraryRow, keep_coverage, load_met
 from triage.store.database import Store
+from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage, load_met
 
 SAVE_SECONDS = 20.0
 """Between two points of the curve."""

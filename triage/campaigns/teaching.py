@@ -10,7 +10,8 @@ from generators.fuzz import Tested, lesson_of
 from generators.learning import Course, Lesson, together
 from generators.mixture import BLOCK
 from generators.scheduling import earned
-from triage.store.campaigns import (
+from triage.store.database import Store, open_existing
+from triage.store.jobs.campaigns import (
     keep_arms,
     keep_folded,
     keep_lesson,
@@ -19,8 +20,7 @@ from triage.store.campaigns import (
     load_lessons,
     start_campaign,
 )
-from triage.store.database import Store, open_existing
-from triage.store.runs import next_seed
+from triage.store.jobs.runs import next_seed
 
 
 def must_go_on(database: Path, target: str, seed: int | None) -> None:

@@ -165,8 +165,8 @@ def show_coverage(options: StoreOptions) -> int:
 
     Example: crux triage coverage --json
     """
-    from triage.store.coverage import coverage_documents
     from triage.store.database import open_existing
+    from triage.store.jobs.coverage import coverage_documents
 
     with open_existing(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)

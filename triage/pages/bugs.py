@@ -19,8 +19,8 @@ from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
 from triage.store.clusters import BY_SYMPTOM, clusters, signatures_of
 from triage.store.database import Store
 from triage.store.failures import get_failure, sightings_of, verdict_of
+from triage.store.jobs.runs import run_totals
 from triage.store.names import failure_name, find_cluster, representative
-from triage.store.runs import run_totals
 from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown

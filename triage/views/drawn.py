@@ -15,7 +15,8 @@ from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram, dtype_of
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.types import ELEMENT_TYPES
-from corpus.tir.tree import Bind, Buffer, Const, Load, Module, Store, Var
+from corpus.tir.tree import Bind, Module, Store
+from corpus.tir.values import Buffer, Const, Load, Var
 from corpus.tir.walk import expressions, statements
 from corpus.values import Shape, Tensor
 

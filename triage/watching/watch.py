@@ -23,7 +23,7 @@ from triage.cases.verdicts import judge_often
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress
 from triage.store.database import Store, dump
-from triage.store.watched import WatchedRow, keep_watch, watched_releases
+from triage.store.jobs.watched import WatchedRow, keep_watch, watched_releases
 from triage.watching.changes import Change, Seen, before, change
 from triage.watching.places import Place, Sources, chosen
 from triage.watching.subjects import Subject

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.tir.names import renamed_in
-from corpus.tir.tree import Alloc, Block, Body, Const, For, Load, Module, Store, Var
+from corpus.tir.tree import Alloc, Block, Body, For, Module, Store
+from corpus.tir.values import Const, Load, Var
 from corpus.tir.walk import walk
 from generators.language.draws import Draws
 from generators.tir.frame import static_shape

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corpus.tir.tree import Const, For, Module, Store
+from corpus.tir.tree import For, Module, Store
+from corpus.tir.values import Const
 from generators.language.draws import Draws
 from generators.tir.sites import is_independent, is_loop, pick_site
 

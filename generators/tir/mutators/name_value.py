@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corpus.tir.tree import Bind, Let, Module, Store, Var, type_of
+from corpus.tir.tree import Bind, Module, Store
 from corpus.tir.types import is_float, is_integer, lanes
+from corpus.tir.values import Let, Var, type_of
 from corpus.tir.walk import expressions, replace_expressions
 from generators.language.draws import Draws
 from generators.tir.sites import pick_site

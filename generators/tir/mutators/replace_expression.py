@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corpus.tir.tree import Bind, Expr, If, Module, Store, type_of
+from corpus.tir.tree import Bind, If, Module, Store
 from corpus.tir.types import is_bool, is_float, is_integer, lanes
+from corpus.tir.values import Expr, type_of
 from corpus.tir.walk import expressions, replace_expressions
 from generators.language.draws import Draws
 from generators.tir.sites import pick_site

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import Binary, Const, Expr, For, If, Module, Var
+from corpus.tir.tree import For, If, Module
+from corpus.tir.values import Binary, Const, Expr, Var
 from generators.language.draws import Draws
 from generators.tir.sites import is_loop, pick_site
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corpus.tir.tree import BITWISE, COMPARISONS, LOGIC, Binary, Module, type_of
+from corpus.tir.tree import Module
 from corpus.tir.types import is_float
+from corpus.tir.values import BITWISE, COMPARISONS, LOGIC, Binary, type_of
 from corpus.tir.walk import expressions, replace_expressions, with_function
 from generators.language.draws import Draws
 

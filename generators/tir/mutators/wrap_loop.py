@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from corpus.tir.tree import Alloc, Bind, Block, Const, For, Module, Var
+from corpus.tir.tree import Alloc, Bind, Block, For, Module
+from corpus.tir.values import Const, Var
 from generators.language.draws import Draws
 from generators.tir.sites import pick_site
 

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from corpus.tir.encode import plain_offset
-from corpus.tir.tree import Alloc, Buffer, Const
+from corpus.tir.tree import Alloc
+from corpus.tir.values import Buffer, Const
 from corpus.tir.walk import buffers, map_buffers, map_statements
 from corpus.values import Value
 from reducer.loop_searches import over_functions

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import Body, Const, For, Stmt
+from corpus.tir.tree import Body, For, Stmt
+from corpus.tir.values import Const
 from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops.subject import LoopSubject

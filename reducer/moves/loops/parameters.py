@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import Block, Buffer, Call, Const, Module, Var, literal
+from corpus.tir.tree import Block, Module
+from corpus.tir.values import Buffer, Call, Const, Var, literal
 from corpus.tir.walk import map_statements, walk
 from corpus.values import Tensor
 from reducer.loop_searches import over_functions

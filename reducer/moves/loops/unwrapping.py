@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import Alloc, Attr, Block, Body, Expr, For, If, Seq, Stmt, Thread, While
+from corpus.tir.tree import Alloc, Attr, Block, Body, For, If, Seq, Stmt, Thread, While
+from corpus.tir.values import Expr
 from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops.subject import LoopSubject

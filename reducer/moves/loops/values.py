@@ -9,22 +9,9 @@ from dataclasses import replace
 from functools import partial
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import (
-    Bind,
-    Body,
-    BufferRef,
-    Cast,
-    Const,
-    Expr,
-    Let,
-    Load,
-    Stmt,
-    Store,
-    Text,
-    literal,
-    type_of,
-)
+from corpus.tir.tree import Bind, Body, Stmt, Store
 from corpus.tir.types import is_bool, is_number, lanes
+from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
 from corpus.tir.walk import children, expressions, replace_statements, statements
 from reducer.loop_searches import over_expressions, over_functions, over_statements
 from reducer.move import Hints, Move, Search

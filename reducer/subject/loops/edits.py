@@ -11,20 +11,16 @@ from corpus.tir.tree import (
     Bind,
     Block,
     Body,
-    BufferRef,
     Declare,
-    Expr,
     For,
     Function,
     If,
-    Load,
-    Region,
     Seq,
     Stmt,
     Store,
-    Var,
     While,
 )
+from corpus.tir.values import BufferRef, Expr, Load, Region, Var
 from corpus.tir.walk import (
     expressions,
     map_statements,

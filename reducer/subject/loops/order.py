@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from corpus.tir.tree import (
-    Alloc,
-    Attr,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    If,
-    Module,
-    Stmt,
-    Var,
-    While,
-    type_of,
-)
+from corpus.tir.tree import Alloc, Attr, Block, For, If, Module, Stmt, While
 from corpus.tir.types import element
+from corpus.tir.values import Buffer, Const, Expr, Var, type_of
 from corpus.tir.walk import buffers, expressions, statements
 from corpus.values import Value
 

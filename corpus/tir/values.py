@@ -1,0 +1,232 @@
+"""The tree's expressions and buffers: all that has a value or holds values, immutable.
+
+An expression knows its type (`dtype`, spelt as in `corpus/tir/types.py`). Variables and buffers are told
+apart by their names, which are unique in a function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corpus.tir.types import is_float, lanes, with_lanes
+
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "mod", "floordiv", "floormod", "min", "max"})
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+LOGIC = frozenset({"and", "or"})
+BITWISE = frozenset({"bitand", "bitor", "bitxor", "shl", "shr"})
+BINARY = ARITHMETIC | COMPARISONS | LOGIC | BITWISE
+UNARY = frozenset({"not", "bitnot"})
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Anything that has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A variable's value."""
+
+    name: str
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """A scalar literal; a vector of it is a `Broadcast`."""
+
+    value: int | float | bool
+    dtype: str = "int32"
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Expr):
+    """A string that a call takes, such as the name of what it calls."""
+
+    value: str
+
+    @property
+    def dtype(self) -> str:
+        """Strings count as addresses."""
+        return "handle"
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """One of `BINARY` of two operands of one type."""
+
+    op: str
+    a: Expr
+    b: Expr
+
+    @property
+    def dtype(self) -> str:
+        """That of the operands; truth values for comparisons and logic."""
+        operand = type_of(self.a)
+        return operand if self.op in ARITHMETIC or self.op in BITWISE else with_lanes("bool", lanes(operand))
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`not` of a truth value, `bitnot` of an integer."""
+
+    op: str
+    a: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The operand's."""
+        return type_of(self.a)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """The value in another type with as many lanes."""
+
+    dtype: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Expr):
+    """One of two values; both are computed."""
+
+    condition: Expr
+    then: Expr
+    other: Expr
+
+    @property
+    def dtype(self) -> str:
+        """That of the branches."""
+        return type_of(self.then)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp(Expr):
+    """The vector `base, base + stride, …` of so many lanes."""
+
+    base: Expr
+    stride: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> str:
+        """A vector of the base's type."""
+        return with_lanes(type_of(self.base), self.lanes * lanes(type_of(self.base)))
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(Expr):
+    """A vector of the same value in every lane."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def dtype(self) -> str:
+        """A vector of the value's type."""
+        return with_lanes(type_of(self.value), self.lanes * lanes(type_of(self.value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle(Expr):
+    """The lanes of some vectors, one after the other, picked by constant indices."""
+
+    vectors: tuple[Expr, ...]
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        """As many lanes as indices."""
+        return with_lanes(type_of(self.vectors[0]), len(self.indices))
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Expr):
+    """A value under a name within one expression."""
+
+    var: Var
+    value: Expr
+    body: Expr
+
+    @property
+    def dtype(self) -> str:
+        """The body's."""
+        return type_of(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """What a buffer holds at some indices; a vector where the last index is one."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRef(Expr):
+    """A buffer itself, as an operand of a call."""
+
+    buffer: str
+
+    @property
+    def dtype(self) -> str:
+        """Buffers count as addresses."""
+        return "handle"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """An intrinsic by its name in `INTRINSICS`, or another function of the module as `@name`."""
+
+    callee: str
+    args: tuple[Expr, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """So many values from the first one on."""
+
+    min: Expr
+    extent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box in a buffer: a range for each dim."""
+
+    buffer: str
+    ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A typed piece of memory. No strides: row-major. `offset` counts elements from where its data begins.
+
+    `tiled` tells TVM to keep the row-major layout as an explicit tile layout, as it does for scalars.
+    """
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: str
+    strides: tuple[Expr, ...] = ()
+    offset: Expr = Const(0)
+    scope: str = "global"
+    align: int = 64
+    offset_factor: int = 1
+    tiled: bool = False
+
+
+def type_of(expr: Expr) -> str:
+    """An expression's type."""
+    dtype: str = expr.dtype  # type: ignore[attr-defined]
+    return dtype
+
+
+def literal(value: int | float | bool, dtype: str) -> Expr:
+    """The constant of that type, a broadcast for a vector."""
+    if (count := lanes(dtype)) > 1:
+        return Broadcast(literal(value, with_lanes(dtype, 1)), count)
+    return Const(float(value), dtype) if is_float(dtype) else Const(value, dtype)
