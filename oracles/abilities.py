@@ -159,7 +159,7 @@ class Backend:
     """The setting by which it checks the module after every pass."""
 
     shows_optimised: bool = False
-    """Whether its worker half has `optimised(base64, level)`: the program as the optimiser leaves it."""
+    """Whether its worker half has `optimised(base64, level, disabled)`: what the optimiser makes of it."""
 
     libraries: tuple[tuple[str, str], ...] = ()
     """Its own machine code that can be watched.

@@ -135,15 +135,18 @@ def session_options(settings: dict[str, Any]) -> Any:
     return options
 
 
-def optimised(program: str, level: str) -> str:
-    """The program (base64, as is the answer) as this level leaves it; nothing where that fails."""
+def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
+    """The program (base64, as is the answer) as this level leaves it; nothing where that fails.
+
+    Passes that are `disabled` have no part in it.
+    """
     options = session_options({"level": level})
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "optimised.onnx")
         options.optimized_model_filepath = path
         try:
             session = core.InferenceSession(options, base64.b64decode(program), False, False)
-            session.initialize_session(["CPUExecutionProvider"], [{}], set())
+            session.initialize_session(["CPUExecutionProvider"], [{}], set(disabled))
         except Exception:  # the framework's failure: then there is no evidence of this kind
             return ""
         with open(path, "rb") as file:

@@ -50,7 +50,7 @@ def signature(
     run = verdict.runs[-1] if verdict.runs else None
     match symptom.outcome:
         case Outcome.CRASH:
-            return Signature.of(*head, *_crash(run, symptom.kind, measure))
+            return Signature.of(*head, *_crash(run, symptom.kind, measure, case))
         case Outcome.MISMATCH:
             return Signature.of(*head, *_mismatch(verdict, measure, case, passes))
         case Outcome.TIMEOUT | Outcome.OUT_OF_MEMORY:
@@ -91,10 +91,21 @@ def _multiset(measure: Measure | None) -> str:
     return " ".join(sorted(op for op in measure.ops if op != "Constant")) if measure is not None else ""
 
 
-def _crash(run: Run | None, signal: str, measure: Measure | None) -> Iterator[Component]:
+def _crash(run: Run | None, signal: str, measure: Measure | None, case: Case | None) -> Iterator[Component]:
     yield "signal", signal
     yield "site", _named_function(run.frames) if run is not None else ""
-    yield "ops", _multiset(measure)
+    yield "ops", _without_calls(_multiset(measure), case)
+
+
+def _without_calls(ops: str, case: Case | None) -> str:
+    """The operators with those of a model's own functions in place of the calls: names are nobody's."""
+    if case is None or case.format != "onnx" or not case.parsed.functions:
+        return ops
+    bodies = {f"{each.domain}:{each.name}": each.node for each in case.parsed.functions}
+    found = [word for word in ops.split() if word not in bodies]
+    for name in set(ops.split()) & bodies.keys():
+        found += [node.op_type for node in bodies[name] if node.op_type not in ("Constant", "Identity")]
+    return " ".join(sorted(found))
 
 
 def _named_function(frames: tuple[Frame, ...]) -> str:

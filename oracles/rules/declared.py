@@ -6,7 +6,7 @@ Whatever complains further down, or differs because of it, follows from the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import onnx
@@ -23,6 +23,8 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 45
 SIDE = "un-optimised"
+REDUCTION = "Reduction"
+_PASSED_ON = ("Identity", "Constant")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         return Verdict(
             Outcome.UNSUPPORTED, Phase.COMPARE, f"nothing to compare with: {title}", symptom, runs[:1]
         )
-    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, found.what.kind, family(found.node), side=SIDE)
+    site = _site(found.node, case.parsed.functions)
+    symptom = Symptom(Outcome.MISMATCH, Phase.COMPARE, found.what.kind, site, side=SIDE)
     wrong = WrongResult(
         found.name,
         SIDE,
@@ -61,10 +64,19 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)
 
 
+def _site(node: onnx.NodeProto, functions: Iterable[onnx.FunctionProto]) -> str:
+    """The node's family; of a call of the model's own function the families that it is made of."""
+    for function in functions:
+        if (function.domain, function.name) == (node.domain, node.op_type):
+            within = {family(each) for each in function.node if each.op_type not in _PASSED_ON}
+            return REDUCTION if REDUCTION in within else " ".join(sorted(within))
+    return family(node)
+
+
 def family(node: onnx.NodeProto) -> str:
     """The operator, or for those that share their kernels' frame the word for all of them."""
     reduces = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
-    return "Reduction" if reduces and not node.domain else node.op_type
+    return REDUCTION if reduces and not node.domain else node.op_type
 
 
 def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:

@@ -126,7 +126,8 @@ class Executor:
             return None
         program = base64.b64encode(case.program).decode("ascii")
         try:
-            answer = self._sandbox.ask("optimised", program, config.get("level"))
+            disabled = config.get("disabled_optimizers") or ()
+            answer = self._sandbox.ask("optimised", program, config.get("level"), disabled)
         except SandboxError:
             return None
         return parse(base64.b64decode(answer)) if answer else None

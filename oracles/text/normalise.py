@@ -182,7 +182,7 @@ def split_function(text: str) -> tuple[str, str]:
 def _end_of_signature(text: str) -> int | None:
     """Where the parameter list of a leading C++ signature ends; None when the text starts with none."""
     opening = text.find("(")
-    if opening < 0 or not re.fullmatch(r"[\w:<>,&*~ \[\]=().]*", text[:opening]):
+    if opening < 0 or not re.fullmatch(r"[\w:<>,&*~ \[\]=().{}]*", text[:opening]):
         return None
     if "::" not in text[:opening]:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +13,21 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.naming.signature import Signature
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
 from triage.bugs.failures import record_failure
 from triage.bugs.overview import overview
+from triage.campaigns.yields import Worth, Yield, worth_of
 from triage.causes.consequences import MOST_CHECKS, find_root
-from triage.causes.explaining import Bug, explain, site_of_crash
+from triage.causes.cores import core_of
+from triage.causes.effects import may_follow, names_itself
+from triage.causes.explaining import Bug, by_symptom, explain
+from triage.causes.sites import share_a_kernel, site_of_crash
+from triage.clustering.similarity import MERGE, compare
+from triage.reductions.roots import name_reduced
 from triage.reductions.selection import waiting
+from triage.reports.requests import request_labels, request_title
 from triage.store.database import Store
 
 FLOAT = TensorProto.FLOAT
@@ -125,6 +134,112 @@ def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kin
     assert site is not None
     assert (site.operator, site.dtypes) == ("Div", ("int64", "int64"))
     assert "0 holds the least integer" in site.special
+
+
+def quantised(operator: str, *constants: str) -> Case:
+    """int32 taken back to float32 and moved: QDQPropagation puts a quantisation to uint8 behind."""
+    nodes = [("DequantizeLinear", ["x", "scale"], ["d"]), (operator, ["d", *constants], ["y"])]
+    weights = {"scale": np.array(1.0, np.float32), **{name: np.array([0], np.int64) for name in constants}}
+    dims = [1] if operator == "Unsqueeze" else []
+    made = model(nodes, {"x": (TensorProto.INT32, [])}, {"y": (FLOAT, dims)}, weights, opset=13)
+    return Case("onnx", made.SerializeToString(), {"x": np.array(-1, np.int32)}, ORT, origin=operator)
+
+
+def test_the_nodes_that_a_pass_put_in_name_its_bug_and_not_those_around(judge):
+    cores, signatures = set(), []
+    for case in (quantised("Transpose"), quantised("Unsqueeze", "axes")):
+        shown = judge.verdict(case)
+        passes = ("QDQPropagationTransformer",)
+        cores.add(core_of(case, shown, passes, judge))
+        signatures.append(name_reduced(case, shown, passes, judge))
+    assert cores == {"+DequantizeLinear +QuantizeLinear"}
+    assert compare(*signatures).distance <= MERGE
+
+
+def test_a_wrong_shape_and_wrong_values_of_one_rewrite_stay_two(judge):
+    case = lost_dim()
+    shown = judge.verdict(case)
+    named = name_reduced(case, shown, FUSION, judge)
+    assert ("core", "-Mul") in named.components
+    values = [(key, "value" if key == "kind" else text) for key, text in named.components]
+    assert compare(named, Signature.of(*values)).distance > MERGE
+
+
+def test_two_operators_that_break_their_declaration_are_two_bugs():
+    one, two = (
+        Signature.of(("backend", "ort"), ("outcome", "mismatch"), ("site", site), ("kind", "shape"))
+        for site in ("Reduction", "GatherND")
+    )
+    assert "site differs" in compare(one, two).obstacle
+
+
+CRASH = "crash | execute | SIGSEGV | onnxruntime_pybind11_state fn_7f1cc0"
+DECLARED = "mismatch | compare | shape | Reduction | un-optimised"
+
+
+def test_what_names_itself_needs_no_check():
+    known = replace(bug(division_crash(), "crash"), shown=frozenset({(CRASH, "1.31.1")}))
+    held = Counter({"Div": 1, "Add": 2})
+    assert by_symptom(CRASH, "1.31.1", held, [known]) is not None
+    assert by_symptom(CRASH, "1.30.0", held, [known]) is None
+    assert by_symptom(CRASH, "1.31.1", Counter({"Clip": 1}), [known]) is None
+    broken = replace(known, outcome="mismatch", shown=frozenset({(DECLARED, "1.31.1")}))
+    assert by_symptom(DECLARED, "1.31.1", Counter({"ReduceMax": 1}), [broken]) is not None
+    by_pass = "exception | optimise | Fail | pool.h Pool | Pad should be smaller | optimised"
+    assert not names_itself(by_pass, ("Pad_Fusion",))
+    assert names_itself(by_pass)
+    assert names_itself("exception | import | ValueError | Size: no ShapeExpr | optimised", ("FuseOps",))
+    assert not names_itself("mismatch | compare | value | optimised")
+    assert not names_itself("timeout | execute | timeout")
+
+
+@pytest.mark.parametrize(
+    ("failure", "known", "expected"),
+    [
+        (
+            "exception | execute | Fail | tile.cc | x | optimised",
+            "mismatch | compare | shape | optimised",
+            True,
+        ),
+        ("mismatch | compare | nan | optimised", "mismatch | compare | value | optimised", True),
+        ("mismatch | compare | value | optimised", "mismatch | compare | shape | optimised", False),
+        ("mismatch | compare | value | optimised", "exception | optimise | Fail | a.cc f | x", False),
+    ],
+)
+def test_what_may_be_the_effect_of_a_bug_of_the_same_passes(failure, known, expected):
+    assert may_follow(failure, known) is expected
+
+
+def test_operators_that_take_and_give_the_same_may_share_a_kernel():
+    assert share_a_kernel("Min", "Mean")
+    assert share_a_kernel("ArgMax", "ArgMin")
+    assert not share_a_kernel("Min", "Concat")
+    assert not share_a_kernel("Einsum", "com.example:Mine")
+
+
+def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
+    for operator in ("Min", "Sum"):
+        made = model([(operator, ["x", ""], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])})
+        Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT).save(tmp_path / operator)
+    crux(tmp_path, "check", "Min", "Sum", "--db", "crux.db", "--json")
+    crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
+    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
+    assert cluster["count"] == 2
+
+
+def test_what_a_reduction_was_worth(tmp_path):
+    counted = Yield().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
+    assert "67% of what nothing explained" in str(counted)
+    with Store(tmp_path / "crux.db") as store:
+        failure = record_failure(store, division_crash(), verdict("boom"))
+        assert worth_of(store, failure) is Worth.NEW
+
+
+def test_a_declared_limit_is_reported_as_a_request():
+    declared = replace(verdict("Dynamic pads are not supported yet"), notes=("importer-limit",))
+    assert request_title("Pad: refused", declared) == "Feature request: Pad: refused"
+    assert request_labels(("frontend", "type:bug"), declared) == ("frontend", "type:feature")
+    assert request_title("Pad: refused", verdict("boom")) == "Pad: refused"
 
 
 def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path):

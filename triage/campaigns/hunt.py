@@ -18,9 +18,10 @@ from triage.bugs.failures import set_aside
 from triage.bugs.history import history_of_name
 from triage.bugs.library import Library
 from triage.campaigns.fuzzing import Fuzzer
+from triage.campaigns.yields import Worth, Yield, worth_of
 from triage.console.options import CaseOptions
 from triage.console.progress import Progress, tally_text
-from triage.reductions.explained import Explainer, hold_to_sample
+from triage.reductions.explained import Explainer
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.request import Request
 from triage.reductions.selection import Selection
@@ -86,6 +87,7 @@ class Hunt:
     reports: dict[int, Report] = field(default_factory=dict)
     reported: dict[int, int] = field(default_factory=dict)
     fuzzed: float = 0.0
+    gained: Yield = field(default_factory=Yield)
 
     def __post_init__(self) -> None:
         self.start = time.monotonic()
@@ -167,14 +169,14 @@ class Hunt:
         self._explain(least)
         while self.left > least and (failure := self.selection.next()):
             self._reduce(failure)
-            hold_to_sample(self.store, failure.id)
+            self.explainer.hold_to_sample(failure.id)
             self._explain(least)
 
     def _explain(self, least: float) -> None:
         """Put aside what a known bug explains, while there is time."""
         for failure, found in self.explainer.run():
             if found.bug is not None:
-                self.shown.note(f"{failure.name} explained by {found.bug.name}: it {found.why}")
+                self.shown.note(f"{failure.name} explained by {found.bug.name}: {found.why}")
             if self.left <= least:
                 return
 
@@ -205,11 +207,12 @@ class Hunt:
 
     def _what_it_is(self, reduced: Failure) -> str:
         """`new`, another face of a bug, or one more of a bug: what a person wants to know of a find first."""
-        root = root_of(self.store, reduced.id)
+        worth, root = worth_of(self.store, reduced), root_of(self.store, reduced.id)
+        self.gained = self.gained.add(worth)
         if root is not None:
-            return f"another face of {reduced.cluster_name}: it {root['why']}"
-        alike = list_failures(self.store, cluster=reduced.cluster, status=REDUCED)
-        return f"{reduced.cluster_name}, {'new' if len(alike) == 1 else f'seen {len(alike)} times'}"
+            return f"another face of {reduced.cluster_name}: {root['why']}"
+        alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
+        return f"{reduced.cluster_name}, {'new' if worth is Worth.NEW else f'known, reduced {alike} times'}"
 
     def _report_all(self) -> None:
         """Reports for clusters that have none in this folder yet, or that a better failure shows by now."""

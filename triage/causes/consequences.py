@@ -165,4 +165,4 @@ class _Experiment:
 def _words(root: Root, cut: int) -> str:
     nodes = "its last node" if cut == 1 else f"its last {cut} nodes"
     by = f", and not without {' + '.join(root.passes)}" if root.passes else ""
-    return f"fails without {nodes} as well ({root.verdict.title}){by}"
+    return f"it fails without {nodes} as well ({root.verdict.title}){by}"

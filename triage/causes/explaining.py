@@ -1,46 +1,53 @@
 """Is a new failure one that we have? A few checks say so before anything is reduced.
 
-A bug of passes explains a failure that holds the bug's operators and goes away with the bug's passes
-disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node, dies in the same
-operator with the same dtypes and values of the same class. What nothing explains is worth its reduction.
+A bug of passes explains a failure that holds the bug's operators, may be its effect, and goes away with the
+bug's passes disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node, dies
+in the same operator with the same kind of values. What nothing explains is worth its reduction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from corpus.case import Case
-from corpus.values import Value
 from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import failing_config
-from reducer.subject.base import NodeSubject
-from reducer.subjects import open_nodes
+from triage.causes.effects import is_of_any_operator, is_one_damage, may_follow, names_itself
+from triage.causes.sites import Sites, share_a_kernel
 
-VERSION = 1
+VERSION = 2
 MOST_CHECKS = 3
+"""Verdicts that explaining may cost, beside that on the failure itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bug:
-    """A reduced failure as what may explain others: `key` is whatever names it to the caller."""
+    """A reduced failure as what may explain others: `key` is whatever names it to the caller.
+
+    `shown` are the symptoms that its failures had, each with the release that had it.
+    """
 
     key: int
     name: str
     case: Case
     outcome: str
     passes: tuple[str, ...]
+    shown: frozenset[tuple[str, str]] = frozenset()
 
-    @property
+    @cached_property
     def operators(self) -> Counter[str]:
         """The operators of the reduced case, constants left out."""
         return Counter(op for op in self.case.measure.ops if op != "Constant")
+
+    def is_in(self, held: Counter[str]) -> bool:
+        """Whether a program of these operators holds all of the bug's."""
+        return self.operators <= held
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,57 +63,74 @@ class Explanation:
         return {"version": VERSION, "checks": self.checks, "why": self.why}
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The node in which a process died: its operator, the dtypes that flow in, what is special of the values.
-
-    `special` are words such as `1 holds zero`, the number being that of the operand.
-    """
-
-    operator: str
-    dtypes: tuple[str, ...]
-    special: frozenset[str]
-
-    def is_like(self, known: Site | None) -> bool:
-        """Whether a known site is the same one: all that is special there is special here."""
-        if known is None or (self.operator, self.dtypes) != (known.operator, known.dtypes):
-            return False
-        return known.special <= self.special
+def operators_of(case: Case) -> Counter[str]:
+    """The operators of a program, those within a model's own functions included."""
+    held = Counter(case.measure.ops)
+    if case.format == "onnx":
+        held.update(node.op_type for function in case.parsed.functions for node in function.node)
+    return held
 
 
-def explain(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> Explanation:
+def by_symptom(symptom: str, release: str, held: Counter[str], bugs: Sequence[Bug]) -> Explanation | None:
+    """The bug that says the same of itself on the same release, at no check; None where there is none."""
+    for bug in bugs:
+        tells = names_itself(symptom, bug.passes) and (symptom, release) in bug.shown
+        if tells and (is_of_any_operator(symptom) or _holds(held, bug)):
+            return Explanation(bug, f"it says what {bug.name} says, in the same place", 0)
+    return None
+
+
+def _holds(held: Counter[str], bug: Bug) -> bool:
+    """Whether a program holds the bug's operators, or one that shares the kernel's base with its only one."""
+    if bug.is_in(held) or bug.outcome != Outcome.CRASH.value or bug.operators.total() != 1:
+        return bug.is_in(held)
+    (known,) = bug.operators
+    return any(share_a_kernel(operator, known) for operator in held)
+
+
+def explain(
+    case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge, sites: Sites | None = None
+) -> Explanation:
     """The bug that explains a failing case, by at most `MOST_CHECKS` verdicts.
 
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
-    held = Counter(case.measure.ops)
-    fitting = [bug for bug in bugs if bug.operators <= held]
+    held = operators_of(case)
+    fitting = [bug for bug in bugs if bug.is_in(held)]
     fitting.sort(key=lambda bug: (bug.outcome != verdict.outcome.value, -bug.operators.total(), bug.key))
     found = _by_passes(case, verdict, [bug for bug in fitting if bug.passes], judge)
     if found.bug is not None or verdict.outcome is not Outcome.CRASH:
         return found
-    return _by_kernel(case, [bug for bug in fitting if not bug.passes], judge, found.checks)
+    kernels = [bug for bug in fitting if not bug.passes and _dies_alike(str(verdict.symptom), bug)]
+    return _by_kernel(case, kernels, sites or Sites(judge), found.checks)
+
+
+def _dies_alike(symptom: str, bug: Bug) -> bool:
+    shown = bug.outcome == Outcome.CRASH.value
+    return shown and (not bug.shown or any(is_one_damage(symptom, each) for each, _ in bug.shown))
 
 
 def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> Explanation:
-    """All the candidates' passes at once, then the likeliest by themselves."""
-    config = failing_config(verdict, judge)
-    if not bugs or config is None or judge.backend.passes is None:
-        return Explanation(None, "no known bug of passes has operators that this program holds", 0)
-    sets = list(dict.fromkeys(bug.passes for bug in bugs))
+    """The passes of what may have this effect, of those that changed the program, set by set."""
+    config, symptom = failing_config(verdict, judge), str(verdict.symptom or "")
+    fitting = [
+        bug for bug in bugs if not bug.shown or any(may_follow(symptom, each) for each, _ in bug.shown)
+    ]
+    if not fitting or config is None or judge.backend.passes is None:
+        return Explanation(None, "no known bug of passes has this effect on operators of this program", 0)
+    sets = list(dict.fromkeys(bug.passes for bug in fitting))
     checks = 0
     if len(sets) > 1:
         checks += 1
-        if _shows(case, verdict, config, sorted({name for each in sets for name in each}), judge):
-            return Explanation(None, "shows with the passes of every known bug disabled", checks)
+        changed = frozenset(judge.backend.passes.suspects(judge.runs(case, (config,), collect_log=True)[0]))
+        sets = [passes for passes in sets if changed.issuperset(passes)]
     for passes in sets[: MOST_CHECKS - checks]:
         checks += 1
         if not _shows(case, verdict, config, passes, judge):
-            bug = next(bug for bug in bugs if bug.passes == passes)
-            return Explanation(
-                bug, f"goes away with {' + '.join(passes)} disabled, as {bug.name} does", checks
-            )
-    return Explanation(None, "shows with the passes of the likeliest known bugs disabled", checks)
+            bug = next(bug for bug in fitting if bug.passes == passes)
+            why = f"it goes away with {' + '.join(passes)} disabled, as {bug.name} does"
+            return Explanation(bug, why, checks)
+    return Explanation(None, "it shows with the passes of the likeliest known bugs disabled", checks)
 
 
 def _shows(case: Case, verdict: Verdict, config: Config, disabled: Sequence[str], judge: Judge) -> bool:
@@ -115,60 +139,20 @@ def _shows(case: Case, verdict: Verdict, config: Config, disabled: Sequence[str]
     return judge.verdict(case, only=without).symptom == verdict.symptom
 
 
-def _by_kernel(case: Case, bugs: Sequence[Bug], judge: Judge, checks: int) -> Explanation:
+def _by_kernel(case: Case, bugs: Sequence[Bug], sites: Sites, checks: int) -> Explanation:
     if not bugs:
         return Explanation(None, "no known crash of a kernel has operators that this program holds", checks)
-    site = site_of_crash(case, judge)
-    checks += 1
+    checks += sites.costs(case)
+    site = sites.of(case)
     if site is None:
         return Explanation(None, "no node of the un-optimised program crashes by itself", checks)
     for bug in bugs:
-        if site.is_like(site_of_crash(bug.case, judge)):
+        if site.is_like(sites.of(bug.case)):
             what = f"{site.operator} of {', '.join(site.dtypes)}"
-            return Explanation(bug, f"the un-optimised program dies in {what}, as {bug.name} does", checks)
+            return Explanation(bug, f"un-optimised it dies in {what}, as {bug.name} does", checks)
     return Explanation(None, f"it dies in {site.operator}, unlike the known crashes", checks)
 
 
-def site_of_crash(case: Case, judge: Judge) -> Site | None:
-    """The node that kills the un-optimised program when it runs node by node; None if none does."""
-    opened = open_nodes(case, judge) if case.format == "onnx" else None
-    if opened is None:
-        return None
-    subject, culprit = opened
-    index = subject.producer.get(culprit)
-    node = next((node for node in subject.nodes if culprit and culprit in (node.name, *node.output)), None)
-    node = subject.nodes[index] if index is not None else node
-    if node is None:
-        return None
-    flowing = {name: _value(subject, name) for name in node.input if name}
-    dtypes = tuple(str(value.dtype) for value in flowing.values() if isinstance(value, np.ndarray))
-    return Site(node.op_type, dtypes, special_values(flowing))
-
-
-def _value(subject: NodeSubject, name: str) -> Value:
-    found = subject.facts.values.get(name)
-    return found if found is not None else subject.array(name)
-
-
-def special_values(values: Mapping[str, Value]) -> frozenset[str]:
-    """What is special of a node's operands, by position: empty, zero, the least integer, NaN, infinity."""
-    found: set[str] = set()
-    for position, value in enumerate(values.values()):
-        if isinstance(value, np.ndarray):
-            found.update(f"{position} {word}" for word in _special(value))
-    return frozenset(found)
-
-
-def _special(value: np.ndarray) -> list[str]:
-    if value.size == 0:
-        return ["is empty"]
-    words = []
-    if value.dtype.kind in "iu" and not value.all():
-        words.append("holds zero")
-    if value.dtype.kind == "i" and (value == np.iinfo(value.dtype).min).any():
-        words.append("holds the least integer")
-    if value.dtype.kind == "f" and np.isnan(value).any():
-        words.append("holds NaN")
-    if value.dtype.kind == "f" and np.isinf(value).any():
-        words.append("holds infinity")
-    return words
+def counting(found: Explanation, checks: int) -> Explanation:
+    """The explanation with so many more checks, those of the verdict that it began with."""
+    return replace(found, checks=found.checks + checks)

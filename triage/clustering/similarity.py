@@ -65,6 +65,8 @@ def compare(first: Signature, second: Signature) -> Comparison:
     obstacle = _obstacle(one, two)
     if obstacle:
         return Comparison(1.0, obstacle=obstacle)
+    if _is_one_refusal(one, two):
+        return Comparison(0.0)
     if one["outcome"] == "mismatch":
         parts = tuple(_part_of_results(name, one, two) for name in wrong_results.WEIGHTS)
         return Comparison(sum(part.weight * part.distance for part in parts), parts)
@@ -89,6 +91,8 @@ def distance_within(first: Signature, second: Signature, cut: float) -> float | 
         _add_operators(one, two)
     if _obstacle(one, two):
         return None
+    if _is_one_refusal(one, two):
+        return 0.0
     if one["outcome"] == "mismatch":
         return sum(
             weight * wrong_results.distance(name, one, two) for name, weight in wrong_results.WEIGHTS.items()
@@ -100,6 +104,11 @@ def distance_within(first: Signature, second: Signature, cut: float) -> float | 
             left = min((cut - total) / weight, 1.0)
             total += weight * _distance(name, one.get(name, ""), two.get(name, ""), left)
     return total
+
+
+def _is_one_refusal(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
+    """Whether a node that the same passes put in is refused for its types, in whatever words."""
+    return bool(one.get("ill-typed")) and one.get("ill-typed") == two.get("ill-typed")
 
 
 def _part(name: str, weight: float, one: str, two: str) -> Part:

@@ -102,12 +102,16 @@ def _cause(store: Store, name: str) -> list[str]:
     root, explained = root_of(store, number), explanation_of(store, number)
     if root:
         told.append(
-            f"{name} is a face of {failure_name(root['root'])} ({root['checks']} checks): {root['why']}."
+            f"{name} is a face of {failure_name(root['root'])} ({_number_of(root['checks'])}): {root['why']}."
         )
     if explained:
-        bug, checks = failure_name(explained["bug"]), explained["checks"]
-        told.append(f"{name} is explained by {bug} ({checks} checks): it {explained['why']}.")
+        bug, checks = failure_name(explained["bug"]), int(explained["checks"])
+        told.append(f"{name} is explained by {bug} ({_number_of(checks)}): {explained['why']}.")
     return told
+
+
+def _number_of(checks: int) -> str:
+    return {0: "no check", 1: "one check"}.get(checks, f"{checks} checks")
 
 
 def _parts(compared: Comparison) -> list[str]:

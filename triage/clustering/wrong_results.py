@@ -21,6 +21,7 @@ PLAIN_KINDS = frozenset({"value", "zeros", "sign", "off by one", "ulp", "saturat
 _PLACES = frozenset({"tensor(int32)", "tensor(int64)", "tensor(bool)"})
 _DTYPE = re.compile(r"(?:bfloat|float|u?int|bool|complex)\d*(?:_?e\dm\d\w*)?")
 """Graphs of other formats than ONNX say the types of what flows in as words of their own."""
+_LEVEL = re.compile(r"(?:L\d|_\w+ExecutionProvider)$")
 SLIGHTLY = 0.3
 FAIRLY = 0.6
 
@@ -29,7 +30,9 @@ Facts = Mapping[str, str]
 
 def obstacle(one: Facts, two: Facts) -> str:
     """Why two wrong results can never be one bug, if so: without a common pass only equal operators are."""
-    passes, others = set(one.get("passes", "").split()), set(two.get("passes", "").split())
+    if one.get("site", "") != two.get("site", ""):
+        return f"the site differs: {one.get('site') or 'none'} and {two.get('site') or 'none'}"
+    passes, others = passes_of(one), passes_of(two)
     if not (passes <= others or others <= passes) or bool(passes) != bool(others):
         return f"the minimal passes differ: {one.get('passes') or 'none'} and {two.get('passes') or 'none'}"
     if not passes and names(one) != names(two):
@@ -40,12 +43,38 @@ def obstacle(one: Facts, two: Facts) -> str:
 def distance(name: str, one: Facts, two: Facts) -> float:
     """How far two wrong results are apart in one of `WEIGHTS`."""
     if name == "ops":
-        return _between_operators(names(one), names(two))
+        return 0.0 if _is_one_core(one, two) else _between_operators(names(one), names(two))
     if name == "dtypes":
         return _between_dtypes(dtypes(one), dtypes(two), _is_one_rewrite(one, two))
     if name == "kind":
-        return _between_kinds(one.get("kind", ""), two.get("kind", ""))
+        return _between_kinds(one.get("kind", ""), two.get("kind", ""), _is_one_core(one, two))
+    if name == "passes":
+        return Indel.normalized_distance(sorted(passes_of(one)), sorted(passes_of(two)))
     return Indel.normalized_distance(one.get(name, "").split(), two.get(name, "").split())
+
+
+def passes_of(facts: Facts) -> frozenset[str]:
+    """The minimal passes; one that runs at two levels of optimisation, or for a provider, is one."""
+    return frozenset(_LEVEL.sub("", name) for name in facts.get("passes", "").split())
+
+
+def _is_one_core(one: Facts, two: Facts) -> bool:
+    """Whether the same passes took away and put in the same nodes.
+
+    Where they put in the same, one of what they take away is enough: Mul and Div both become the factor of
+    a fused MatMul.
+    """
+    if not (one.get("core") and two.get("core")) or passes_of(one) != passes_of(two):
+        return False
+    (gone, come), (others_gone, others_come) = _gone_and_come(one["core"]), _gone_and_come(two["core"])
+    return come == others_come and (gone == others_gone or (bool(come) and bool(gone & others_gone)))
+
+
+def _gone_and_come(core: str) -> tuple[Counter[str], Counter[str]]:
+    words = core.split()
+    return Counter(word for word in words if word[0] == "-"), Counter(
+        word for word in words if word[0] == "+"
+    )
 
 
 def names(facts: Facts) -> list[str]:
@@ -74,7 +103,9 @@ def _is_one_rewrite(one: Facts, two: Facts) -> bool:
 
     An operator that fails alone, by passes that nobody knows, may well be a kernel of one type.
     """
-    if names(one) != names(two) or one.get("passes") != two.get("passes"):
+    if _is_one_core(one, two):
+        return True
+    if names(one) != names(two) or passes_of(one) != passes_of(two):
         return False
     computes_nothing = one.get("kind") == two.get("kind") == "shape" or all(map(_only_moves, names(one)))
     return bool(one.get("passes")) or len(names(one)) > 1 or computes_nothing
@@ -109,7 +140,10 @@ def _between_dtypes(one: frozenset[str], two: frozenset[str], is_one_rewrite: bo
     return FAIRLY if is_one_rewrite else 1.0
 
 
-def _between_kinds(one: str, two: str) -> float:
+def _between_kinds(one: str, two: str, is_one_core: bool) -> float:
+    """Of one rewrite a NaN is but one more of the wrong values."""
     if one == two:
         return 0.0
+    if is_one_core and {one, two} <= PLAIN_KINDS | {"nan", "inf"}:
+        return SLIGHTLY
     return SLIGHTLY if {one, two} <= PLAIN_KINDS else 1.0

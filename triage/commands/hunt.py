@@ -108,7 +108,7 @@ def _tell(options: CaseOptions, hunting: Hunt) -> None:
     from triage.bugs.standing import in_a_line, overview_with_states
 
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    say(f"{tally.tests:,} tests in {seconds:.0f} s, {tally.failures} of them failing")
+    say(f"{tally.tests:,} tests in {seconds:.0f} s, {tally.failures} of them failing; {hunting.gained}")
     known = overview_with_states(hunting.store, load_known(options.database))
     say(in_a_line(known, options.database))
 

@@ -138,7 +138,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.target import Target
     from triage.cases.judges import Judges
     from triage.console.progress import progress
-    from triage.reductions.explained import Explainer, hold_to_sample
+    from triage.reductions.explained import Explainer
     from triage.reductions.failures import reduce_failure
     from triage.reductions.selection import waiting
     from triage.store.database import open_existing
@@ -156,7 +156,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
             )
             for explained, found in explainer.run():
                 shown.note(
-                    f"{explained.name} explained by {found.bug.name if found.bug else ''}: it {found.why}"
+                    f"{explained.name} explained by {found.bug.name if found.bug else ''}: {found.why}"
                 )
             if get_failure(store, failure.id).status != NEW:
                 continue
@@ -165,7 +165,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
             except UserError as error:
                 shown.note(f"{failure.name} is left: {error}")
                 continue
-            hold_to_sample(store, failure.id)
+            explainer.hold_to_sample(failure.id)
             if document is None:
                 shown.note(f"{failure.name}  does not show any more")
             else:

@@ -8,14 +8,22 @@ from dataclasses import dataclass, field
 
 from oracles.judge import Judge
 from triage.bugs.failures import mark_explained, return_to_new
-from triage.causes.explaining import Bug, Explanation, explain
-from triage.store.causes import count_explained, explained_by, explanation_of, note_explained, reduced_bugs
+from triage.causes.explaining import Bug, Explanation, by_symptom, counting, explain, operators_of
+from triage.causes.sites import Sites
+from triage.store.causes import (
+    count_explained,
+    explained_by,
+    explanation_of,
+    forget_explanations,
+    note_explained,
+    reduced_bugs,
+)
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, get_failure, list_failures
 from triage.store.names import cluster_name
 
-SAMPLED = 8
-"""Of the failures that a bug explains the first and then each eighth is reduced all the same."""
+FIRST_SAMPLE, BETWEEN_SAMPLES = 3, 8
+"""Of the failures that a bug explains the third, the 24th, the 192nd and so on are reduced all the same."""
 
 
 @dataclass
@@ -23,7 +31,7 @@ class Explainer:
     """Asks of each waiting failure of a target, once for each bug, whether that bug explains it.
 
     Only a bug whose operators the failure holds is asked about. A sample of what a bug explains is left for
-    reduction; `hold_to_sample` says what follows from it.
+    reduction; `hold_to_sample` says what follows from it, once it is reduced.
     """
 
     store: Store
@@ -32,6 +40,10 @@ class Explainer:
     bugs: dict[int, Bug] = field(default_factory=dict)
     asked: dict[int, set[int]] = field(default_factory=dict)
     operators: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sites = Sites(self.judge)
+        self.refused: set[int] = set()
 
     def run(self) -> Iterator[tuple[Failure, Explanation]]:
         """Go through the waiting failures; yields each that needs no reduction, as it is put aside."""
@@ -44,26 +56,54 @@ class Explainer:
 
     def _learn_bugs(self) -> None:
         for each in reduced_bugs(self.store, self.target):
-            if each.failure not in self.bugs:
-                case = self.store.load_case(each.case_id)
+            known = self.bugs.get(each.failure)
+            if known is None or known.shown != each.shown:
+                case = known.case if known else self.store.load_case(each.case_id)
                 name = cluster_name(each.cluster)
-                self.bugs[each.failure] = Bug(each.failure, name, case, each.outcome, each.passes)
+                bug = Bug(each.failure, name, case, each.outcome, each.passes, each.shown)
+                self.bugs[each.failure] = bug
 
     def _explain(self, failure: Failure) -> Explanation | None:
-        asked = self.asked.setdefault(failure.id, set())
-        held = self._operators_of(failure.case_id)
-        fitting = [bug for bug in self.bugs.values() if bug.key not in asked and bug.operators <= held]
-        asked.update(self.bugs)
-        if not fitting or explanation_of(self.store, failure.id):
+        if explanation_of(self.store, failure.id):
             return None
-        case = self.store.load_case(failure.case_id)
-        verdict = self.judge.verdict(case) if case.format == self.judge.format else None
-        found = explain(case, verdict, fitting, self.judge) if verdict and verdict.is_bug else None
+        held = self._operators_of(failure.case_id)
+        telling = tuple(bug for bug in self.bugs.values() if bug.key not in self.refused)
+        found = by_symptom(failure.symptom, failure.release, held, telling) or self._by_checks(failure, held)
         return found if found and found.bug and self._put_aside(failure, found.bug, found) else None
+
+    def _by_checks(self, failure: Failure, held: Counter[str]) -> Explanation | None:
+        """What the bugs that were not asked yet say of a failure that holds their operators."""
+        asked = self.asked.setdefault(failure.id, set())
+        fitting = [bug for bug in self.bugs.values() if bug.key not in asked and bug.is_in(held)]
+        asked.update(self.bugs)
+        case = self.store.load_case(failure.case_id)
+        if not fitting or case.format != self.judge.format:
+            return None
+        verdict = self.judge.verdict(case)
+        return (
+            counting(explain(case, verdict, fitting, self.judge, self.sites), 1) if verdict.is_bug else None
+        )
+
+    def hold_to_sample(self, number: int) -> int:
+        """Where a reduced sample is another bug, let what was explained be asked again; how many that is.
+
+        The bug that was wrongly said explains nothing by its symptom alone from now on.
+        """
+        sample = explanation_of(self.store, number)
+        if sample is None or get_failure(self.store, number).status != REDUCED:
+            return 0
+        bug = get_failure(self.store, int(sample["bug"]))
+        if get_failure(self.store, number).cluster == bug.cluster:
+            return 0
+        given_back = explained_by(self.store, bug.id, EXPLAINED)
+        return_to_new(self.store, given_back)
+        forget_explanations(self.store, given_back)
+        self.refused.add(bug.id)
+        return len(given_back)
 
     def _put_aside(self, failure: Failure, bug: Bug, found: Explanation) -> bool:
         """Keep the explanation; whether the failure needs no reduction: a sample does."""
-        is_sample = count_explained(self.store, bug.key) % SAMPLED == 0
+        is_sample = _is_sample(count_explained(self.store, bug.key) + 1)
         note_explained(self.store, failure.id, bug.key, found.evidence())
         if not is_sample:
             mark_explained(self.store, failure, get_failure(self.store, bug.key), found.why)
@@ -71,18 +111,13 @@ class Explainer:
 
     def _operators_of(self, case_id: str) -> Counter[str]:
         if case_id not in self.operators:
-            self.operators[case_id] = Counter(self.store.load_case(case_id).measure.ops)
+            self.operators[case_id] = operators_of(self.store.load_case(case_id))
         return self.operators[case_id]
 
 
-def hold_to_sample(store: Store, number: int) -> int:
-    """Where a reduced sample is another bug, let what was explained wait again; how many failures that is."""
-    sample = explanation_of(store, number)
-    if sample is None or get_failure(store, number).status != REDUCED:
-        return 0
-    bug = get_failure(store, int(sample["bug"]))
-    if get_failure(store, number).cluster == bug.cluster:
-        return 0
-    given_back = explained_by(store, bug.id, EXPLAINED)
-    return_to_new(store, given_back)
-    return len(given_back)
+def _is_sample(number: int) -> bool:
+    """Whether the failure of that number, of those that one bug explains, is reduced all the same."""
+    wanted = FIRST_SAMPLE
+    while wanted < number:
+        wanted *= BETWEEN_SAMPLES
+    return wanted == number

@@ -16,20 +16,29 @@ from corpus.case import Case
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail, Options
 from triage.bugs.failures import record_failure, record_reduction
 from triage.causes.consequences import Finding, Root, find_root
-from triage.store.causes import note_face, reduced_with_signature
+from triage.causes.cores import core_of, ill_typed
+from triage.causes.sites import share_a_kernel
+from triage.store.causes import note_face, reduced_with_signature, shown_alike
 from triage.store.clusters import get_signature
 from triage.store.database import Store
 from triage.store.failures import Failure, get_failure
 
 
-def name_reduced(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> Signature:
-    """The signature of what a reduction left."""
-    return signature(verdict, case.measure, case, passes)
+def name_reduced(
+    case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge | None = None
+) -> Signature:
+    """The signature of what a reduction left; with a judge and passes it says what these replaced."""
+    named = signature(verdict, case.measure, case, passes)
+    if judge is None or not passes:
+        return named
+    if verdict.outcome is Outcome.MISMATCH:
+        return Signature.of(*named.components, ("core", core_of(case, verdict, passes, judge)))
+    return Signature.of(*named.components, ("ill-typed", ill_typed(case, verdict, passes)))
 
 
 MOST_CHECKS_FOR_ROOT = 60
@@ -49,15 +58,34 @@ def record_result(
     passes = tuple(document["passes"])
     finding = find_root(reduced, verdict, passes, judge)
     root = _keep_root(store, failure, finding.root, settings, judge) if finding.root else None
-    named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes)
+    if finding.root is None and (twin := _twin(store, failure, reduced, passes)):
+        root = twin
+        finding = replace(finding, why=f"it dies in the same native function as {root.name}")
+    named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes, judge)
     after = record_reduction(store, failure, reduced, verdict, named, document)
     note_face(store, failure.id, root.id if root else None, finding.evidence())
     return after, finding
 
 
+def _twin(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first crash of a kernel in the same native function, of an operator that may share its base."""
+    own = _operators(reduced)
+    if failure.outcome != Outcome.CRASH.value or passes or len(own) != 1:
+        return None
+    for known in shown_alike(store, failure.symptom, failure.release):
+        other = _operators(store.load_case(known.case_id))
+        if len(other) == 1 and other != own and share_a_kernel(own[0], other[0]) and not known.passes:
+            return get_failure(store, known.failure)
+    return None
+
+
+def _operators(case: Case) -> list[str]:
+    return [op for op in case.measure.ops if op != "Constant"]
+
+
 def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:
     """The failure that stands for a root: the known one of its signature, or the root reduced."""
-    quick = name_reduced(root.case, root.verdict, root.passes)
+    quick = name_reduced(root.case, root.verdict, root.passes, judge)
     known = reduced_with_signature(store, quick.digest)
     if known:
         return get_failure(store, known)
@@ -67,9 +95,11 @@ def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge
             done = reduce_case(root.case, Path(name) / "root", limited, judge=judge)
         except DoesNotFail:
             return None
-        if done.verdict is None or done.signature is None:
+        if done.verdict is None:
             return None
-        return _recorded(store, face, root, done.case, done.verdict, done.signature, done.to_json())
+        passes = done.passes.minimal if done.passes else ()
+        named = name_reduced(done.case, done.verdict, passes, judge)
+        return _recorded(store, face, root, done.case, done.verdict, named, done.to_json())
 
 
 def _recorded(

@@ -14,7 +14,7 @@ from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.words import in_short, in_words
 from triage.projects import runner_of
-from triage.reports import sentences
+from triage.reports import requests, sentences
 from triage.reports.checklist import Check
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
@@ -37,6 +37,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
     """What the issue of a draft says, part by part."""
     labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
+    labels = requests.request_labels(labels, draft.verdict)
     environment = dict(_environment_rows(draft))
     return IssueView(
         Head(draft.form, draft.title, tuple(checks), labels, draft.known),
@@ -88,7 +89,7 @@ def _evidence(draft: Draft) -> Evidence:
         failing=in_short(expectation.failing.config),
         parting=_parting(draft.verdict.wrong),
         trace=sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else "",
-        notes=tuple(note for note in draft.verdict.notes if is_apt(note, expectation)),
+        notes=tuple(requests.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)),
     )
 
 

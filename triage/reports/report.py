@@ -26,6 +26,7 @@ from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
 from triage.reports.exhibits import without_remarks
 from triage.reports.issue import issue_text, origin_text
+from triage.reports.requests import request_title
 from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
@@ -124,7 +125,7 @@ def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...]
     limits = judge.limits
     tolerance = tolerance_showing(verdict, judge.tolerance)
     expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))
-    title = title_of(expectation, case.measure.ops, passes, tolerance)
+    title = request_title(title_of(expectation, case.measure.ops, passes, tolerance), verdict)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     return Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
 

@@ -7,6 +7,7 @@ cluster. An *explained* failure was not reduced: the checks that decided are kep
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +17,17 @@ from triage.store.names import failure_name
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A reduced failure as what may explain another: its case, its minimal passes, how it shows."""
+    """A reduced failure as what may explain another: its case, its minimal passes, how it shows.
+
+    `shown` are the symptoms of its signature's failures, each with the release.
+    """
 
     failure: int
     cluster: int
     case_id: str
     outcome: str
     passes: tuple[str, ...]
+    shown: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,8 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     """The roots of a target, oldest first, each signature once."""
     rows = store.rows(
         """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
-                  coalesce(json_extract(document, '$.passes'), '[]') AS passes
+                  coalesce(json_extract(document, '$.passes'), '[]') AS passes,
+                  json_group_array(DISTINCT release || ' ' || symptom) AS shown
            FROM failures JOIN reductions ON reductions.failure = failures.id
                AND reductions.reduced_case = failures.reduced_case
            WHERE target = ? AND failures.status = 'reduced'
@@ -105,9 +111,30 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
             row["case_id"],
             row["outcome"],
             tuple(json.loads(row["passes"])),
+            frozenset(_shown(text) for text in json.loads(row["shown"])),
         )
         for row in rows
     ]
+
+
+def _shown(text: str) -> tuple[str, str]:
+    """The symptom and the release of `RELEASE SYMPTOM`."""
+    release, _, symptom = text.partition(" ")
+    return symptom, release
+
+
+def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
+    """The roots of all targets that showed with this symptom on this release, the first ones first."""
+    targets = store.rows("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
+    every = [bug for row in targets for bug in reduced_bugs(store, str(row["target"]))]
+    return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
+
+
+def forget_explanations(store: Store, failures: Iterable[int]) -> None:
+    """Drop what was said to explain failures, so that they can be asked again."""
+    with store.transaction():
+        for failure in failures:
+            store.write("DELETE FROM explanations WHERE failure = ?", (failure,))
 
 
 def count_explained(store: Store, bug: int) -> int:

@@ -1,0 +1,94 @@
+"""Measurement: clusters of a campaign's own failure texts, each put into forms that others print them in.
+
+`CRUX_FORMS_BENCH` names a database and `CRUX_FORMS_LABELS` a JSON file, {failure: cause}, both of a campaign
+that the rules were not written on. By a rule, nothing is chosen: of each labelled exception and crash of the
+un-optimised or the optimised program the whole text in each of `FORMS`, up to `MOST` texts, causes in turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.bench.bench_triage import METHODS, b_cubed, pairwise
+from triage.store.database import Store
+from triage.store.failures import list_failures, verdict_of
+
+pytestmark = pytest.mark.bench
+DATABASE, LABELS = os.environ.get("CRUX_FORMS_BENCH", ""), os.environ.get("CRUX_FORMS_LABELS", "")
+MOST = 40
+
+
+def pytest_form(text):
+    """What pytest prints of an exception: each line of the error behind an `E`."""
+    return "\n".join(["    def test_model():", ">       session.run(None, feeds)", *_behind("E   ", text)])
+
+
+def container_log(text):
+    """A container's log: stream and time before each line."""
+    return "\n".join(f"2026-11-22T16:04:{at % 60:02d}.1Z stderr F {line}" for at, line in _numbered(text))
+
+
+def quoted(text):
+    """A text as a reply to an issue quotes it."""
+    return "\n".join(["> I get this since the update:", "> ```", *_behind("> ", text), "> ```"])
+
+
+def json_line(text):
+    """One line of a structured log."""
+    return json.dumps({"level": "error", "logger": "serving", "msg": text})
+
+
+FORMS = (pytest_form, container_log, quoted, json_line)
+
+
+def _behind(prefix, text):
+    return [prefix + line for line in text.splitlines()]
+
+
+def _numbered(text):
+    return enumerate(text.splitlines())
+
+
+@pytest.mark.skipif(not (DATABASE and LABELS), reason="CRUX_FORMS_BENCH and CRUX_FORMS_LABELS are not set")
+def test_texts_of_a_campaign_in_other_forms(capsys):
+    labels, texts = read(json.loads(Path(LABELS).read_text()))
+    with capsys.disabled():
+        print(f"\n{len(texts)} texts of {len(set(labels.values()))} causes in {len(FORMS)} forms")
+        print("| Method | Precision | Recall | F1 | B-cubed F1 |\n|---|---|---|---|---|")
+        for method, cluster in METHODS.items():
+            found = cluster(texts)
+            figures = (*pairwise(labels, found), b_cubed(labels, found))
+            print(f"| {method} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
+
+
+def read(causes):
+    """The labels and the texts by name: failures of each cause in turns, in the order in which they came."""
+    by_cause = defaultdict(list)
+    with Store(Path(DATABASE)) as store:
+        for failure in list_failures(store):
+            if failure.name in causes and (text := text_of(verdict_of(store, failure.id))):
+                by_cause[causes[failure.name]].append((failure.name, text))
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*by_cause.values()))
+    labels, texts = {}, {}
+    for place, (name, text) in enumerate(filter(None, turns)):
+        for form in (FORMS[place % len(FORMS)], FORMS[(place + 1) % len(FORMS)]):
+            if len(texts) < MOST:
+                key = f"ort131.{name}.{form.__name__}"
+                labels[key], texts[key] = causes[name], form(text)
+    return labels, texts
+
+
+def text_of(verdict):
+    """What the failing run said: its traceback with the exception's own line; nothing of a wrong result."""
+    failing = next((run for run in verdict["runs"] if run["status"] != "ok"), None)
+    if failing is None or not failing["error"]:
+        return ""
+    trace = failing["trace"].rstrip()
+    head = f"onnxruntime.capi.onnxruntime_pybind11_state.{failing['error']}: {failing['message']}"
+    return trace if failing["message"][:60] in trace else f"{trace}\n{head}"

@@ -1,0 +1,61 @@
+"""What reductions brought: a cause that nobody had, a smaller case of one, or nothing but the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from triage.store.causes import explanation_of, root_of
+from triage.store.database import Store
+from triage.store.failures import REDUCED, Failure, list_failures
+from triage.store.names import representative
+
+
+class Worth(StrEnum):
+    """What one reduction was worth."""
+
+    NEW = "new"
+    SMALLER = "smaller"
+    SAMPLE = "sample"
+    KNOWN = "known"
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Reductions by what they were worth; samples are those of failures that a bug explains already."""
+
+    new: int = 0
+    smaller: int = 0
+    sample: int = 0
+    known: int = 0
+
+    def add(self, worth: Worth) -> Yield:
+        """With one more."""
+        return replace(self, **{worth.value: getattr(self, worth.value) + 1})
+
+    @property
+    def total(self) -> int:
+        """All reductions."""
+        return self.new + self.smaller + self.sample + self.known
+
+    def __str__(self) -> str:
+        if not self.total:
+            return "nothing was reduced"
+        asked = self.total - self.sample
+        share = f"{(self.new + self.smaller) / asked:.0%} of what nothing explained" if asked else ""
+        told = f"{self.total} reductions: {self.new} new causes, {self.smaller} smaller cases"
+        told += f" ({share})" if share else ""
+        return f"{told}; {self.sample} samples of what is explained, {self.known} known again"
+
+
+def worth_of(store: Store, reduced: Failure) -> Worth:
+    """What the reduction of a failure was worth, asked at once after it."""
+    if explanation_of(store, reduced.id):
+        return Worth.SAMPLE
+    root = root_of(store, reduced.id)
+    others = [
+        each.id for each in list_failures(store, cluster=reduced.cluster, status=REDUCED) if each != reduced
+    ]
+    if not others or (root and others == [root["root"]] and root["root"] > reduced.id):
+        return Worth.NEW
+    return Worth.SMALLER if representative(store, reduced.cluster) == reduced.id else Worth.KNOWN

@@ -1,0 +1,68 @@
+"""What a rewrite takes away and puts in: the core of a bug of passes, whatever stands around it.
+
+The optimiser's program with only the minimal passes enabled, beside that with none, tells the nodes that the
+passes replaced. The rest of a reduced case is there for the passes to begin at all, and names nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import onnx
+
+from corpus.case import Case
+from corpus.onnx.graph import walk_nodes
+from oracles.judge import Judge
+from oracles.run import Config
+from oracles.text.normalise import parse_message
+from oracles.verdict import Verdict
+from reducer.pass_sets import failing_config
+
+
+def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
+    """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
+
+    It cannot where the optimised program does not come to be, as with a kernel that does not exist.
+    """
+    known, config = judge.backend.passes, failing_config(verdict, judge)
+    if not passes or known is None or config is None:
+        return ""
+    every = known.optimizers(judge.runs(case, (config,), collect_log=True)[0])
+    before = _operators(case, known.without(config, every), judge)
+    after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
+    if before is None or after is None:
+        return ""
+    signed = [*_signed("-", before - after), *_signed("+", after - before)]
+    return " ".join(signed)
+
+
+_OF_TYPES = re.compile(
+    r"Could not find an implementation|TypeInferenceError|\bType Error\b|tensor\(\w+\)' of (?:input|output)"
+)
+"""What says that no kernel takes the types of a node, or that its types do not fit."""
+
+
+def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
+    """The passes with the operator that they put in and that is refused for its types; else empty.
+
+    One text says that there is no kernel, another that types do not fit: the operator set decides which.
+    """
+    message = verdict.runs[-1].message if verdict.runs else ""
+    operator = parse_message(message).op
+    if not operator or operator in case.measure.ops or not _OF_TYPES.search(message):
+        return ""
+    return f"{operator} of {' '.join(sorted(passes))}"
+
+
+def _operators(case: Case, config: Config, judge: Judge) -> Counter[str] | None:
+    model = judge.executor.optimised(case, config)
+    return Counter(map(_name, walk_nodes(model.graph))) if model is not None else None
+
+
+def _name(node: onnx.NodeProto) -> str:
+    return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+
+
+def _signed(sign: str, operators: Counter[str]) -> list[str]:
+    return [f"{sign}{name}" for name in sorted(operators.elements()) if name != "Constant"]

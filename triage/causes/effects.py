@@ -1,0 +1,58 @@
+"""What a failure does, as far as its symptom tells: two defects of one pass differ in it.
+
+A symptom is kept as text (`oracles.verdict.Symptom`): outcome, phase, kind, site, message, side.
+"""
+
+from __future__ import annotations
+
+SEPARATOR = " | "
+_OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
+_STRUCTURAL = ("shape", "dtype")
+"""Kinds of wrong results over which any later node may stumble."""
+
+
+def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
+    """Whether an equal symptom of an equal release is the same bug, before anything is reduced.
+
+    It is where the un-optimised program or an importer says it: what an operator gives against what it
+    declares, an exception, the native function of a crash. What only optimised programs show may follow from
+    any pass, unless the known bug needs none of those (`passes`) that can be disabled.
+    """
+    outcome, phase, *rest = [*symptom.split(SEPARATOR), ""]
+    is_optimised = "optimised" in rest
+    if outcome == "mismatch":
+        return "un-optimised" in rest
+    is_told = outcome in ("exception", "crash") and len(rest) > 2
+    return is_told and (phase == "import" or not is_optimised or not passes)
+
+
+def is_of_any_operator(symptom: str) -> bool:
+    """Whether a symptom that names itself holds for a family of operators, whichever the program has."""
+    return symptom.startswith("mismatch")
+
+
+def may_follow(symptom: str, known: str) -> bool:
+    """Whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
+
+    Equal symptoms may; so may two kinds of wrong values, and what raises or dies over a wrong shape or dtype.
+    """
+    if symptom == known:
+        return True
+    (outcome, kind), (other, known_kind) = _read(symptom), _read(known)
+    if other != "mismatch":
+        return False
+    if known_kind in _STRUCTURAL:
+        return outcome != "mismatch" or kind == known_kind
+    return outcome == "mismatch" and kind not in _STRUCTURAL
+
+
+def is_one_damage(symptom: str, known: str) -> bool:
+    """Whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
+    (_, signal), (_, other) = _read(symptom), _read(known)
+    return signal == other or {signal, other} <= _OF_MEMORY
+
+
+def _read(symptom: str) -> tuple[str, str]:
+    """The outcome and the kind of a symptom."""
+    parts = [*symptom.split(SEPARATOR), "", ""]
+    return parts[0], parts[2]

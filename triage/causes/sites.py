@@ -1,0 +1,130 @@
+"""In which node, and over what kind of values, a process dies: the name of a crash without symbols.
+
+A stripped library tells only where a function starts, which moves from build to build. The operator, the
+types that flow in and what is special of them (empty, zero, the least integer) stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from corpus.case import Case
+from corpus.values import Value
+from oracles.judge import Judge
+from reducer.subject.base import NodeSubject
+from reducer.subjects import open_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The node in which a process died: its operator, the dtypes that flow in, what is special of the values.
+
+    `special` are words such as `1 holds zero`, the number being that of the operand.
+    """
+
+    operator: str
+    dtypes: tuple[str, ...]
+    special: frozenset[str]
+
+    def is_like(self, known: Site | None) -> bool:
+        """Whether a known site is the same one: all that matters of the values there holds here.
+
+        Kernels are made from one text for all types, so that these make no two sites. A zero matters where
+        it divides; elsewhere it is what a reduction leaves of any value.
+        """
+        return known is not None and self.operator == known.operator and known._telling <= self._telling
+
+    @property
+    def _telling(self) -> frozenset[str]:
+        divides = self.operator in ("Div", "Mod")
+        zeros = "1 holds zero" if divides else ""
+        return frozenset(word for word in self.special if not word.endswith("holds zero") or word == zeros)
+
+
+@dataclass
+class Sites:
+    """The sites of crashes as one judge finds them, each case asked once."""
+
+    judge: Judge
+    known: dict[str, Site | None] = field(default_factory=dict)
+
+    def of(self, case: Case) -> Site | None:
+        """The node in which the un-optimised program dies when run node by node; None where none does."""
+        if case.case_id not in self.known:
+            self.known[case.case_id] = site_of_crash(case, self.judge)
+        return self.known[case.case_id]
+
+    def costs(self, case: Case) -> int:
+        """The checks that it takes to say so: none where it was asked before."""
+        return int(case.case_id not in self.known)
+
+
+def site_of_crash(case: Case, judge: Judge) -> Site | None:
+    """The node that kills the un-optimised program when it runs node by node; None if none does."""
+    opened = open_nodes(case, judge) if case.format == "onnx" else None
+    if opened is None:
+        return None
+    subject, culprit = opened
+    index = subject.producer.get(culprit)
+    node = next((node for node in subject.nodes if culprit and culprit in (node.name, *node.output)), None)
+    node = subject.nodes[index] if index is not None else node
+    if node is None:
+        return None
+    flowing = {name: _value(subject, name) for name in node.input if name}
+    dtypes = tuple(str(value.dtype) for value in flowing.values() if isinstance(value, np.ndarray))
+    return Site(node.op_type, dtypes, special_values(flowing))
+
+
+def share_a_kernel(one: str, two: str) -> bool:
+    """Whether two operators that die in one native function may share the kernel's base.
+
+    A helper such as a check of an axis serves any operator; a base serves those that take and give the same:
+    Min, Sum and Mean any number of operands of one type.
+    """
+    return one == two or (_form(one) is not None and _form(one) == _form(two))
+
+
+def _form(operator: str) -> tuple[tuple[str, ...], ...] | None:
+    """What the operator takes, gives and can be told, without names; None where the standard lacks it."""
+    if not onnx.defs.has(operator):
+        return None
+    schema = onnx.defs.get_schema(operator)
+    places = {name: str(at) for at, name in enumerate(dict.fromkeys(each.type_str for each in schema.inputs))}
+    taken, given = (
+        tuple(f"{each.option} {places.get(each.type_str, each.type_str)}" for each in side)
+        for side in (schema.inputs, schema.outputs)
+    )
+    return taken, given, tuple(sorted(schema.attributes))
+
+
+def _value(subject: NodeSubject, name: str) -> Value:
+    found = subject.facts.values.get(name)
+    return found if found is not None else subject.array(name)
+
+
+def special_values(values: Mapping[str, Value]) -> frozenset[str]:
+    """What is special of a node's operands, by position: empty, zero, the least integer, NaN, infinity."""
+    found: set[str] = set()
+    for position, value in enumerate(values.values()):
+        if isinstance(value, np.ndarray):
+            found.update(f"{position} {word}" for word in _special(value))
+    return frozenset(found)
+
+
+def _special(value: np.ndarray) -> list[str]:
+    if value.size == 0:
+        return ["is empty"]
+    words = []
+    if value.dtype.kind in "iu" and not value.all():
+        words.append("holds zero")
+    if value.dtype.kind == "i" and (value == np.iinfo(value.dtype).min).any():
+        words.append("holds the least integer")
+    if value.dtype.kind == "f" and np.isnan(value).any():
+        words.append("holds NaN")
+    if value.dtype.kind == "f" and np.isinf(value).any():
+        words.append("holds infinity")
+    return words
