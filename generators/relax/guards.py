@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from generators.relax.frame import Frame, Known
+from generators.relax.making import Making
 from generators.relax.operator import Within
 from generators.relax.types import BOOL, Tensor
 
-if TYPE_CHECKING:
-    from generators.relax.growing import Growth
 
-
-def guarded(growth: Growth, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
+def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
     """The value brought into the bounds: an index by a remainder, other numbers by clipping."""
     if within.low is not None or within.high is not None:
         is_index = not target.is_float and within.low == 0 and within.high is not None
@@ -25,16 +21,16 @@ def guarded(growth: Growth, frame: Frame, found: Known, target: Tensor, within: 
     return _not_zero(growth, frame, found, target) if within.is_nonzero else found
 
 
-def _scalar(growth: Growth, value: float, dtype: str) -> dict[str, str]:
+def _scalar(growth: Making, value: float, dtype: str) -> dict[str, str]:
     return {"ref": growth.constant(np.array(value).astype(dtype)).name}
 
 
-def _remainder(growth: Growth, frame: Frame, found: Known, target: Tensor, count: int) -> Known:
+def _remainder(growth: Making, frame: Frame, found: Known, target: Tensor, count: int) -> Known:
     args = [{"ref": found.name}, _scalar(growth, count, target.dtype)]
     return growth.bind(frame, "relax.floor_mod", args, target)
 
 
-def _clipped(growth: Growth, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
+def _clipped(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
     for op, bound in (("relax.maximum", within.low), ("relax.minimum", within.high)):
         if bound is not None:
             args = [{"ref": found.name}, _scalar(growth, bound, target.dtype)]
@@ -42,7 +38,7 @@ def _clipped(growth: Growth, frame: Frame, found: Known, target: Tensor, within:
     return found
 
 
-def _not_zero(growth: Growth, frame: Frame, found: Known, target: Tensor) -> Known:
+def _not_zero(growth: Making, frame: Frame, found: Known, target: Tensor) -> Known:
     """What is near zero becomes one."""
     size = found
     if target.is_float or not target.dtype.startswith("u"):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from corpus.values import Tensor as Array
 from generators.language.draws import Draws
 from generators.relax.frame import Frame, Known
+from generators.relax.making import Making
 from generators.relax.operator import Within
 from generators.relax.types import BOOL, Fields, Sizes, Tensor, Type, concrete
 from generators.relax.watched import lies_within
 from oracles.in_worker.golden.program import wide
 
-if TYPE_CHECKING:
-    from generators.relax.growing import Growth
-
 _REUSE, _CONSTANT = 0.55, 0.3
 
 
-def leaf(growth: Growth, frame: Frame, target: Type, within: Within) -> Known:
+def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
     """A value of the type within the bounds, by one binding at most."""
     if isinstance(target, Fields):
         parts = [leaf(growth, frame, each, within) for each in target.fields]
@@ -65,7 +61,7 @@ def frame_symbols(frame: Frame) -> int:
     return count
 
 
-def new_input(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
+def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
     """A further parameter of main."""
     name = growth.fresh("x")
     array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
@@ -78,7 +74,7 @@ def new_input(growth: Growth, frame: Frame, target: Tensor, within: Within) -> K
     return found
 
 
-def filled(growth: Growth, frame: Frame, target: Tensor, within: Within) -> Known:
+def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
     """A tensor of one number, which may be of symbolic dims."""
     number = growth.constant(drawn(growth.draws, target.dtype, (), within))
     args = [{"shape": list(target.shape)}, {"ref": number.name}]

@@ -7,18 +7,16 @@ may be read by all that grows later, patterns of other passes included.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from corpus.graphs.names import renamed
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_to_json
 from generators.relax.costs import TooLarge
+from generators.relax.growing import Growth
 from generators.relax.operator import Want, Within
 from generators.relax.types import Tensor
 from generators.relax.watched import Unsound
-
-if TYPE_CHECKING:
-    from generators.relax.growing import Growth
 
 
 def place_pattern(growth: Growth, fuel: int) -> str:

@@ -12,19 +12,23 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
 from generators.relax.blocks import in_blocks
+from generators.relax.choices import Choices
 from generators.relax.counting import count_program
+from generators.relax.forms import forms
 from generators.relax.frame import Frame, graph_json
 from generators.relax.growing import Growth
 from generators.relax.leaves import new_input
 from generators.relax.operator import ANY
 from generators.relax.patterns import place_pattern
-from generators.relax.policy import POLICY, Policy
 from generators.relax.types import Json, Tensor, Type
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40
 _PATTERN = 0.6
 """How often it is a pattern's turn, where a policy has any."""
+
+
+USUAL = Choices()
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ class RelaxProgram:
         return count_program(self.program, self.types)
 
 
-def make_program(seed: int, nodes: int, policy: Policy = POLICY, budget: Budget = UNLIMITED) -> RelaxProgram:
+def make_program(seed: int, nodes: int, policy: Choices = USUAL, budget: Budget = UNLIMITED) -> RelaxProgram:
     """The program of a seed under a policy, of about so many bindings, within a budget."""
-    growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget)
+    growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget, forms())
     _bind_symbols(growth)
     outputs: dict[str, None] = {}
     fires: list[str] = []

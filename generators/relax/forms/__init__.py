@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
 
-Form = Callable[..., Any]
-"""From a growth, a frame, a target, its bounds and fuel to what was grown; None where it does not fit."""
+from generators.relax.growing import Form
 
 
 @cache

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from generators.relax.choices import any_tensor
 from generators.relax.forms.helper import add_parameter
 from generators.relax.frame import Frame, Known, graph_json
 from generators.relax.growing import Growth
 from generators.relax.operator import ANY, Within
-from generators.relax.policy import any_tensor
 from generators.relax.types import Arrow, Tensor
 
 NAME = "closure"

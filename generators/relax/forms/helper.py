@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from generators.relax.choices import any_tensor
 from generators.relax.frame import Frame, Known, graph_json
-from generators.relax.growing import Growth, Helper
+from generators.relax.growing import Growth
 from generators.relax.leaves import drawn
+from generators.relax.making import Helper
 from generators.relax.operator import ANY, Within
-from generators.relax.policy import any_tensor
 from generators.relax.types import Dim, Tensor, Type, concrete, type_to_json
 from oracles.in_worker.golden.program import wide
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from generators.relax.choices import Choices
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Growth
 from generators.relax.operator import Argument, Given, Group, Literal, Operator, Want, Within, target_of
 from generators.relax.ops import operators
-from generators.relax.policy import Policy
 from generators.relax.types import Fields, Json, Tensor
 
 NAME = "operator"
@@ -38,10 +38,10 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
     return None
 
 
-_CACHE: dict[int, tuple[Policy, tuple[Operator, ...]]] = {}
+_CACHE: dict[int, tuple[Choices, tuple[Operator, ...]]] = {}
 
 
-def drawable(policy: Policy) -> tuple[Operator, ...]:
+def drawable(policy: Choices) -> tuple[Operator, ...]:
     """The operators that a policy draws."""
     found = _CACHE.get(id(policy))
     if found is None or found[0] is not policy:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from generators.relax.choices import any_tensor
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Growth
 from generators.relax.operator import ANY, Within
-from generators.relax.policy import any_tensor
 from generators.relax.types import Fields, Tensor, Type
 
 NAME = "pair"

@@ -1,0 +1,167 @@
+"""A program while it is made: its bindings with their values, and what it may still cost.
+
+Every binding is run in numpy as it is made, so the values that flow are known; what would overflow is taken
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corpus.values import Tensor as Array
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.relax.choices import Choices
+from generators.relax.costs import Cost, TooLarge, fits, names_of
+from generators.relax.frame import Frame, Known
+from generators.relax.operator import Asking
+from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete
+from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
+from oracles.in_worker.golden.program import wide
+from oracles.in_worker.golden.rule import NotKnown
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A function of the module that further calls may use."""
+
+    name: str
+    params: tuple[Type, ...]
+    result: Type
+
+
+class Making:
+    """One program while it is made. `left` counts the bindings that may still be made."""
+
+    def __init__(self, draws: Draws, policy: Choices, nodes: int, budget: Budget = UNLIMITED) -> None:
+        self.draws = draws
+        self.policy = policy
+        self.budget = budget
+        self.cost = Cost()
+        self.left = nodes
+        self.main = Frame(takes_inputs=True)
+        self.feeds: dict[str, Array] = {}
+        self.constants: dict[str, Array] = {}
+        self.functions: dict[str, Json] = {}
+        self.opaque: dict[str, Json] = {}
+        self.helpers: list[Helper] = []
+        self.types: dict[str, Type] = {}
+        self.results: list[str] = []
+        """Names that the program gives besides what was grown for."""
+        self.hidden: dict[str, Any] = {}
+        """Values of names that only the pattern that made them reads."""
+        self._names = 0
+        self.floats = tuple(self._palette(policy.floats))
+        self.integers = tuple(self._palette(policy.integers))
+
+    def _palette(self, weights: Mapping[str, float]) -> Iterator[str]:
+        """Two dtypes that this program keeps to, the first of them mostly."""
+        first, other = (self.draws.weighted(tuple(weights), tuple(weights.values())) for _ in range(2))
+        yield from (first, first, other)
+
+    def fresh(self, letter: str = "v") -> str:
+        """Make a name that the program does not hold yet."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    @property
+    def most(self) -> float:
+        """The largest magnitude that a value may have: float16 holds less."""
+        return MOST_HALF if "float16" in self.floats else MOST_FLOAT
+
+    def asking(self, frame: Frame) -> Asking:
+        """What a solver may use within a frame."""
+        symbols = frame.all_symbols()
+        own = [dim for dim in self.policy.dims if self.budget.fits((dim,))] or [1]
+        dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
+        return Asking(self.draws, frame.all_sizes(), dims, self.floats, self.integers, self.policy.most_rank)
+
+    # Values
+
+    def run(self) -> Watched:
+        """A run that sees the program as it is now."""
+        document = {
+            "main": {},
+            "constants": {},
+            "functions": self.functions,
+            "opaque": self.opaque,
+            "facts": {},
+        }
+        run = Watched(document, self.most)
+        run.constants = {name: wide(value) for name, value in self.constants.items()}
+        return run
+
+    def bind(
+        self, frame: Frame, op: str, args: list[Json], told: Type, kwargs: Mapping[str, Json] | None = None
+    ) -> Known:
+        """A new binding with its value; Unsound for a value that no program may hold."""
+        name, run = self.fresh(), self.run()
+        given = dict(kwargs or {})
+        known = {**run.constants, **frame.values()}
+        value = run.value(name, op, args, given, known, frame.all_sizes())
+        self._agree(op, told, value, frame)
+        self.pay(op, [known[name] for name in names_of(args) if name in known], value)
+        frame.bindings.append([name, op, args, given])
+        return self.know(frame, name, told, value)
+
+    def pay(self, op: str, read: list[Any], value: Any) -> None:
+        """Count what a value costs; TooLarge where the budget does not hold it."""
+        cost = self.cost.plus(op, read, value)
+        if not (self.budget.holds(cost.flops, cost.memory) and fits(self.budget, value)):
+            raise TooLarge(op)
+        self.cost = cost
+
+    def know(self, frame: Frame, name: str, told: Type, value: Any) -> Known:
+        """Note a value of a body, with its type and what it was in the run."""
+        self.left -= 1
+        self.types[name] = told
+        found = Known(name, told, value)
+        frame.known.append(found)
+        return found
+
+    def _agree(self, op: str, told: Type, value: Any, frame: Frame) -> None:
+        """An entry whose types and values differ is a mistake of ours."""
+        if isinstance(told, Tensor) and isinstance(value, np.ndarray):
+            wanted = concrete(told.shape, frame.all_sizes())
+            kind = "f" if told.is_float else np.dtype(told.dtype).kind
+            if wanted != value.shape or kind != value.dtype.kind:
+                raise AssertionError(f"{op}: {told} {wanted}, but {value.dtype}{value.shape}")
+        elif isinstance(told, Fields):
+            for field, part in zip(told.fields, value, strict=True):
+                self._agree(op, field, part, frame)
+
+    def constant(self, array: Array) -> Known:
+        """A constant of the program; the same one where it is there already."""
+        for name, value in self.constants.items():
+            same = value.dtype == array.dtype and value.shape == array.shape
+            if same and np.array_equal(value, array):
+                return Known(name, Tensor(array.dtype.name, array.shape), wide(value))
+        name = self.fresh("c")
+        self.constants[name] = array
+        return Known(name, Tensor(array.dtype.name, array.shape), wide(array))
+
+    # Taking back
+
+    @contextmanager
+    def attempt(self, frame: Frame) -> Iterator[list[bool]]:
+        """What is grown here is taken back where it fails: clear the list to keep it."""
+        mark, left, names, cost = frame.mark(), self.left, self._names, self.cost
+        kept = [len(each) for each in (self.feeds, self.constants, self.functions, self.opaque, self.helpers)]
+        is_lost = [True]
+        try:
+            yield is_lost
+        except (Unsound, NotKnown, TooLarge):
+            is_lost[:] = [True]
+        if is_lost:
+            frame.back_to(mark)
+            self.left, self._names, self.cost = left, names, cost
+            stores = (self.feeds, self.constants, self.functions, self.opaque)
+            for store, count in zip(stores, kept, strict=False):
+                for name in list(store)[count:]:
+                    del store[name]
+            del self.helpers[kept[-1] :]
