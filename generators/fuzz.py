@@ -32,6 +32,7 @@ class Tested:
     """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again.
 
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
+    Of so many `patterns` in the program the passes of so many `fired`, where that was asked.
     """
 
     seed: int
@@ -41,6 +42,8 @@ class Tested:
     met: Met | None = None
     arm: str = ""
     forms: tuple[str, ...] = ()
+    patterns: int = 0
+    fired: int = 0
 
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
@@ -100,10 +103,12 @@ class Tally:
     invalid: int = 0
     unsupported: int = 0
     failures: int = 0
+    patterns: int = 0
+    fired: int = 0
 
-    def add(self, verdict: Verdict) -> Tally:
-        """The tally with one more verdict."""
-        outcome = verdict.outcome
+    def add(self, tested: Tested) -> Tally:
+        """The tally with one more test."""
+        verdict, outcome = tested.verdict, tested.verdict.outcome
         return replace(
             self,
             tests=self.tests + 1,
@@ -111,6 +116,8 @@ class Tally:
             invalid=self.invalid + (outcome is Outcome.INVALID),
             unsupported=self.unsupported + (outcome is Outcome.UNSUPPORTED),
             failures=self.failures + verdict.is_bug,
+            patterns=self.patterns + tested.patterns,
+            fired=self.fired + tested.fired,
         )
 
 
@@ -119,12 +126,21 @@ def judge_cases(
     judgement: Judgement,
     seconds: float,
     met: Callable[[], Met | None] = lambda: None,
+    fired: Callable[[Case], tuple[int, int]] = lambda case: (0, 0),
 ) -> Iterator[Tested]:
-    """What a tester does, given the cases of its seeds: judge them until the time is over."""
+    """What a tester does, given the cases of its seeds: judge them until the time is over.
+
+    `fired` counts the patterns in a program that runs, and those of them whose pass fires.
+    """
     deadline = time.monotonic() + seconds
     for each in drawn:
         verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
-        yield Tested(each.seed, each.case.case_id, verdict, each.covered, met(), each.arm, each.forms)
+        news = met()
+        runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
+        patterns = fired(each.case) if runs else (0, 0)
+        yield Tested(
+            each.seed, each.case.case_id, verdict, each.covered, news, each.arm, each.forms, *patterns
+        )
         if time.monotonic() >= deadline:
             return
 

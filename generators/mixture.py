@@ -19,6 +19,8 @@ from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
 from generators.learning import NOTHING, Lesson
 from generators.legality import ANYTHING, Legality, forms_of
+from generators.relax.programs import RelaxProgram
+from generators.relax.violations import violated
 from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
 from generators.sequences import sequences
 from generators.strategies import DEFAULT, Made, find_strategy, find_taught
@@ -183,6 +185,8 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tup
 def _case(mode: Mode, seed: int, program: Program | Made, strategy: str) -> Case:
     if not isinstance(program, Program):
         made = program.as_case(seed)
+        if mode is Mode.DISRUPTIVE and isinstance(program, RelaxProgram):
+            made = violated(seed, program) or made
         return replace(made, notes=(f"strategy: {strategy}", *made.notes))
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:

@@ -74,6 +74,9 @@ class Sequences:
     names: tuple[str, ...]
     """The passes that sequences are drawn from."""
 
+    asked_about: tuple[str, ...]
+    """Further passes that are asked whether they change a program, but stand in no sequence."""
+
     seldom: frozenset[str]
     """Those of them that seldom have any effect."""
 

@@ -15,6 +15,7 @@ from generators.changes.hazards import endanger
 from generators.changes.nonfinite import put_nonfinite
 from generators.growth.grow import Program
 from generators.language.draws import Draws
+from generators.language.program import PATTERN
 from oracles.demand import REFUSAL, SURVIVAL
 
 
@@ -50,7 +51,8 @@ def mode_of(mode: Mode, seed: int) -> Mode:
 def as_case(program: Program, seed: int) -> Case:
     """The case of a program: its bytes, its inputs, and the seed that it came from."""
     text = program.model.SerializeToString(deterministic=True)
-    return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}")
+    notes = tuple(f"{PATTERN}{name}" for name in program.fires)
+    return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}", notes=notes)
 
 
 def in_mode(mode: Mode, seed: int, program: Program) -> Case:
@@ -67,4 +69,4 @@ def in_mode(mode: Mode, seed: int, program: Program) -> Case:
         return as_case(special, seed)
     else:
         return as_case(program, seed)
-    return replace(as_case(changed, seed), settings=(demand,), notes=(note,))
+    return replace(as_case(replace(changed, fires=()), seed), settings=(demand,), notes=(note,))

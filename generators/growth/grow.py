@@ -42,6 +42,8 @@ class Program:
     inputs: Mapping[str, Value]
     types: Mapping[str, TensorType]
     ranges: Mapping[str, Range]
+    fires: tuple[str, ...] = ()
+    """The passes whose patterns it holds."""
 
 
 Choose = Callable[[Scope, Operand], Operator | None]

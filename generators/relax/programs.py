@@ -11,6 +11,7 @@ from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
+from generators.language.program import PATTERN
 from generators.relax.blocks import in_blocks
 from generators.relax.choices import Choices
 from generators.relax.counting import count_program
@@ -43,7 +44,7 @@ class RelaxProgram:
 
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
-        notes = tuple(f"pattern: {name}" for name in self.fires)
+        notes = tuple(f"{PATTERN}{name}" for name in self.fires)
         return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
     def counts(self) -> Counts:

@@ -57,22 +57,25 @@ def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget) -> Prog
         dtypes = leaning_dtypes(draws, first, temper.dtypes)
         temper = replace(temper, dtypes=dtypes, opset=draws.between(*first.opsets))
     scope, hidden = new_scope(draws, temper), Hidden()
+    fires: dict[str, None] = {}
     choose = leaning_choice(draws)
     begin(scope)
     if first is not None:
         grow_to(scope, choose, draws.below(nodes - first.nodes + 1) // 2)
-        place_recipe(scope, first, nodes - len(scope.nodes), hidden)
+        if place_recipe(scope, first, nodes - len(scope.nodes), hidden):
+            fires[first.fires] = None
     while len(scope.nodes) < nodes:
         before = len(scope.nodes)
         if draws.chance(_MORE):
             recipe = _drawn(draws, recipes, nodes - before, temper.opset)
             if recipe is not None and place_recipe(scope, recipe, nodes - before, hidden):
+                fires[recipe.fires] = None
                 continue
         grow_to(scope, choose, before + 1)
         if len(scope.nodes) == before:
             break  # the budget is spent
     scope.pool.extend(hidden)
-    return finish(scope)
+    return replace(finish(scope), fires=tuple(fires))
 
 
 def _drawn(draws: Draws, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:

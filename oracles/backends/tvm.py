@@ -483,7 +483,14 @@ def backend() -> Backend:
             without,
             telling=Telling(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
         ),
-        sequences=Sequences(SEQUENCEABLE, tvm_passes.SELDOM, facts_of, misplaced, tvm_passes.repaired),
+        sequences=Sequences(
+            SEQUENCEABLE,
+            tuple(tvm_passes.ASKED_ABOUT),
+            tvm_passes.SELDOM,
+            facts_of,
+            misplaced,
+            tvm_passes.repaired,
+        ),
         graphs=Graphs(
             ("relax", "tir"),
             opens=("relax",),

@@ -31,14 +31,21 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     return all(run.is_ok for run in runs) or any(run.status is Status.TIMEOUT for run in runs)
 
 
+def violation_of(case: Case) -> str | None:
+    """What is wrong with a program of a format without a checker of its own, by whoever broke it."""
+    notes = [note for note in case.notes if note.startswith("violation: ")] if case.format != "onnx" else []
+    return notes[0] if notes else None
+
+
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """Acceptance; whatever else was suspect at first sight is for the other rules."""
     if not demands_refusal(case) or not all(run.is_ok for run in runs):
         return None
     reads_no_onnx = case.target is not None and not find_backend(case.target.backend).reads_onnx
-    if reads_no_onnx or context.complaint is None or context.referee.status is not Status.EXCEPTION:
+    complaint = context.complaint or violation_of(case)
+    if reads_no_onnx or complaint is None or context.referee.status is not Status.EXCEPTION:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
-    complaint = context.complaint.split("\n")[0][:160]
+    complaint = complaint.split("\n")[0][:160]
     site = template(complaint, context.names)
     symptom = Symptom(Outcome.MISMATCH, Phase.IMPORT, "accepted", site, side=SIDE)
     wrong = WrongResult("", SIDE, "accepted", truth="the checker and the referee", contradiction=complaint)

@@ -117,7 +117,7 @@ class Fuzzer:
         for tested in fuzz(
             self._testers.all, seed=self.seed, tests=tests, seconds=seconds, teacher=self._teaching
         ):
-            self.tally = self.tally.add(tested.verdict)
+            self.tally = self.tally.add(tested)
             self.seed = tested.seed + 1
             if self.native and tested.met:
                 self.native.add(tested.met)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -19,6 +19,7 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Judgement, Tested, Tester, judge_cases
+from generators.language.program import PATTERN
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
@@ -86,10 +87,30 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     take = judge.watch.take if judge.watch else lambda: None
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
+    fired = asker_of(judge)
+
     def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
-        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take)
+        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired)
 
     return test
+
+
+def asker_of(judge: Judge) -> Callable[[Case], tuple[int, int]]:
+    """Counts the patterns in a case, and those whose pass changes it (the paper's trigger, and ours)."""
+    told = judge.backend.passes
+
+    def fired(case: Case) -> tuple[int, int]:
+        names = [note.removeprefix(PATTERN) for note in case.notes if note.startswith(PATTERN)]
+        if not names or told is None or told.telling is None:
+            return 0, 0
+        executor = judge.of_format(case.format).executor
+        if case.format != "onnx":
+            return len(names), len(executor.changed_by(case.program, names))
+        ways = [told.without(executor.configs[1], told.telling.told_with(name)) for name in names]
+        runs = executor.runs(case, tuple(ways), collect_log=True)
+        return len(names), sum(map(told.telling.has_fired, runs, names))
+
+    return fired
 
 
 def judgement(judge: Judge) -> Judgement:

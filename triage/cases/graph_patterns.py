@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,20 @@ from reducer.subjects import learn_graph, open_graph
 from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60
+MOST_PARTS = 24
+"""Parts of one program that are asked about for one pass."""
 
 
 @dataclass
 class GraphExtraction:
-    """Patterns as they are found, each once; `most` of a pass are enough."""
+    """Patterns as they are found, each once; `most` of a pass are enough.
+
+    With `is_whole` nothing is taken out of a program: it is the pattern as it is.
+    """
 
     judge: Judge
     most: int
+    is_whole: bool = False
     found: dict[str, GraphPattern] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -38,7 +45,7 @@ class GraphExtraction:
     def passes(self) -> tuple[str, ...]:
         """The passes that the target runs by name, less those that change a program of one plain operator."""
         sequences = self.judge.backend.sequences
-        names = sequences.names if sequences is not None else ()
+        names = (*sequences.names, *sequences.asked_about) if sequences is not None else ()
         anywhere = self.judge.executor.changed_by(_single_operator(), names)
         return tuple(name for name in names if name not in anywhere)
 
@@ -53,7 +60,7 @@ class GraphExtraction:
         if len(subject.bindings) > MOST_BINDINGS:
             self.counts["left out: too large"] += 1
             return
-        wanted = [name for name in self.passes if told in ("", name) and not self._has_enough(name)]
+        wanted = [name for name in self.passes if told in name and not self._has_enough(name)]
         fired = self._fired(subject.program, wanted)
         if not fired:
             return
@@ -62,14 +69,32 @@ class GraphExtraction:
             self.counts["left out: does not run"] += 1
             return
         for name in fired:
-            pattern = self._least(learned, name, case)
-            if pattern is None:
-                self.counts["left out: gives what is no tensor of known dims"] += 1
-            elif pattern.digest in self.found:
-                self.counts["duplicates"] += 1
-            else:
-                self.found[pattern.digest] = pattern
-                yield pattern
+            for graph in self._graphs(learned, name):
+                if self._has_enough(name):
+                    break
+                pattern = self._named(graph, name, case)
+                if pattern is None:
+                    self.counts["left out: gives what is no tensor of known dims"] += 1
+                elif pattern.digest in self.found:
+                    self.counts["duplicates"] += 1
+                else:
+                    self.found[pattern.digest] = pattern
+                    yield pattern
+
+    def _graphs(self, subject: GraphSubject, name: str) -> Iterator[GraphSubject]:
+        """The least graph on which a pass fires, then others: connected ones, blocks, the whole function.
+
+        With `is_whole` only the last (OATest's ablation).
+        """
+        if self.is_whole:
+            yield subject
+            return
+        least = self._least(subject, name)
+        yield least
+        for bindings in islice(parts_of(subject.program.main.bindings), MOST_PARTS):
+            candidate = self._assembled(subject, bindings)
+            if candidate is not None and self._fired(candidate.program, [name]):
+                yield candidate
 
     def _has_enough(self, name: str) -> bool:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
@@ -77,7 +102,7 @@ class GraphExtraction:
     def _fired(self, program: GraphProgram, names: Sequence[str]) -> list[str]:
         return self.judge.executor.changed_by(program.to_bytes(), names)
 
-    def _least(self, subject: GraphSubject, name: str, case: Case) -> GraphPattern | None:
+    def _least(self, subject: GraphSubject, name: str) -> GraphSubject:
         """The fewest bindings on which the pass fires: halves go first, then each by itself."""
         kept = list(subject.program.main.bindings)
         best = subject
@@ -92,7 +117,7 @@ class GraphExtraction:
                 else:
                     at += size
             size //= 2
-        return self._named(best, name, case)
+        return best
 
     def _assembled(self, subject: GraphSubject, bindings: Sequence[Binding]) -> GraphSubject | None:
         return assemble_bindings(subject, bindings) if bindings else None
@@ -123,6 +148,42 @@ class GraphExtraction:
             "relax_passes": len({pattern.fires for pattern in self.found.values()}),
             **{key: number for key, number in sorted(self.counts.items()) if key != "programs"},
         }
+
+
+def parts_of(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, ...]]:
+    """The function itself, its dataflow blocks, and its connected parts, the larger first."""
+    yield tuple(bindings)
+    blocks = dict.fromkeys(each.kwargs.get("block") for each in bindings)
+    for block in blocks if len(blocks) > 1 else ():
+        yield tuple(each for each in bindings if each.kwargs.get("block") == block)
+    seen = {frozenset(range(len(bindings)))}
+    waiting = deque(seen)
+    while waiting:
+        whole = waiting.popleft()
+        for at in sorted(whole):
+            fewer = whole - {at}
+            if fewer and fewer not in seen and is_connected(bindings, fewer):
+                seen.add(fewer)
+                waiting.append(fewer)
+                yield tuple(bindings[place] for place in sorted(fewer))
+
+
+def is_connected(bindings: Sequence[Binding], places: Set[int]) -> bool:
+    """Whether these bindings hang together, by what they read of one another."""
+    by_name = {bindings[place].name: place for place in places}
+    links: dict[int, set[int]] = {place: set() for place in places}
+    for place in places:
+        for name in bindings[place].reads:
+            if (other := by_name.get(name)) is not None:
+                links[place].add(other)
+                links[other].add(place)
+    met, waiting = set[int](), [min(places)]
+    while waiting:
+        place = waiting.pop()
+        if place not in met:
+            met.add(place)
+            waiting += links[place]
+    return met == set(places)
 
 
 def spread(value: Tensor) -> tuple[float, float]:

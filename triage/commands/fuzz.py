@@ -133,6 +133,7 @@ def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
         "clusters": clusters,
         "seconds": round(seconds, 3),
         "tests_per_second": round(tally.tests / seconds, 1) if seconds else 0.0,
+        **({"patterns": tally.patterns, "fired": tally.fired} if tally.patterns else {}),
         **({"native_blocks": fuzzer.native.blocks} if fuzzer.native else {}),
     }
 
@@ -150,10 +151,14 @@ def _document(failure: Failure, seed: int) -> Document:
 
 
 def _sentence(summary: Document) -> str:
+    patterns = ""
+    if "patterns" in summary:
+        share = summary["fired"] / summary["patterns"]
+        patterns = f", {share:.1%} of {summary['patterns']:,} patterns make their pass fire"
     return (
         f"{summary['tests']:,} tests in {summary['seconds']:.0f} s ({summary['tests_per_second']:.0f}/s), "
         f"{summary['supported'] / max(summary['tests'], 1):.1%} of what the target has, "
-        f"{summary['failures']} failing, {summary['clusters']} clusters"
+        f"{summary['failures']} failing, {summary['clusters']} clusters{patterns}"
     )
 
 

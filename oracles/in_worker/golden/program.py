@@ -10,7 +10,7 @@ import numpy as np
 from oracles.in_worker.arrays import decoded_array
 from oracles.in_worker.golden import elementwise, images, indexing, layout, reductions, windows
 from oracles.in_worker.golden.primfuncs import computed
-from oracles.in_worker.golden.rule import NotKnown, Rules
+from oracles.in_worker.golden.rule import NotKnown, Rules, element
 
 RULES: Rules = {
     **elementwise.RULES,
@@ -115,13 +115,14 @@ class Evaluation:
     ) -> Any:
         """Compute one binding: a branch, a closure, a call, a cast or an operator."""
         if op == "if":
-            branch = args[1] if bool(np.asarray(self.argument(args[0], known, sizes))) else args[2]
+            branch = args[1] if truth_of(self.argument(args[0], known, sizes)) else args[2]
             return self.result(branch["graph"], dict(known), dict(sizes))
         if op == "function":
             return self.closure(name, args[0]["graph"], known, sizes)
         if op == "match_cast":
             value = self.argument(args[0], known, sizes)
             learn_type(args[1], value, sizes)
+            must_fit(args[1], value)
             return value
         given = [self.argument(each, known, sizes) for each in args]
         if op == "alias":
@@ -205,6 +206,29 @@ def learn_type(declared: Any, value: Any, sizes: dict[str, int]) -> None:
     elif tag == "tuple_type":
         for each, part in zip(inner, value):  # noqa: B905 (Python 3.8)
             learn_type(each, part, sizes)
+
+
+def truth_of(condition: Any) -> bool:
+    """What an If decides by; ValueError for what is no single bool."""
+    array = np.asarray(condition)
+    if array.shape or array.dtype != np.bool_:
+        raise ValueError(f"a condition of {array.dtype}{list(array.shape)}")
+    return bool(array)
+
+
+def must_fit(declared: Any, value: Any) -> None:
+    """Raise ValueError for a tensor that is cast to other sizes, or to a dtype of another kind."""
+    if "tensor" not in declared or not isinstance(value, np.ndarray):
+        return
+    dtype, shape, _ = declared["tensor"]
+    kinds = {dtype: element(dtype).kind} if dtype else {}
+    if kinds and value.dtype.kind not in kinds.values():
+        raise ValueError(f"a cast of {value.dtype} to {dtype}")
+    if shape is not None and len(shape) != value.ndim:
+        raise ValueError(f"a cast of rank {value.ndim} to {len(shape)}")
+    for dim, size in zip(shape or (), value.shape):  # noqa: B905 (Python 3.8)
+        if isinstance(dim, int) and dim != size:
+            raise ValueError(f"a cast of {value.shape} to {shape}")
 
 
 def as_declared(declared: Any, value: Any) -> Any:

@@ -11,10 +11,12 @@ import tvm
 import tvm_ffi
 
 from oracles.in_worker.tvm.build import to_module
-from oracles.in_worker.tvm.passes import PASSES, repaired
+from oracles.in_worker.tvm.passes import ASKED_ABOUT, PASSES, repaired
 
 MOST_CPU, MOST_WALL = 10.0, 40.0
 """Seconds for all the passes that are asked about at once."""
+
+ALL = {**PASSES, **ASKED_ABOUT}
 
 TIDYING = frozenset(
     (
@@ -35,7 +37,7 @@ REWRITERS = ("AdjustMatmulOrder", "ExpandMatmulOfSum")
 def tidy(module: Any, rewriter: str) -> Any:
     """The module without redundant casts, redundant names and dead bindings."""
     for name in ("CanonicalizeBindings", "DeadCodeElimination", rewriter, "CanonicalizeBindings"):
-        module = PASSES[name].build()(module)
+        module = ALL[name].build()(module)
     return module
 
 
@@ -71,7 +73,12 @@ def _changed_by(program: str, names: list[str]) -> list[str]:
             starts.setdefault(start_of(name), {})
         for rewriter in starts.keys() - {""}:
             starts[rewriter][()] = tidy(module, rewriter)
-        return [name for name in names if changes(starts[start_of(name)], tuple(repaired([name])))]
+        return [name for name in names if changes(starts[start_of(name)], sequence_of(name))]
+
+
+def sequence_of(name: str) -> tuple[str, ...]:
+    """The pass with what it needs before it."""
+    return (name,) if name in ASKED_ABOUT else tuple(repaired([name]))
 
 
 def start_of(name: str) -> str:
@@ -86,7 +93,7 @@ def changes(before: dict[tuple[str, ...], Any], sequence: tuple[str, ...]) -> bo
     try:
         module = after(before, sequence[:-1])
         digest = tvm_ffi.structural_hash(module)
-        return bool(digest != tvm_ffi.structural_hash(PASSES[sequence[-1]].build()(module)))
+        return bool(digest != tvm_ffi.structural_hash(ALL[sequence[-1]].build()(module)))
     except Exception:  # a pass that refuses the module fires on none of it
         return False
 

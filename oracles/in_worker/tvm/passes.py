@@ -157,6 +157,19 @@ PASSES = {
 }
 """Every pass that may stand in a sequence."""
 
+ASKED_ABOUT = {
+    each.name: each
+    for each in (
+        *map(_pass, _names("BundleModelParams DecomposeOpsForTraining FastMathTransform LazyGetInput")),
+        *map(_pass, _names("LazySetOutput LiftTransformParams ToMixedPrecision")),
+        _pass("BindSymbolicVars", arguments=({"n": 4},)),
+    )
+}
+"""Passes that stand in no sequence, since they change a function's signature or its results.
+
+Patterns are kept of them all the same: what they look for, other passes see as well.
+"""
+
 LEAST = (
     "s_tir.transform.CanonicalizeLoop()",
     "s_tir.transform.LowerCrossThreadReduction()",
