@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.in_worker.tvm import passes as tvm_passes
 
 if TYPE_CHECKING:
-    from corpus.target import Target
     from oracles.abilities import Backend
-    from oracles.run import Config, Run
+    from oracles.run import Run
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
@@ -20,9 +19,6 @@ LIBRARIES = (
     ("tvm_ffi/lib/libtvm_ffi.so", ""),
 )
 """Of the compiler's library only TVM itself: most of it is LLVM."""
-DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
-LLVM = "llvm"
-"""LLVM's own optimisations, as if they were one pass."""
 
 # In the worker
 
@@ -190,7 +186,8 @@ def _written_and_read(module: Any, form: str) -> Any:
 def _target(settings: dict[str, Any]) -> Any:
     import tvm
 
-    level = 0 if LLVM in (settings.get("disabled_passes") or ()) else int(settings.get("opt-level", 3))
+    has_llvm = tvm_passes.LLVM not in (settings.get("disabled_passes") or ())
+    level = int(settings.get("opt-level", 3)) if has_llvm else 0
     host = {"kind": "llvm", "opt-level": level}
     if settings.get("device") == "cuda":
         return tvm.target.Target({"kind": "cuda", "arch": "sm_80"}, host=host)
@@ -243,100 +240,6 @@ def about(error: BaseException) -> str:
 
 
 # In crux
-
-PIPELINES = ("default", "zero", "target")
-EXECUTORS = ("bytecode", "compiled")
-LEVELS = ("0", "1", "2", "3")
-
-
-def configs(target: Target) -> tuple[Config, ...]:
-    """What `tvm.compile` does by default; then in other ways, each setting at another value in some of them.
-
-    Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
-    any of them that one way only. `@run=off` compiles only.
-    """
-
-    if target.device not in ("cpu", "cuda"):
-        from corpus.errors import UserError
-
-        raise UserError(f"target {target}: tvm runs on cpu and cuda")
-    chosen = (
-        _choice(target, "pipeline", PIPELINES),
-        _choice(target, "opt-level", LEVELS[::-1]),
-        _choice(target, "executor", EXECUTORS),
-    )
-    ways = [chosen]
-    if not any(target.get(key) for key in WAYS) and target.device == "cpu":
-        ways += OTHER_WAYS
-    return _written_out(target, ways)
-
-
-OTHER_WAYS = (("zero", "0", "compiled"), ("target", "3", "bytecode"), ("default", "0", "compiled"))
-GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
-
-
-LOOP_PIPELINES = ("default", "least")
-LOOP_WAYS = (("default", 3), ("least", 0), ("default", 0))
-"""The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
-
-
-def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
-    """Of a TVM module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
-
-    The settings are those of `configs`; a module of PrimFuncs has no executor.
-    """
-    if format == "tir":
-        return _configs_of_loops(target)
-    own = configs(target)
-    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
-    (baseline,) = _written_out(target, [("default", "0", "bytecode")])
-    return (baseline, *(way for way in ways if way != baseline))
-
-
-def _configs_of_loops(target: Target) -> tuple[Config, ...]:
-    """The baseline lowers, no more, and without the case's own passes, which the judge leaves out there."""
-    pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
-    level = int(_choice(target, "opt-level", LEVELS[::-1]))
-    asked = any(target.get(key) for key in WAYS)
-    return tuple(
-        _loop_way(target, *way) for way in (("least", 0), *(((pipeline, level),) if asked else LOOP_WAYS))
-    )
-
-
-def _loop_way(target: Target, pipeline: str, level: int) -> Config:
-    from oracles.run import Config
-
-    device = (("device", target.device),) if target.device != "cpu" else ()
-    only = (("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()
-    return Config(f"{pipeline} -O{level}", (("pipeline", pipeline), ("opt-level", level), *device, *only))
-
-
-WAYS = ("pipeline", "opt-level", "executor")
-
-
-def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Config, ...]:
-    """Each way as a configuration on the target's device."""
-    from oracles.run import Config
-
-    return tuple(
-        Config(
-            f"{pipeline} -O{level} {executor}",
-            (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor))
-            + ((("device", target.device),) if target.device != "cpu" else ())
-            + ((("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()),
-        )
-        for pipeline, level, executor in ways
-    )
-
-
-def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
-    from corpus.errors import UserError
-
-    value = target.get(key, allowed[0])
-    if value not in allowed:
-        raise UserError(f"target {target}: @{key}= is one of {', '.join(allowed)}")
-    return value
-
 
 UNSUPPORTED = re.compile(
     r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
@@ -405,61 +308,11 @@ def code_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(tvm_passes.PASSES[name].code for name in names)
 
 
-BEGINS, CHANGED = "crux: pass begins ", "crux: pass changed "
-UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget")
-"""What runs other passes, or tells functions apart."""
-
-
-def fired(run: Run) -> tuple[str, ...]:
-    """The passes that changed the module, the code generator's included, and where the run died."""
-    begun = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
-    changed = [line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED)]
-    died_in = begun[-1:] if run.phase in ("optimise", "codegen") and not run.is_ok else []
-    return tuple(dict.fromkeys(name for name in [*changed, *died_in] if not UNNAMED.fullmatch(name)))
-
-
-def suspects(run: Run) -> tuple[str, ...]:
-    """Those of them that a build does without, and LLVM's."""
-    known = frozenset(optimizers(run))
-    return tuple(name for name in (*fired(run), LLVM) if name in known)
-
-
-def told_with(name: str) -> tuple[str, ...]:
-    """None: the watch tells of each pass by itself."""
-    return ()
-
-
-def has_fired(run: Run, name: str) -> bool:
-    """Whether a pass changed the program."""
-    return name in fired(run)
-
-
-def optimizers(run: Run) -> tuple[str, ...]:
-    """What ran of the passes that can be left out, and LLVM's optimisations where they are on."""
-    ran = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
-    names = [name for name in ran if name in tvm_passes.OPTIONAL or name in tvm_passes.AT_WILL]
-    level = [LLVM] if run.config.get("opt-level") else []
-    return tuple(dict.fromkeys([*names, *level]))
-
-
-def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """All of them: no pass starts at one operator."""
-    return tuple(names)
-
-
-def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these passes disabled, in the case's own sequence and in every pipeline."""
-    from dataclasses import replace
-
-    before = config.get("disabled_passes")
-    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
-    settings = {**dict(config.settings), "disabled_passes": tuple(names)}
-    return replace(config, settings=tuple(settings.items()))
-
-
 def backend() -> Backend:
     """What crux knows of this backend."""
-    from oracles.abilities import Backend, Graphs, Passes, Sequences, Telling
+    from oracles.abilities import Backend, Graphs, Sequences
+    from oracles.optimisers.tvm_passes import DISABLING
+    from oracles.optimisers.tvm_ways import configs, configs_of_graphs
 
     return Backend(
         NAME,
@@ -474,15 +327,7 @@ def backend() -> Backend:
         tells_operators=True,
         checked_by="well-formed",
         libraries=LIBRARIES,
-        passes=Passes(
-            DISABLED_BY,
-            fired,
-            suspects,
-            optimizers,
-            likely,
-            without,
-            telling=Telling(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
-        ),
+        passes=DISABLING,
         sequences=Sequences(
             SEQUENCEABLE,
             tuple(tvm_passes.ASKED_ABOUT),

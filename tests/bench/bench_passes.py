@@ -21,8 +21,8 @@ import pytest
 
 from corpus.load import open_case
 from corpus.target import Target
-from oracles.backends import onnxruntime as ort
 from oracles.judge import Judge
+from oracles.optimisers import ort_passes as ort
 from reducer.pass_sets import PassSet, find_pass_set
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]

@@ -17,9 +17,9 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
-from oracles.backends import tvm
 from oracles.in_worker.tvm.passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
 from oracles.judge import Judge
+from oracles.optimisers import tvm_passes
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sequence import with_sequence
@@ -81,7 +81,7 @@ def test_functions_of_plain_loops_go_through_what_suits_them(judge: Judge) -> No
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
     (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
-    assert {*LOOPS[:3], "tirx.NarrowDataType"} <= set(tvm.fired(run))
+    assert {*LOOPS[:3], "tirx.NarrowDataType"} <= set(tvm_passes.fired(run))
 
 
 @pytest.mark.parametrize("name", ["ConvertToDataflow", "SplitLayoutRewritePreproc"])
@@ -161,9 +161,9 @@ def test_a_sequence_changes_the_case_and_not_its_results(judge: Judge) -> None:
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
     (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
-    assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm.fired(run))
+    assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm_passes.fired(run))
     (plain,) = judge.runs(case_of(), judge.configs[1:2], collect_log=True)
-    assert "FuseOps" not in tvm.fired(plain)
+    assert "FuseOps" not in tvm_passes.fired(plain)
 
 
 IN_A_BRANCH = """
@@ -204,10 +204,10 @@ def test_the_pass_that_breaks_a_module_is_named() -> None:
 def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge: Judge) -> None:
     case = case_of("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR")
     disabled = ("FuseOps", "FuseTIR", "tirx.CommonSubexprElim", "llvm")
-    config = tvm.without(judge.configs[1], disabled)
+    config = tvm_passes.without(judge.configs[1], disabled)
     (run,) = judge.runs(case, (config,), collect_log=True)
     assert run.is_ok, run.message
-    assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm.optimizers(run))
+    assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm_passes.optimizers(run))
 
 
 def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_path: Path) -> None:
@@ -241,6 +241,6 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_pa
 
 def test_a_build_does_without_all_passes_that_are_called_optional(judge: Judge) -> None:
     case = case_of(*repaired(["FuseTIR"]))
-    config = tvm.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
+    config = tvm_passes.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
     (run,) = judge.runs(case, (config,))
     assert run.is_ok, run.message

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from corpus.case import Case
 from corpus.values import Value
 from oracles.backends import find_backend
-from oracles.backends import onnxruntime as ort
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
+from oracles.optimisers import ort_passes as ort
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import finished, reduce_case

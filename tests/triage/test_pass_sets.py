@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracles.backends.onnxruntime import DISABLED_BY
+from oracles.optimisers.ort_passes import DISABLED_BY
 from reducer.pass_sets import PassSet
 from tests.triage.failing import clip_exception, division_crash, healthy
 from tests.triage.test_cli import crux

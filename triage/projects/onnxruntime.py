@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.backends.onnxruntime import LEVELS
+from oracles.in_worker.ort.names import LEVELS
 from oracles.run import Config
 from triage.projects import Installing, Project, Runner, ToShow, Words
 

@@ -18,6 +18,9 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
+LLVM = "llvm"
+"""LLVM's own optimisations, as if they were one pass."""
+
 START = frozenset(("operators",))
 """The facts of a module as it is imported."""
 

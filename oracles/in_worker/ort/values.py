@@ -1,0 +1,90 @@
+"""Values that numpy cannot hold: sequences, absent ones, and the types of a few bits."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
+
+import numpy as np
+
+from oracles.in_worker.ort.names import CODES, NAMES, STRANGE, STRANGE_TYPES, WIDTHS
+from oracles.in_worker.ort.sessions import core, run_small
+from oracles.in_worker.ort.small_models import small_model
+
+BORROWED: list[Any] = []
+"""Arrays whose memory the values of this run use: onnxruntime does not keep them alive itself."""
+
+
+def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
+    """Whether numpy can hold every input and output, so that the usual call does."""
+    return not any(map(_has_bits, inputs)) and not any(text in STRANGE_TYPES for text in types)
+
+
+def _has_bits(value: Any) -> bool:
+    return isinstance(value, tuple) or (isinstance(value, list) and any(map(_has_bits, value)))
+
+
+def to_ortvalue(value: Any) -> Any:
+    """What the interface of this release cannot make of an array is made by a small model of its own."""
+    if isinstance(value, list):
+        return _sequence(value)
+    name, data = value if isinstance(value, tuple) else (value.dtype.name, value)
+    if name in WIDTHS:
+        data = pack(data, WIDTHS[name])
+    if name != "object" and hasattr(core.OrtValue, "ortvalue_from_numpy_with_onnx_type"):
+        BORROWED.append(np.require(data, requirements="C"))
+        return core.OrtValue.ortvalue_from_numpy_with_onnx_type(BORROWED[-1], CODES[name])
+    return run_small(small_model("", {}, constant=(name, data)), {})
+
+
+def _sequence(items: list[Any]) -> Any:
+    values = {f"x{index}": to_ortvalue(item) for index, item in enumerate(items)}
+    if not values:
+        return run_small(small_model("SequenceEmpty", {}), {})
+    kinds = {name: (value.element_type(), "tensor") for name, value in values.items()}
+    return run_small(small_model("SequenceConstruct", kinds), values)
+
+
+def from_ortvalue(value: Any) -> Any:
+    """An array, a list, or (type, bits) for the types that numpy cannot hold, read where the value lies."""
+    if not value.has_value():
+        return None
+    if value.is_tensor_sequence():
+        return _items(value)
+    name = NAMES[value.element_type()]
+    if name not in STRANGE:
+        return value.numpy()
+    shape = tuple(value.shape())
+    count = int(np.prod(shape))
+    width = WIDTHS.get(name, 16 if name == "bfloat16" else 8)
+    raw = np.frombuffer(
+        ctypes.string_at(value.data_ptr(), -(-count * width // 8)) if count else b"", dtype="uint8"
+    )
+    if name in WIDTHS:
+        raw = unpack(raw, width, count)
+    return name, raw.view("uint16" if name == "bfloat16" else "uint8").reshape(shape)
+
+
+def _items(value: Any) -> list[Any]:
+    code = value.element_type()
+    count = int(run_small(small_model("SequenceLength", {"x": (code, "sequence")}), {"x": value}).numpy())
+    at = small_model("SequenceAt", {"x": (code, "sequence"), "i": (CODES["int64"], "tensor")})
+    places = (to_ortvalue(np.array(index, dtype="int64")) for index in range(count))
+    return [from_ortvalue(run_small(at, {"x": value, "i": place})) for place in places]
+
+
+def pack(data: Any, width: int) -> Any:
+    """Several elements to a byte, the first in the low bits; the shape stays, the rest is unused."""
+    per_byte = 8 // width
+    flat = np.zeros(-(-data.size // per_byte) * per_byte, dtype="uint8")
+    flat[: data.size] = data.reshape(-1) & ((1 << width) - 1)
+    packed = np.zeros(data.size, dtype="uint8")
+    groups = flat.reshape(-1, per_byte)
+    packed[: len(groups)] = sum(groups[:, place] << (place * width) for place in range(per_byte))
+    return packed.reshape(data.shape)
+
+
+def unpack(raw: Any, width: int, count: int) -> Any:
+    """The elements of a few bits each that are packed into bytes."""
+    places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
+    return np.stack(places, axis=1).reshape(-1)[:count].copy()

@@ -1,0 +1,92 @@
+"""The ways in which TVM optimises a program: its pipelines, LLVM's levels, its executors."""
+
+from __future__ import annotations
+
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.run import Config
+
+PIPELINES = ("default", "zero", "target")
+EXECUTORS = ("bytecode", "compiled")
+LEVELS = ("0", "1", "2", "3")
+
+
+def configs(target: Target) -> tuple[Config, ...]:
+    """What `tvm.compile` does by default; then in other ways, each setting at another value in some of them.
+
+    Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
+    any of them that one way only. `@run=off` compiles only.
+    """
+
+    if target.device not in ("cpu", "cuda"):
+        raise UserError(f"target {target}: tvm runs on cpu and cuda")
+    chosen = (
+        _choice(target, "pipeline", PIPELINES),
+        _choice(target, "opt-level", LEVELS[::-1]),
+        _choice(target, "executor", EXECUTORS),
+    )
+    ways = [chosen]
+    if not any(target.get(key) for key in WAYS) and target.device == "cpu":
+        ways += OTHER_WAYS
+    return _written_out(target, ways)
+
+
+OTHER_WAYS = (("zero", "0", "compiled"), ("target", "3", "bytecode"), ("default", "0", "compiled"))
+GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target", "3", "bytecode"))
+
+
+LOOP_PIPELINES = ("default", "least")
+LOOP_WAYS = (("default", 3), ("least", 0), ("default", 0))
+"""The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
+
+
+def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
+    """Of a TVM module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
+
+    The settings are those of `configs`; a module of PrimFuncs has no executor.
+    """
+    if format == "tir":
+        return _configs_of_loops(target)
+    own = configs(target)
+    ways = own if any(target.get(key) for key in WAYS) else _written_out(target, list(GRAPH_WAYS))
+    (baseline,) = _written_out(target, [("default", "0", "bytecode")])
+    return (baseline, *(way for way in ways if way != baseline))
+
+
+def _configs_of_loops(target: Target) -> tuple[Config, ...]:
+    """The baseline lowers, no more, and without the case's own passes, which the judge leaves out there."""
+    pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
+    level = int(_choice(target, "opt-level", LEVELS[::-1]))
+    asked = any(target.get(key) for key in WAYS)
+    return tuple(
+        _loop_way(target, *way) for way in (("least", 0), *(((pipeline, level),) if asked else LOOP_WAYS))
+    )
+
+
+def _loop_way(target: Target, pipeline: str, level: int) -> Config:
+    device = (("device", target.device),) if target.device != "cpu" else ()
+    only = (("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()
+    return Config(f"{pipeline} -O{level}", (("pipeline", pipeline), ("opt-level", level), *device, *only))
+
+
+WAYS = ("pipeline", "opt-level", "executor")
+
+
+def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Config, ...]:
+    """Each way as a configuration on the target's device."""
+    return tuple(
+        Config(
+            f"{pipeline} -O{level} {executor}",
+            (("pipeline", pipeline), ("opt-level", int(level)), ("executor", executor))
+            + ((("device", target.device),) if target.device != "cpu" else ())
+            + ((("run", "off"),) if _choice(target, "run", ("on", "off")) == "off" else ()),
+        )
+        for pipeline, level, executor in ways
+    )
+
+
+def _choice(target: Target, key: str, allowed: tuple[str, ...]) -> str:
+    value = target.get(key, allowed[0])
+    if value not in allowed:
+        raise UserError(f"target {target}: @{key}= is one of {', '.join(allowed)}")
+    return value
