@@ -29,6 +29,7 @@ from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Frame, Phase, Run
 from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
+from oracles.text.printed import as_written
 from oracles.verdict import Outcome, Verdict
 
 SHARED_FILES = (
@@ -124,8 +125,15 @@ def signature_of_text(text: str) -> Signature:
     if failure.is_crash:
         outcome = "timeout" if failure.kind == "timeout" else "crash"
         return Signature.of(package, ("outcome", outcome), ("signal", failure.kind), ("site", failure.site))
-    components = _exception(failure.kind, failure.site, failure.message)
-    return Signature.of(package, ("outcome", "exception"), *components)
+    components = dict(_exception(failure.kind, failure.site, failure.message))
+    if not (components["site"] or components["op"]):
+        converted = _CONVERTED.findall(as_written(text))
+        components["op"] = converted[-1] if converted else ""
+    return Signature.of(package, ("outcome", "exception"), *components.items())
+
+
+_CONVERTED = re.compile(r"Error converting operator (\w+)")
+"""What an importer says before the exception of a helper that any operator may call."""
 
 
 def _exception(

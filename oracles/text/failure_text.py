@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from oracles.text.native_text import crashed_function, signal_called, signal_said
 from oracles.text.normalise import COMPILER, function_name
+from oracles.text.printed import as_written
 
 _EXITS = {124: "timeout", 132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 139: "SIGSEGV"}
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -54,7 +55,7 @@ class FailureText:
 
 def read_failure(text: str) -> FailureText:
     """A failure read out of raw text: exception or signal, message, frames."""
-    text = _ANSI.sub("", text)
+    text = as_written(_ANSI.sub("", text))
     code = _EXIT.search(text)
     text = _EXIT.sub("", text)
     uncaught = _UNCAUGHT.search(text)

@@ -1,12 +1,13 @@
 """Measurement: clusters of a campaign's own failure texts, each put into forms that others print them in.
 
-`CRUX_FORMS_BENCH` names a database and `CRUX_FORMS_LABELS` a JSON file, {failure: cause}, both of a campaign
-that the rules were not written on. By a rule, nothing is chosen: of each labelled exception and crash of the
-un-optimised or the optimised program the whole text in each of `FORMS`, up to `MOST` texts, causes in turns.
+`CRUX_FORMS_BENCH` names a database and `CRUX_FORMS_LABELS` a JSON file, {failure: cause}, of a campaign that
+the rules were not written on. By a rule, nothing is chosen: of each labelled exception the whole text in two
+of the forms in turn, up to `MOST` texts, causes in turns.
 """
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import os
@@ -44,7 +45,35 @@ def json_line(text):
     return json.dumps({"level": "error", "logger": "serving", "msg": text})
 
 
+def actions_log(text):
+    """A step's log of GitHub's runners, with a colour for errors."""
+    lines = (f"2026-11-22T16:04:{at % 60:02d}.1234567Z {line}" for at, line in _numbered(text))
+    return "\n".join(
+        [*lines, "2026-11-22T16:05:00.0000000Z \x1b[31m##[error]Process completed with exit code 1."]
+    )
+
+
+def junit(text):
+    """A failure in a report of tests."""
+    body = html.escape(text)
+    return f'<testcase classname="m" name="t"><failure message="failed">{body}</failure></testcase>'
+
+
+def logger(text):
+    """What `logging` writes of an exception: a line of its own before, its time once."""
+    return f"2026-11-22 16:04:01,120 ERROR serve [worker-3]: request 812 failed\n{text}"
+
+
+def boxed(text):
+    """A box around each line, as rich draws it."""
+    width = max((len(line) for line in text.splitlines()), default=0)
+    inner = [f"│ {line.ljust(width)} │" for line in text.splitlines()]
+    return "\n".join([f"╭─ Error {'─' * width}╮", *inner, f"╰{'─' * width}╯"])
+
+
 FORMS = (pytest_form, container_log, quoted, json_line)
+LATER_FORMS = (actions_log, junit, logger, boxed)
+"""Written after the rules that read the first ones."""
 
 
 def _behind(prefix, text):
@@ -56,10 +85,11 @@ def _numbered(text):
 
 
 @pytest.mark.skipif(not (DATABASE and LABELS), reason="CRUX_FORMS_BENCH and CRUX_FORMS_LABELS are not set")
-def test_texts_of_a_campaign_in_other_forms(capsys):
-    labels, texts = read(json.loads(Path(LABELS).read_text()))
+@pytest.mark.parametrize("forms", [FORMS, LATER_FORMS], ids=["first", "later"])
+def test_texts_of_a_campaign_in_other_forms(capsys, forms):
+    labels, texts = read(json.loads(Path(LABELS).read_text()), forms)
     with capsys.disabled():
-        print(f"\n{len(texts)} texts of {len(set(labels.values()))} causes in {len(FORMS)} forms")
+        print(f"\n{len(texts)} texts of {len(set(labels.values()))} causes in {len(forms)} forms")
         print("| Method | Precision | Recall | F1 | B-cubed F1 |\n|---|---|---|---|---|")
         for method, cluster in METHODS.items():
             found = cluster(texts)
@@ -67,7 +97,7 @@ def test_texts_of_a_campaign_in_other_forms(capsys):
             print(f"| {method} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
 
 
-def read(causes):
+def read(causes, forms):
     """The labels and the texts by name: failures of each cause in turns, in the order in which they came."""
     by_cause = defaultdict(list)
     with Store(Path(DATABASE)) as store:
@@ -77,7 +107,7 @@ def read(causes):
     turns = itertools.chain.from_iterable(itertools.zip_longest(*by_cause.values()))
     labels, texts = {}, {}
     for place, (name, text) in enumerate(filter(None, turns)):
-        for form in (FORMS[place % len(FORMS)], FORMS[(place + 1) % len(FORMS)]):
+        for form in (forms[place % len(forms)], forms[(place + 1) % len(forms)]):
             if len(texts) < MOST:
                 key = f"ort131.{name}.{form.__name__}"
                 labels[key], texts[key] = causes[name], form(text)

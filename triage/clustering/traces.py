@@ -12,6 +12,7 @@ from oracles.naming.components import signature_of_text
 from oracles.naming.signature import Signature
 from oracles.text.native_text import crashed_function
 from oracles.text.normalise import template
+from oracles.text.printed import as_written
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, compare
 
@@ -68,6 +69,7 @@ def partition(signatures: Mapping[str, Signature]) -> Iterator[tuple[str, ...]]:
 
 def trace_signature(text: str) -> Signature:
     """The signature of a text. A crash without a native frame is named by its caller."""
+    text = as_written(text)
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
         return found
