@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from corpus.allowance import OutOfTime, allowed, is_short_of
 from corpus.case import Case
 from corpus.target import Target
 from oracles.abilities import Backend
@@ -32,6 +33,11 @@ UNDECIDED = "undecided"
 
 NONFINITE = "nonfinite"
 """The note of a difference that was set aside because of values that are not finite."""
+
+OUT_OF_TIME = "out of time"
+"""The note of a verdict whose whole check took more CPU time than it may."""
+
+LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
 DECLARED_BYTES = 16 << 20
 """Of a larger program the outputs' types are not compared with the outputs."""
@@ -126,11 +132,19 @@ class Judge:
 
         A case that shows nothing costs its runs and one comparison. One that does is repaired, run again (in
         a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
-        the un-optimised baseline with that one configuration.
+        the un-optimised baseline with that one configuration. A case that takes more CPU time than a whole
+        check may is undecided.
         """
-        opened = Opened(case)
+        try:
+            with allowed(self.limits.check_seconds):
+                return self._verdict(Opened(case), fresh, only)
+        except OutOfTime as error:
+            return _out_of_time(self.limits, error.runs)
+
+    def _verdict(self, opened: Opened, fresh: bool, only: Config | None) -> Verdict:
         if only is not None and only.asked_by:
             return self._verdict_of_way(opened, only, fresh)
+        case = opened.case
         rounds = self._rounds(case, only)
         baseline: Run | None = None
         context: Context | None = None
@@ -155,11 +169,15 @@ class Judge:
                     # a difference that rounding explains at one level may be plain at a simpler one
                     rounds = [self._simpler(case)]
             baseline = runs[0]
-        for oracle in self._asked if only is None else ():
-            asked = self._asker.ask(oracle, opened, runs[0], fresh)
-            if asked is not None:
-                return asked
-        return _harmless(runs, tuple(dict.fromkeys(notes)))
+            if rounds and is_short_of(sum(run.cpu_seconds for run in runs)):
+                rounds, notes = [], (*notes, LEVELS_LEFT_OUT)
+        asked = self._asked_verdict(opened, runs[0], fresh) if only is None else None
+        return asked or _harmless(runs, tuple(dict.fromkeys(notes)))
+
+    def _asked_verdict(self, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
+        """The first that an oracle finds which was asked for by name."""
+        verdicts = (self._asker.ask(oracle, opened, baseline, fresh) for oracle in self._asked)
+        return next((verdict for verdict in verdicts if verdict is not None), None)
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """Judge the case by one configuration of an oracle that is asked for by name."""
@@ -171,7 +189,10 @@ class Judge:
         wrong = verdict.wrong
         if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
             return verdict
-        found = self.parting(case, verdict)
+        try:
+            found = self.parting(case, verdict)
+        except OutOfTime:
+            return verdict
         if found is None:
             return verdict
         located = found.located(case.parsed)
@@ -203,9 +224,14 @@ class Judge:
         return (*lower, unsequenced(first, f"{first.label} without its passes"))
 
     def _first_take(self, case: Case, baseline: Run | None, others: tuple[Config, ...]) -> tuple[Run, ...]:
-        if baseline is None:
+        if baseline is not None:
+            return (baseline, *self.runs(case, others))
+        try:
             return self.runs(case, (self.configs[0], *others))
-        return (baseline, *self.runs(case, others))
+        except OutOfTime as error:
+            if error.runs and error.runs[0].status is Status.TIMEOUT:
+                return error.runs  # a baseline that hangs is judged alone
+            raise
 
     def _is_clean(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
         case, expected = opened.case, runs[0].outputs
@@ -221,7 +247,8 @@ class Judge:
         repaired = context.job.program is not opened.case.program
         context.earlier = () if repaired else first[:1]
         context.plain = first[0]
-        is_hang = executor.is_hurried and any(run.status is Status.TIMEOUT for run in first)
+        no_second = executor.is_hurried or is_short_of(sum(run.cpu_seconds for run in first))
+        is_hang = no_second and any(run.status is Status.TIMEOUT for run in first)
         if not is_hang and (repaired or (fresh and not executor.forks)):
             configs = tuple(run.config for run in first)
             runs = executor.run(replace(context.job, configs=configs), fresh=fresh)
@@ -242,6 +269,18 @@ def _set_aside(runs: tuple[Run, ...]) -> Verdict:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     symptom = symptom_of_run(Outcome.INVALID, refused)
     return Verdict(Outcome.INVALID, refused.phase, f"refused: {refused.message[:200]}", symptom, runs)
+
+
+def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:
+    """Undecided: the CPU time that a whole check may take is spent."""
+    seen = f"; {runs[-1].config.label}: {runs[-1].status} in {runs[-1].phase}" if runs else ""
+    phase = runs[-1].phase if runs else Phase.IMPORT
+    title = (
+        f"{UNDECIDED}: a whole check may take {limits.check_seconds:g} CPU seconds, and they are spent{seen};"
+        " raise --timeout to know more"
+    )
+    symptom = Symptom(Outcome.UNDECIDED, phase, OUT_OF_TIME)
+    return Verdict(Outcome.UNDECIDED, phase, title, symptom, runs, (OUT_OF_TIME,))
 
 
 def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...]) -> Verdict:

@@ -85,6 +85,10 @@ class Run:
         return self.status is Status.OK
 
 
+OWN_SECONDS = 2.0
+"""Of a whole check, beside the two runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one run may use: CPU seconds (a hang), wall seconds (a sleep), and bytes of data memory."""
@@ -92,3 +96,11 @@ class Limits:
     cpu_seconds: float = 20.0
     wall_seconds: float = 60.0
     memory_bytes: int = 8 << 30
+
+    @property
+    def check_seconds(self) -> float:
+        """CPU seconds that a whole check may take: opening, all runs, and what crux computes itself.
+
+        Two runs that take all they may, such as a hang and its confirmation, fit in.
+        """
+        return 2 * self.cpu_seconds + OWN_SECONDS

@@ -22,7 +22,7 @@ import typer
 
 import triage.commands
 from corpus.errors import UserError
-from triage.console.output import leave_off, say
+from triage.console.output import is_plain, leave_off, say
 from triage.console.troubles import disk_complaint
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
@@ -53,7 +53,16 @@ def build() -> typer.Typer:
     for module in pkgutil.iter_modules(triage.commands.__path__):
         importlib.import_module(f"triage.commands.{module.name}").add_to(app)
     _group(app)
+    if is_plain():
+        _write_plainly()
     return app
+
+
+def _write_plainly() -> None:
+    """Let typer's own help and complaints know of no terminal, so that they hold no escape."""
+    from typer import rich_utils
+
+    rich_utils.FORCE_TERMINAL = False
 
 
 def _group(app: typer.Typer) -> None:

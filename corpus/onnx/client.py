@@ -9,13 +9,21 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from functools import cache
 from pathlib import Path
 
+from corpus.allowance import allowance, left_of, take
 from corpus.onnx.server import CHECK, DIED, INFER, OK, STRICT
 
 _SERVER = Path(__file__).with_name("server.py")
 _SECONDS = 20.0
+"""CPU time that one question may take where no whole check bounds it."""
+
+SHARE = 0.25
+"""Of what a whole check has left, what one question may take."""
+
+WALL_PER_CPU = 3.0
 
 
 class OnnxDied(Exception):
@@ -38,8 +46,12 @@ class _Client:
         """Whether onnx was content, and its answer; OnnxDied when there is none."""
         with self._lock:
             connection = (self._server or self._start())[1]
+            seconds = left_of(_SECONDS) * _share()
+            started = time.monotonic()
             try:
-                connection.sendall(what + len(model).to_bytes(8, "little") + model)
+                connection.settimeout(WALL_PER_CPU * seconds)
+                head = int(1000 * seconds).to_bytes(4, "little") + len(model).to_bytes(8, "little")
+                connection.sendall(what + head + model)
                 head = _receive(connection, 9)
                 body = _receive(connection, int.from_bytes(head[1:], "little"))
             except OSError as error:
@@ -48,6 +60,8 @@ class _Client:
             except BaseException:
                 self.close()  # interrupted: an answer left in the socket would be taken for the next one
                 raise
+            finally:
+                take(min(time.monotonic() - started, seconds))
         if head[:1] == DIED:
             raise OnnxDied("onnx's own checker or inference crashed")
         return head[:1] == OK, body
@@ -62,7 +76,6 @@ class _Client:
 
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair()
-        ours.settimeout(_SECONDS)
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-I", str(_SERVER)],
@@ -73,6 +86,10 @@ class _Client:
             )
         self._server = process, ours
         return self._server
+
+
+def _share() -> float:
+    return 1.0 if allowance() is None else SHARE
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -1,12 +1,12 @@
 """The process in which onnx's checker and shape inference run, since they die on some models.
 
-Started as a script with a socket as its standard input. A request is a byte for what to do, eight for the
-length, and the model; an answer a byte for success, eight for the length, and the model or what was thrown.
-It ends with its input. A capital letter asks for inference without data propagation. The requests are
-served by a fork of the process that has imported onnx: when onnx dies or takes too long, `DIED` is the
-answer and the next fork serves, some milliseconds later. Of onnx only the compiled part is imported, where
-it can be had alone: its Python part, which brings numpy and protobuf, takes ten times as long to start and
-is of no use here.
+Started as a script with a socket as its standard input. A request is a byte for what to do, four for the CPU
+time that it may take in ms, eight for the length, and the model; an answer a byte for success, eight for the
+length, and the model or what was thrown. It ends with its input. A capital letter asks for inference without
+data propagation. The requests are served by a fork of the process that has imported onnx: when onnx dies or
+takes too long, `DIED` is the answer and the next fork serves, some milliseconds later. Of onnx only the
+compiled part is imported, where it can be had alone: its Python part, which brings numpy and protobuf, takes
+ten times as long to start and is of no use here.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 INFER, CHECK, STRICT = b"i", b"c", b"s"
 OK, FAILED, DIED = b"+", b"-", b"!"
 _MEMORY = 1 << 30
-CPU_SECONDS = 20.0
-"""For one question, so that nothing is left running when who asked is gone."""
 
 
 def main() -> None:
     """Serve until the other end closes."""
     onnx = compiled_onnx()  # before the fork, so that no child waits for it
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = _MEMORY if hard == resource.RLIM_INFINITY else min(hard, _MEMORY)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     with socket.socket(fileno=0) as connection:
         while True:
             child = os.fork()
@@ -63,8 +63,9 @@ def serve(connection: socket.socket, onnx: Any) -> None:
     """Answer until the other end closes, or until onnx dies."""
     with connection.makefile("rwb") as stream:
         while what := stream.read(1):
+            seconds = int.from_bytes(stream.read(4), "little") / 1000
             program = stream.read(int.from_bytes(stream.read(8), "little"))
-            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)  # its signal ends the process, also within onnx
+            signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends the process, also within onnx
             kind, body = answer(onnx, what, program)
             signal.setitimer(signal.ITIMER_PROF, 0)
             stream.write(kind + len(body).to_bytes(8, "little") + body)

@@ -17,6 +17,7 @@ from itertools import product
 import numpy as np
 import onnx
 
+from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case
 from corpus.formats.onnx import repair
 from corpus.load import CHANGED
@@ -34,6 +35,8 @@ from oracles.sandbox.sandbox import Job
 
 REPAIR_RUNS = 24
 STEPS = 200
+FIRST_LOOK = 0.5
+"""The share of a run's time that the first look gets: what takes longer has yet to be judged."""
 RATES = (100, 1000)
 """Adam's rates, in thousandths: the second for inputs that are far away."""
 
@@ -71,18 +74,30 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
         return Settled(case, False)
     if len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False)
-    look = _Look(judge, case)
-    if not look.ran:
+    seconds = judge.limits.cpu_seconds
+    try:
+        with allowed(FIRST_LOOK * seconds + RESERVE_SECONDS):
+            look = _Look(judge, case)
+    except OutOfTime:
         return Settled(case, False)
-    while look.trouble is not None and runs > 0:
-        used, better = _redraw(look, judge, runs)
-        runs -= used
-        if better is None:
-            break
-        look = better
-    if look.trouble is not None and gradients:
-        look = _search(look, judge)
-    return Settled(look.case, look.trouble is None, look.steps)
+    if look.ran and look.trouble is not None:
+        with allowed(seconds + RESERVE_SECONDS):
+            look = _repaired(look, judge, runs, gradients)
+    return Settled(look.case, look.ran and look.trouble is None, look.steps)
+
+
+def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
+    """As far as so many runs get, and the time that is left for them."""
+    try:
+        while look.trouble is not None and runs > 0:
+            used, better = _redraw(look, judge, runs)
+            runs -= used
+            if better is None:
+                break
+            look = better
+        return _search(look, judge) if look.trouble is not None and gradients else look
+    except OutOfTime:
+        return look
 
 
 def settled(case: Case, judge: Judge) -> Case:

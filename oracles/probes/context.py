@@ -79,6 +79,11 @@ class Context(ABC):
         """What rounding may do to the program's results."""
 
     @property
+    def steps(self) -> float:
+        """How many nodes the program runs at the most, by its loops and calls; 0 if nothing tells."""
+        return 0
+
+    @property
     def nodes(self) -> Sequence[onnx.NodeProto]:
         """The nodes of an ONNX model's main graph; none of another program."""
         return ()

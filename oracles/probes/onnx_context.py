@@ -11,6 +11,7 @@ import onnx
 
 from corpus.formats.onnx import checker_complaint, inlined
 from corpus.onnx.graph import producers, walk_model
+from corpus.onnx.work import steps
 from corpus.values import Value
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
@@ -156,6 +157,11 @@ class OnnxContext(Context):
     def nodes(self) -> Sequence[onnx.NodeProto]:
         """The nodes of the main graph."""
         return tuple(self.model.graph.node)
+
+    @cached_property
+    def steps(self) -> float:
+        """How many nodes the model runs, functions written out and loops run through."""
+        return steps(self.model, self.job.inputs)
 
     @cached_property
     def has_open_operators(self) -> bool:

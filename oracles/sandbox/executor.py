@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from corpus.allowance import OutOfTime
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
@@ -88,12 +89,15 @@ class Executor:
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
         """Run every config of a job where it belongs: a baseline of another backend in that one's sandbox.
 
-        With `fresh` in a new process.
+        With `fresh` in a new process. Raises `OutOfTime` with the runs so far.
         """
         runs: list[Run] = []
         for name, configs in groupby(job.configs, key=lambda config: config.backend):
             part = replace(job, configs=tuple(configs))
-            runs += self._sandbox_of(name).run(part, fresh=fresh)
+            try:
+                runs += self._sandbox_of(name).run(part, fresh=fresh)
+            except OutOfTime as error:
+                raise OutOfTime((*runs, *error.runs)) from None
         return tuple(runs)
 
     def ask_referee(self, job: Job) -> Run:

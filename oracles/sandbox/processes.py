@@ -55,18 +55,23 @@ class Worker:
     ticket: str = ""
     cpu_seconds: float = 0.0
 
-    def wait_for_reply(self, seconds: float) -> None:
+    def wait_for_reply(self, seconds: float, cpu_seconds: float) -> None:
         """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.
 
-        On a busy machine a process that computes gets little: its CPU limit ends it, not this one.
+        On a busy machine a process that computes gets little: its CPU limit ends it, not this one. Only one
+        that has got rid of its limit and takes over twice that much CPU is out of time as well.
         """
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         used = int(self.cpu_seconds * TICKS)
+        marks = [used]
         while not poll.poll(1000 * seconds):
             before, used = used, self.ticks()
             if (used - before) / TICKS < IDLE_SHARE * seconds:
                 raise TimeoutError
+            if any(used - mark > 2 * cpu_seconds * TICKS for mark in marks):
+                raise TimeoutError
+            marks.append(used)  # the first one is the worker's own word
 
     def close(self) -> None:
         """End the process and close what it held."""

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from corpus.allowance import OutOfTime, is_short_of, left_of, take
 from corpus.case import ExternalFile
 from corpus.values import Value
 from oracles.backends import find_backend
@@ -32,6 +34,8 @@ MALFORMED = (
     *(MemoryError, RecursionError),
 )
 HANG_STEPS = ((int(signal.SIGPROF), 2.0),)
+FAIR_SHARE = 0.5
+"""Of its limit, what a run must have been given to be called a hang."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,17 @@ class Sandbox:
         self._scratch.close()
 
     def run(self, job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
-        """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one."""
+        """Run every config, in order; `fresh` in a new process. After a death the rest run in a new one.
+
+        Raises `OutOfTime` with the runs so far if the whole check may take no more.
+        """
         runs: list[Run] = []
         try:
             while len(runs) < len(job.configs):
                 runs += self._run_some(job, len(runs), fresh=fresh)
+        except OutOfTime as error:
+            self._forget_zygote()
+            raise OutOfTime((*runs, *error.runs)) from None
         except BaseException:
             # An interruption in mid-conversation: what the processes would say next is of this job.
             self._forget_zygote()
@@ -129,14 +139,19 @@ class Sandbox:
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """Call a function of the backend's worker half, such as `tables`, in the worker."""
+        wall = self._wall_seconds()
+        started = time.monotonic()
         try:
             target = self._borrow(fresh=False)
-            target.channel.settimeout(self.limits.wall_seconds)
+            started = time.monotonic()
+            target.channel.settimeout(wall)
             worker.send(target.channel, {"op": question, "arguments": arguments})
             return worker.receive(target.channel)[0]["answer"]
         except (EOFError, OSError, worker.Garbled, ZygoteDied) as error:
             self._forget_zygote()
             raise SandboxError(f"the worker does not answer {question!r}") from error
+        finally:
+            take((time.monotonic() - started) * self.limits.cpu_seconds / self.limits.wall_seconds)
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -147,6 +162,11 @@ class Sandbox:
         """CPU time that all processes of this sandbox have used; the living worker's as of its last reply."""
         living = self._worker.cpu_seconds if self._worker else 0.0
         return self._cpu_of_the_dead + living + (self._zygote.cpu_seconds() if self._zygote else 0.0)
+
+    def _wall_seconds(self) -> float:
+        """How long to wait for a worker: less than the limit where a whole check may take no more CPU."""
+        limits = self.limits
+        return limits.wall_seconds * left_of(limits.cpu_seconds) / limits.cpu_seconds
 
     # One worker's part of a job
 
@@ -186,10 +206,20 @@ class Sandbox:
             self.watch.collect()
         if start + len(runs) < len(job.configs):
             dead = self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled)
+            self._must_be_given_its_time(dead, runs)
             runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
         else:
             self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
         return runs
+
+    def _must_be_given_its_time(self, dead: Run, earlier: Sequence[Run]) -> None:
+        """Raise `OutOfTime` for a run that was ended early because the whole check may take no more."""
+        limit = self.limits.cpu_seconds
+        is_hang = dead.status is Status.TIMEOUT
+        given = 0.0 if is_short_of(0.0) else left_of(limit)
+        take(max(dead.cpu_seconds, given if is_hang else 0.0))
+        if is_hang and given < FAIR_SHARE * limit:
+            raise OutOfTime(tuple(earlier))
 
     def _lay_out(self, job: Job) -> dict[str, str]:
         """Where a worker finds the external data; files that cannot be linked are shown to a new one."""
@@ -208,6 +238,7 @@ class Sandbox:
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
+        header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
         if "path" not in header:
             buffers.append(job.program)
             header["size"] = len(job.program)
@@ -217,20 +248,22 @@ class Sandbox:
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])
         ]
-        target.channel.settimeout(self.limits.wall_seconds)
+        target.channel.settimeout(self._wall_seconds())
         worker.send(target.channel, header, buffers)
 
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
-        target.wait_for_reply(self.limits.wall_seconds)
+        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds)
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
         wanted = {"test": target.tests, "config": index, "ticket": target.ticket}
         if any(header.get(name) != value for name, value in wanted.items()):
             raise worker.Garbled("it answers another request")
         try:
             target.cpu_seconds = float(header["total"])
-            return decode_run(config, header, body, earlier)
+            run = decode_run(config, header, body, earlier)
         except MALFORMED as error:
             raise worker.Garbled(f"{type(error).__name__}: {error}") from error
+        take(run.cpu_seconds)
+        return run
 
     def _bury(self, target: Worker, config: Config, *, waited: bool, garbled: str) -> Run:
         """End the worker, whatever state it is in, and read what it left."""

@@ -353,11 +353,12 @@ def run_configs(
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     job["inputs"] = {name: decoder.value(spec) for name, spec in request["inputs"]}
     first: dict[str, Any] | None = None
+    left = request["cpu"]
     os.chdir(request.get("folder") or home)
     for index, settings in request["configs"]:
         truncate(2)
         marker.begin(index)
-        signal.setitimer(signal.ITIMER_PROF, limit)
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(limit, left)))
         header, outputs = attempt(backend, job, settings, marker)
         took = time.thread_time() - marker.entered
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -372,6 +373,7 @@ def run_configs(
             execute=took if header["status"] == "ok" else 0.0,
             total=time.process_time(),
         )
+        left -= header["cpu"]
         if request["log"]:
             header["log"] = contents(2)
         send(channel, header, buffers)
@@ -461,12 +463,18 @@ def become_worker(backend: Any, descriptors: Sequence[int], options: argparse.Na
         os.dup2(descriptors[source], place)
     for descriptor in descriptors[1:]:
         os.close(descriptor)
-    resource.setrlimit(resource.RLIMIT_DATA, (options.data, options.data))
-    most = min(options.memory, FILE_BYTES)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    bound(resource.RLIMIT_DATA, options.data)
+    bound(resource.RLIMIT_FSIZE, min(options.memory, FILE_BYTES))
     if options.contain:
         keep_to_itself()
     serve(channel, backend, options)
+
+
+def bound(which: int, most: int) -> None:
+    """Lower a limit of this process; one that is lower already stays, nobody could raise it."""
+    hard = resource.getrlimit(which)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (most, most))
 
 
 def data_size() -> int:

@@ -14,7 +14,7 @@ from oracles.numerics.operators import operator_of
 from reducer.move import Hints, Move, Search
 from reducer.subject.base import NodeSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import farthest
+from reducer.subject.tensors import farthest, real_parts
 
 Change: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -91,6 +91,9 @@ def _small_integers(array: Tensor) -> Tensor:
 def _rounded(array: Tensor, most: float) -> Tensor:
     if array.dtype.kind in "biu":
         return array
+    if array.dtype.kind == "c":
+        made: Tensor = _rounded(real_parts(array), most).view(array.dtype).reshape(array.shape)
+        return made
     wide = array.astype(np.float64)
     rounded = np.clip(np.copysign(np.ceil(np.abs(wide)), wide), -most, most)
     with np.errstate(over="ignore"):

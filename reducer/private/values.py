@@ -15,7 +15,7 @@ from corpus.onnx.infer import is_external
 from corpus.values import Tensor, Value
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subject.tensors import initializer, read_tensor
+from reducer.subject.tensors import initializer, read_tensor, real_parts
 
 RUN = 8
 """So many values one after the other tell where they come from."""
@@ -96,6 +96,9 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 def fresh(array: Tensor) -> Tensor:
     """Values spread evenly over the same range, of floats up to a power of two; such values stay."""
+    if array.dtype.kind == "c":
+        both: Tensor = fresh(real_parts(array)).view(array.dtype).reshape(array.shape)
+        return both
     steps = np.modf(np.arange(array.size) * GOLDEN)[0]
     if array.dtype.kind in "biu" or _is_integer(array):
         return _fresh_integers(array, steps)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from corpus.values import Tensor
+from reducer.subject.tensors import real_parts
 
 PLAIN = frozenset({"float32", "int32", "bool"})
 """Element types that need no explanation."""
@@ -38,7 +39,7 @@ def complexity(array: Tensor) -> int:
         return 4 * int(array.size)
     if array.dtype.kind in "USO":
         return sum(min(len(text), 4) for text in array.flat) + len(set(array.flat))
-    wide = np.asarray(array).astype(np.float64).ravel()
+    wide = real_parts(array).astype(np.float64)
     is_whole = wide == np.round(wide)
     is_small = (np.abs(wide) < 10) & is_whole | ~np.isfinite(wide)
     is_zero = (wide == 0) & ~np.signbit(wide)

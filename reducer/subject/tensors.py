@@ -27,8 +27,15 @@ def type_of(value: Value) -> onnx.TypeProto | None:
 
 def farthest(array: Tensor) -> int:
     """The flat index of the value farthest from zero, the first of several; NaN is farther than any."""
-    wide = np.abs(np.asarray(array).astype(np.float64)).ravel()
+    is_complex = array.dtype.kind == "c"
+    wide = np.abs(np.asarray(array).astype(np.complex128 if is_complex else np.float64)).ravel()
     return int(np.argmax(np.where(np.isnan(wide), np.inf, wide)))
+
+
+def real_parts(array: Tensor) -> Tensor:
+    """The numbers of a tensor in a row; of a complex one both parts of each."""
+    row = np.ascontiguousarray(array).ravel()
+    return row.view(row.real.dtype) if row.dtype.kind == "c" else row
 
 
 def agrees(declared: onnx.TypeProto, value: Value) -> bool:

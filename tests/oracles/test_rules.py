@@ -46,6 +46,7 @@ class Facts:
         self.nodes: tuple[onnx.NodeProto, ...] = ()
         self.has_open_operators = False
         self.noise = Quiet()
+        self.steps = 0.0
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 

@@ -185,7 +185,21 @@ def limits_of_parent(argument: str) -> str:
     return "done"
 
 
+def compute(argument: str) -> None:
+    while True:
+        pass
+
+
+def stubborn(argument: str) -> None:
+    """Computes for ever, rid of the timer that would end it."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, signal.SIG_IGN)
+    compute(argument)
+
+
 ACTIONS = {
+    "compute": compute,
+    "stubborn": stubborn,
     "nothing": lambda argument: "done",
     "read": read,
     "list": lambda path: " ".join(sorted(os.listdir(path))),

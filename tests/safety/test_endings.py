@@ -263,24 +263,6 @@ def test_names_reach_a_terminal_written_out(name: str) -> None:
     assert (shown == name) is (name == "plain")
 
 
-def compute_without_end() -> None:
-    from triage.cases.bounded import bounded
-
-    with bounded(0.01, "a model"):
-        while True:
-            pass
-
-
-def test_what_crux_itself_computes_on_a_case_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from triage.cases import bounded
-
-    monkeypatch.setattr(bounded, "LEAST_SECONDS", 0.2)
-    with pytest.raises(UserError, match="gives up"):
-        compute_without_end()
-    with bounded.bounded(0.01, "a model"):
-        pass
-
-
 def test_two_processes_do_not_reduce_one_failure_at_once(tmp_path: Path) -> None:
     from triage.reductions.failures import BeingReduced, alone
 

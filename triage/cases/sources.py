@@ -31,11 +31,10 @@ KEYS = ("case", "path", "id")
 """The members of a JSON object on stdin that may name its case, the first one there counts."""
 
 
-def open_cases(words: Sequence[str], options: CaseOptions, judges: Judges) -> Iterator[tuple[str, Case]]:
-    """Each case with the word that named it, its target settled; raises `UserError`."""
+def each_named(words: Sequence[str]) -> Iterator[str]:
+    """The path or id of each case, those on stdin read where a word says so; raises `UserError`."""
     for word in words:
-        for name in _lines() if word == STDIN else (word,):
-            yield name, open_one(name, options, judges)
+        yield from _lines() if word == STDIN else (word,)
 
 
 def open_to_run(word: str, options: CaseOptions) -> Case:

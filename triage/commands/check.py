@@ -61,16 +61,17 @@ def _verdicts(
         judges.begin(words[0])
         from corpus.load import CHANGED
         from triage.cases.bounded import bounded
-        from triage.cases.sources import open_cases
+        from triage.cases.sources import each_named, open_one
         from triage.cases.verdicts import judge_often
         from triage.reductions.sketch import keep
         from triage.store.artifacts import note
         from triage.store.documents import located_document
 
-        for word, case in open_cases(words, options, judges):
-            assert case.target is not None
-            judge = judges.of(case.target, case.format)
-            with bounded(options.timeout * repeat, word):
+        for word in each_named(words):
+            with bounded(options.timeout, word, repeat):
+                case = open_one(word, options, judges)
+                assert case.target is not None
+                judge = judges.of(case.target, case.format)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 document["located"] = located_document(verdict.wrong)

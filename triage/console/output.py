@@ -34,17 +34,25 @@ def emit(
     for document in documents:
         done.append(document)
         if lines:
-            write_line(json.dumps(document, ensure_ascii=False))
+            write_line(in_json(document))
     if as_json:
-        write_line(json.dumps(done[0], ensure_ascii=False, indent=2) if single else _listed(done))
+        write_line(in_json(done[0], indent=2) if single else _listed(done))
     elif not lines:
         stdout_console().print(show(done))
     return done
 
 
 def _listed(documents: list[Document]) -> str:
-    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in documents)
+    lines = ",\n".join(in_json(each) for each in documents)
     return f"[\n{lines}\n]" if documents else "[]"
+
+
+def in_json(document: Document, indent: int | None = None) -> str:
+    """A document as JSON in which nothing steers a terminal: what is not plain is written as `\\uXXXX`."""
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
 
 
 def write_line(text: str) -> None:

@@ -1,0 +1,113 @@
+"""Models that stand for far more work than their bytes: nobody gets to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+OPSET = helper.make_opsetid("", 17)
+OWN = helper.make_opsetid("own", 1)
+
+
+def value(name: str, dims: Sequence[int | str] = (2,), kind: int = TensorProto.FLOAT) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, list(dims))
+
+
+def whole(nodes: list[NodeProto], constants: Sequence[TensorProto] = (), **parts: object) -> ModelProto:
+    graph = helper.make_graph(nodes, "g", [value("x")], [value("y", ("n",))], list(constants))
+    return helper.make_model(graph, opset_imports=[OPSET, OWN], ir_version=8, **parts)
+
+
+def doubling_functions(depth: int = 18) -> ModelProto:
+    """Each function calls the one before it twice: 2^18 nodes written out."""
+    functions = []
+    for at in range(depth):
+        called, domain = ("Neg", "") if not at else (f"f{at - 1}", "own")
+        nodes = [
+            helper.make_node(called, ["a"], ["b"], domain=domain),
+            helper.make_node(called, ["b"], ["c"], domain=domain),
+        ]
+        functions.append(helper.make_function("own", f"f{at}", ["a"], ["c"], nodes, [OPSET, OWN]))
+    call = helper.make_node(f"f{depth - 1}", ["x"], ["y"], domain="own")
+    return whole([call], functions=functions)
+
+
+def endless_loop(rounds: str = "constant") -> ModelProto:
+    """A Loop of 2^62 rounds, or of as many as that name says."""
+    scalars = [value("i", (), TensorProto.INT64), value("c", (), TensorProto.BOOL), value("v")]
+    nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Neg", ["v"], ["w"])]
+    body = helper.make_graph(nodes, "body", scalars, [value("d", (), TensorProto.BOOL), value("w")])
+    constants = [
+        helper.make_tensor("constant", TensorProto.INT64, [], [1 << 62]),
+        helper.make_tensor("go", TensorProto.BOOL, [], [True]),
+    ]
+    return whole([helper.make_node("Loop", [rounds, "go", "x"], ["y"], body=body)], constants)
+
+
+def nested_bodies(depth: int = 16, most: int = 4 << 20) -> ModelProto:
+    """An If in an If, each held twice, up to 4 MB: 2^16 graphs in little text."""
+    inner = helper.make_graph([helper.make_node("Neg", ["x"], ["o"])], "leaf", [], [value("o")])
+    for at in range(depth):
+        held = helper.make_node("If", ["c"], [f"o{at}"], then_branch=inner, else_branch=inner)
+        outer = helper.make_graph([held], "g", [], [value(f"o{at}")])
+        if outer.ByteSize() > most:
+            break
+        inner = outer
+    nodes: list[NodeProto] = list(inner.node)
+    nodes[-1].output[0] = "y"
+    return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])
+
+
+def narrow_bodies(depth: int = 28, width: int = 2000) -> ModelProto:
+    """An If in an If 28 deep, each beside many nodes that name what stands outermost."""
+    names = [f"v{at}" for at in range(width)]
+
+    def row(prefix: str, before: str) -> list[NodeProto]:
+        return [helper.make_node("Add", [before, "x"], [f"{prefix}{name}"]) for name in names]
+
+    inner: GraphProto | None = None
+    for at in range(depth):
+        nodes = row(f"g{at}", "x")
+        if inner is not None:
+            nodes.append(
+                helper.make_node("If", ["c"], [f"o{at}"], then_branch=inner, else_branch=inner_leaf())
+            )
+        else:
+            nodes.append(helper.make_node("Neg", ["x"], [f"o{at}"]))
+        inner = helper.make_graph(nodes, "g", [], [value(f"o{at}")])
+    assert inner is not None
+    nodes = list(inner.node)
+    nodes[-1].output[0] = "y"
+    return whole(nodes, [helper.make_tensor("c", TensorProto.BOOL, [], [True])])
+
+
+def inner_leaf() -> GraphProto:
+    return helper.make_graph([helper.make_node("Neg", ["x"], ["q"])], "leaf", [], [value("q")])
+
+
+def doubling_shapes(times: int = 26) -> ModelProto:
+    """A shape of 2^26 numbers, which inference follows one by one."""
+    nodes = [helper.make_node("Shape", ["x"], ["s0"])]
+    for at in range(times):
+        nodes.append(helper.make_node("Concat", [f"s{at}", f"s{at}"], [f"s{at + 1}"], axis=0))
+    nodes.append(helper.make_node("Expand", ["x", f"s{times}"], ["e"]))
+    nodes.append(helper.make_node("Neg", ["x"], ["y"]))
+    return whole(nodes)
+
+
+def many_nodes(count: int = 200_000) -> ModelProto:
+    """One long chain."""
+    names = ["x", *(f"v{at}" for at in range(count - 1)), "y"]
+    return whole([helper.make_node("Neg", [one], [other]) for one, other in pairwise(names)])
+
+
+ENDLESS: dict[str, Callable[[], ModelProto]] = {
+    "functions that double": doubling_functions,
+    "an endless loop": endless_loop,
+    "bodies held twice": nested_bodies,
+    "bodies in bodies": narrow_bodies,
+    "shapes that double": doubling_shapes,
+    "a long chain": many_nodes,
+}

@@ -1,0 +1,243 @@
+"""What the machine refuses and what lies damaged on it: one line, the right exit code, no verdict lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pty
+import select
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from corpus.case import Case
+from triage.cli import WORKFLOWS, run
+from triage.store.database import Store
+from triage.store.schema import NAME
+
+CRUX = [sys.executable, "-m", "triage.cli"]
+
+
+def chain(nodes: int = 3) -> ModelProto:
+    names = ["x", *(f"v{at}" for at in range(nodes))]
+    made = [helper.make_node("Erf", [names[at]], [names[at + 1]]) for at in range(nodes)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", names[-1]))
+    graph = helper.make_graph(made, "chain", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("machine")
+    Case("onnx", chain().SerializeToString(), {"x": np.ones(2, np.float32)}).save(found / "case")
+    return found
+
+
+def crux(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """A shell line with `crux` in it, in that folder."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    line = line.replace("crux", f"{' '.join(CRUX)}", 1)
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+# A disk that is full
+
+
+def on_a_small_disk(folder: Path, size: str, line: str) -> subprocess.CompletedProcess[str]:
+    """The line where `small` is a file system of that size, which goes with the line."""
+    (folder / "small").mkdir(exist_ok=True)
+    mount = f"mount -t tmpfs -o size={size} none small"
+    done = crux(folder, f"unshare -rm bash -c '{mount} || exit 99; {line}'")
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip(f"no file system can be mounted: {done.stderr}")
+    return done
+
+
+FULL = "head -c 1M /dev/zero > small/filling 2>/dev/null;"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "line", "code", "is_told"),
+    [
+        ("100k", "crux check case --db small/crux.db", 2, True),
+        ("64k", f"{FULL} crux reduce case -o small/out --check true", 2, False),
+        ("64k", f"{FULL} crux reduce case -o out-full --check true --db small/crux.db", 2, True),
+        ("64k", f"{FULL} crux report case -o small/report", 2, False),
+        ("64k", f"{FULL} crux hunt --minutes 0.02 -o small/hunt --db small/crux.db", 2, False),
+        ("64k", f"{FULL} crux generate --count 3 -o small/made", 2, False),
+        ("64k", "crux check case --db /dev/full", 2, True),
+    ],
+)
+def test_a_full_disk_is_one_line(folder: Path, size: str, line: str, code: int, is_told: bool) -> None:
+    done = on_a_small_disk(folder, size, line)
+
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert "failure of its own" not in done.stderr
+    assert [each for each in done.stderr.splitlines() if each.startswith("crux: ")] != []
+    if is_told:
+        assert json.loads(done.stdout.splitlines()[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["-f 8", "-f 64", "-d 400000", "-n 64", "-s 256", "-c 0"])
+@pytest.mark.parametrize(("line", "codes"), [("check case", {0}), ("check case --db limited.db", {0, 2})])
+def test_small_limits_leave_the_verdict(folder: Path, limit: str, line: str, codes: set[int]) -> None:
+    (folder / "limited.db").unlink(missing_ok=True)
+    done = crux(folder, f"ulimit {limit}; crux {line}")
+
+    assert done.returncode in codes, done.stderr
+    assert json.loads(done.stdout)["outcome"] == "pass"
+    assert len(done.stderr.splitlines()) == (done.returncode == 2)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO])
+def test_a_disk_that_takes_no_more_is_told_as_such(code: int) -> None:
+    from triage.console.troubles import disk_complaint
+
+    assert disk_complaint(OSError(code, os.strerror(code), "here")).startswith("here: ")
+
+
+# Databases
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """With one case in it, all of it in the file itself."""
+    with Store(tmp_path / "crux.db") as store:
+        store.add_case(Case("onnx", chain().SerializeToString(), {"x": np.ones(2, np.float32)}))
+    with sqlite3.connect(tmp_path / "crux.db") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return tmp_path / "crux.db"
+
+
+def problems(database: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    code = run(["db", "check", "--json", "--db", str(database)])
+    text = capsys.readouterr().out
+    return code, json.loads(text)["problems"]
+
+
+def test_a_sound_database_is_called_sound(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert problems(database, capsys) == (0, [])
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8])
+def test_a_damaged_page_is_told(database: Path, capsys: pytest.CaptureFixture[str], share: float) -> None:
+    """Page by page from there on: some hold nothing."""
+    content = bytearray(database.read_bytes())
+    for page in range(int(share * len(content)) // 4096, len(content) // 4096):
+        if any(content[4096 * page :][:4096]):
+            content[4096 * page : 4096 * page + 600] = b"\x5a" * 600
+            break
+    database.write_bytes(content)
+    code, found = problems(database, capsys)
+
+    assert code == 1
+    assert found
+
+
+@pytest.mark.parametrize("size", [0, 50, 4096, 20000])
+def test_a_cut_database_is_told(database: Path, capsys: pytest.CaptureFixture[str], size: int) -> None:
+    os.truncate(database, size)
+    assert run(["db", "check", "--db", str(database)]) in ((1,) if size else (0, 1))
+
+
+def test_a_newer_schema_is_told(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'm9999', 'now')",
+            (NAME,),
+        )
+    code, found = problems(database, capsys)
+
+    assert code == 1
+    assert "newer crux" in found[0]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"another"])
+def test_a_missing_or_changed_blob_is_told(
+    database: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    with Store(database) as store:
+        digest = next(iter(store.blobs.digests()))
+        path = store.blobs.path(digest)
+    path.chmod(0o600)
+    path.unlink() if content is None else path.write_bytes(content)
+    code, found = problems(database, capsys)
+
+    assert code == 1
+    assert any(digest[:12] in line and "missing or damaged" in line for line in found)
+
+
+# Terminals
+
+
+def on_a_terminal(folder: Path, words: list[str]) -> bytes:
+    """What crux writes to a terminal, both streams of it."""
+    ours, theirs = pty.openpty()
+    names = ("NO_COLOR", "TERM", "PYTHONPATH", "COLORTERM", "FORCE_COLOR")
+    values = ("1", "xterm-256color", str(Path(__file__).parents[2]), "truecolor", "1")
+    environment = {**os.environ, **dict(zip(names, values, strict=True))}
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen([*CRUX, *words], cwd=folder, env=environment, **streams) as process:
+        os.close(theirs)
+        written = b"".join(_read(ours, process))
+    os.close(ours)
+    return written
+
+
+def _read(terminal: int, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+    while True:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                part = os.read(terminal, 1 << 16)
+            except OSError:  # nobody has the other end any more
+                return
+            yield part
+        elif process.poll() is not None:
+            return
+
+
+COMMANDS = [name for names in WORKFLOWS.values() for name in names]
+LINES = [
+    *([name, "--help"] for name in COMMANDS),
+    ["--version"],
+    ["nonsense"],
+    ["check", "--nonsense"],
+    ["check", "nowhere"],
+    ["check", "case"],
+    ["check", "case", "--json"],
+    ["reduce", "case", "-o", "out", "--check", "true"],
+    ["show", "case"],
+    ["generate", "--count", "2", "-o", "made"],
+    ["fuzz", "--tests", "3", "--db", "crux.db"],
+    ["hunt", "--minutes", "0.02", "-o", "hunted", "--db", "crux.db"],
+    ["triage", "--db", "crux.db"],
+    ["db", "check", "--db", "crux.db"],
+    ["passes", "case"],
+    ["doctor"],
+]
+
+
+@pytest.mark.parametrize("words", [["--help"]], ids=" ".join)
+def test_no_escape_reaches_a_terminal_that_wants_none(folder: Path, words: list[str]) -> None:
+    written = on_a_terminal(folder, words)
+    assert written
+    assert b"\x1b" not in written
+    assert b"\x9b" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", LINES, ids=" ".join)
+def test_no_command_writes_an_escape_where_none_is_wanted(folder: Path, words: list[str]) -> None:
+    test_no_escape_reaches_a_terminal_that_wants_none(folder, words)

@@ -1,0 +1,199 @@
+"""`--timeout` bounds a whole check: opening, inference, every run, and what crux computes itself."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.onnx.work import steps
+from corpus.target import Target
+from oracles.judge import OUT_OF_TIME, Judge
+from oracles.run import Config, Limits, Status
+from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.verdict import Outcome
+from tests.safety.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
+from triage.cases.bounded import bounded
+
+HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
+SECONDS = 1.0
+OVERHEAD = 8.0
+"""CPU seconds to start crux and its workers, generously, on a machine that is busy."""
+
+
+# The allowance
+
+
+def compute_without_end() -> None:
+    while True:
+        pass
+
+
+def compute_twice() -> None:
+    try:
+        compute_without_end()
+    except OutOfTime:
+        compute_without_end()
+
+
+def overdraw() -> None:
+    take(100)
+    left_of(1)
+
+
+def test_what_crux_itself_computes_has_an_end() -> None:
+    with pytest.raises(OutOfTime), allowed(0.05):
+        compute_without_end()
+    with allowed(0.05):
+        pass
+    assert allowance() is None
+
+
+def test_an_end_that_was_taken_for_something_else_comes_again() -> None:
+    with pytest.raises(OutOfTime), allowed(0.05):
+        compute_twice()
+
+
+def test_an_inner_allowance_draws_on_the_outer_one() -> None:
+    with allowed(10) as outer, allowed(100) as inner:
+        take(4)
+        assert inner.left == pytest.approx(outer.left, abs=0.5) == pytest.approx(6, abs=0.5)
+        assert left_of(2) == 2
+        assert is_short_of(6)
+        take(-100)  # a worker's own word
+        take(float("nan"))
+        assert outer.left < 7
+        take(7)
+        with pytest.raises(OutOfTime):
+            left_of(1)
+        take(-7)
+
+
+def test_what_a_thread_is_allowed_is_its_own() -> None:
+    seen: list[object] = []
+    with allowed(10):
+        thread = threading.Thread(target=lambda: seen.append((allowance(), left_of(3), is_short_of(99))))
+        thread.start()
+        thread.join()
+    assert seen == [(None, 3, False)]
+
+
+def test_a_command_says_in_one_line_that_it_gives_up() -> None:
+    with pytest.raises(UserError, match=r"m.onnx: .*raise --timeout"), bounded(0.1, "m.onnx"):
+        overdraw()
+
+
+# How much a model stands for
+
+
+@pytest.mark.parametrize(
+    ("model", "least", "most"),
+    [
+        (doubling_functions(18), 1 << 18, 1 << 20),
+        (endless_loop(), 1 << 62, 1 << 64),
+        (endless_loop("x"), float("inf"), float("inf")),
+        (many_nodes(10), 10, 10),
+    ],
+)
+def test_the_steps_of_a_model_are_counted(model: ModelProto, least: float, most: float) -> None:
+    assert least <= steps(model, {"x": np.ones(2, np.float32)}) <= most
+
+
+def test_a_function_that_calls_itself_has_no_end() -> None:
+    model = doubling_functions(1)
+    model.functions[0].node[0].op_type, model.functions[0].node[0].domain = "f0", "own"
+    assert steps(model, {}) == float("inf")
+
+
+def test_rounds_come_from_the_inputs_too() -> None:
+    assert 3 <= steps(endless_loop("most"), {"most": np.array(3)}) < 20
+
+
+# Runs
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(HOSTILE, limits=Limits(cpu_seconds=0.4, wall_seconds=1.2)) as found:
+        found.run(Job(b"nothing", {}, (Config("plain"),)))
+        yield found
+
+
+def test_a_run_gets_no_more_than_the_check_has_left(sandbox: Sandbox) -> None:
+    job = Job(b"compute", {}, (Config("one"), Config("two"), Config("three")))
+    with pytest.raises(OutOfTime) as caught, allowed(1.5):
+        sandbox.run(job)
+    assert [run.status for run in caught.value.runs] == [Status.TIMEOUT]
+    assert sandbox.run(Job(b"nothing", {}, (Config("plain"),)))[0].is_ok
+
+
+@pytest.mark.slow
+def test_a_worker_that_gets_rid_of_its_limit_ends_all_the_same(sandbox: Sandbox) -> None:
+    (run,) = sandbox.run(Job(b"stubborn", {}, (Config("plain"),)))
+    assert run.status is Status.TIMEOUT
+
+
+def test_a_case_that_takes_too_long_in_all_is_undecided() -> None:
+    """Not one run of it hangs: what it takes in all counts."""
+    model = many_nodes(3)
+    case = Case("onnx", model.SerializeToString(), {"x": np.ones(2, np.float32)}, Target("ort"))
+    with Judge(Target("ort"), limits=Limits(cpu_seconds=0.1)) as judge:
+        judge.executor.begin()
+        with allowed(100):
+            assert judge.verdict(case).outcome is Outcome.PASS
+            take(99)
+            found = judge.verdict(case)
+    assert (found.outcome, found.notes, found.is_bug) == (Outcome.UNDECIDED, (OUT_OF_TIME,), False)
+
+
+# Whole checks
+
+
+def check(folder: Path, name: str) -> tuple[int, dict[str, object], str, float]:
+    """`crux check` of an endless model: code, document, what it said, CPU seconds in all."""
+    path = folder / "model.onnx"
+    path.write_bytes(ENDLESS[name]().SerializeToString())
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = ["check", str(path), "--timeout", str(SECONDS)]
+    done = subprocess.run(
+        [sys.executable, "-m", "triage.cli", *words], capture_output=True, text=True, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr, took
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_model_without_an_end_is_no_bug_of_the_compiler(tmp_path: Path, name: str) -> None:
+    code, found, said, took = check(tmp_path, name)
+
+    assert code in (0, 2), (found, said)
+    assert found.get("outcome") in (None, "undecided", "invalid", "pass")
+    assert bool(found) is (code == 0)
+    assert "Traceback" not in said
+    assert len(said.splitlines()) <= 1
+    assert took < Limits(cpu_seconds=SECONDS).check_seconds + OVERHEAD
+
+
+@pytest.mark.slow
+def test_a_hang_of_a_short_program_is_still_a_bug() -> None:
+    """The time for the whole check suffices to see it twice."""
+    limits = Limits(cpu_seconds=1.0, wall_seconds=3.0)
+    with Sandbox(HOSTILE, limits=limits) as sandbox, allowed(limits.check_seconds):
+        started = time.thread_time()
+        runs = sandbox.run(Job(b"compute", {}, (Config("plain"), Config("all"))))
+        assert [run.status for run in runs] == [Status.TIMEOUT] * 2
+        assert time.thread_time() - started < limits.check_seconds

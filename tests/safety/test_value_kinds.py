@@ -1,0 +1,168 @@
+"""Every kind of value that ONNX has goes through every move: none of them fails."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, helper
+
+from corpus.case import Case
+from corpus.onnx.types import DTYPES, STRING, dtype_name
+from corpus.target import Target
+from corpus.values import Tensor, Value
+from oracles.probes.record import Recording
+from reducer.api import reduce_case
+from reducer.moves import all_moves, hiding_moves
+from reducer.options import Options
+from reducer.subject.facts import learn
+from reducer.subject.onnx import Subject
+from tests.reducer.driving import drive
+
+ML = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]
+MOVES = {move.name: move for move in (*all_moves(), *hiding_moves())}
+
+
+def array(code: int) -> Tensor:
+    if code == STRING:
+        return np.array(["a", "b"] * 5)
+    return (np.arange(10) % 2).astype(DTYPES[code])
+
+
+def tensor_kinds() -> Iterator[tuple[str, TypeProto, Value]]:
+    """Tensors of every type, and what holds them."""
+    for code in DTYPES:
+        name, value = dtype_name(code), array(code)
+        tensor = helper.make_tensor_type_proto(code, [10])
+        yield name, tensor, value
+        yield f"{name} scalar", helper.make_tensor_type_proto(code, []), value[0:1].reshape(())
+        yield f"no {name}", helper.make_tensor_type_proto(code, [0]), value[:0]
+        sequence = helper.make_sequence_type_proto(tensor)
+        yield f"sequence of {name}", sequence, [value, value]
+        yield f"empty sequence of {name}", sequence, []
+        yield f"optional {name}", helper.make_optional_type_proto(tensor), value
+        yield f"absent {name}", helper.make_optional_type_proto(tensor), None
+        yield f"optional sequence of {name}", helper.make_optional_type_proto(sequence), [value]
+
+
+def odd_kinds() -> Iterator[tuple[str, TypeProto, Any]]:
+    """What no file of inputs holds: it flows between nodes."""
+    number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+    keys = [TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT64, TensorProto.STRING]
+    for key in keys:
+        mapping = helper.make_map_type_proto(key, number)
+        member = {"a": 0.5} if key == TensorProto.STRING else {1: 0.5}
+        yield f"map of {dtype_name(key)}", mapping, member
+        yield f"sequence of maps of {dtype_name(key)}", helper.make_sequence_type_proto(mapping), [member]
+    listed = helper.make_sequence_type_proto(number)
+    yield "sequence of sequences", helper.make_sequence_type_proto(listed), [[np.float32(1)]]
+    yield "optional map", helper.make_optional_type_proto(mapping), {"a": 0.5}
+    yield "sparse", helper.make_sparse_tensor_type_proto(TensorProto.FLOAT, [10]), array(1)
+    yield "no type", TypeProto(), array(1)
+    yield "an undefined element", helper.make_tensor_type_proto(0, [10]), array(1)
+    yield "an unknown element", helper.make_tensor_type_proto(99, [10]), array(1)
+
+
+KINDS = {name: (declared, value) for name, declared, value in (*tensor_kinds(), *odd_kinds())}
+QUICK = {"sequence of string", "complex64", "absent int4", "map of string"}
+"""Those that the default suite has time for."""
+ROWS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in KINDS]
+GIVEN = {name for name, *_ in tensor_kinds()}
+
+
+def through(name: str) -> Subject:
+    """A model through which the kind flows: as an input where it may be one, a weight, an If's result."""
+    declared, value = KINDS[name]
+    info = helper.make_value_info("x", declared)
+    flag, number = helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("f", 1, [2])
+    branches = {
+        f"{side}_branch": helper.make_graph(
+            [helper.make_node("Identity", ["a"], [side])], side, [], [helper.make_value_info(side, declared)]
+        )
+        for side in ("then", "else")
+    }
+    nodes = [
+        helper.make_node("Identity", ["x"], ["a"]),
+        helper.make_node("If", ["c"], ["b"], **branches),
+        helper.make_node("Relu", ["f"], ["g"]),
+        helper.make_node("Identity", ["b"], ["y"]),
+    ]
+    inputs: dict[str, Any] = {"c": np.array(True), "f": np.array([1, 2], np.float32)}
+    if name in GIVEN:
+        inputs["x"] = value
+    weights = []
+    if name in GIVEN and isinstance(value, np.ndarray) and value.dtype.kind != "U":
+        code = declared.tensor_type.elem_type or declared.optional_type.elem_type.tensor_type.elem_type
+        raw = np.ascontiguousarray(value).tobytes()
+        weights.append(helper.make_tensor("w", code, value.shape, raw, raw=True))
+        nodes.append(helper.make_node("Identity", ["w"], ["v"]))
+    made = [helper.make_value_info("y", declared), helper.make_tensor_value_info("g", 1, [2])]
+    graph = helper.make_graph(nodes, "kinds", [info, flag, number], made, weights)
+    if name == "sparse":
+        graph.sparse_initializer.append(sparse_weight())
+    model = helper.make_model(graph, opset_imports=ML, ir_version=10)
+    values = {**inputs, "x": value, "a": value, "b": value, "y": value, "g": inputs["f"]}
+    like = Case("onnx", model.SerializeToString(), inputs, Target("ort"))
+    return learn(Subject(model, inputs), lambda case: Recording(values, None, True), like)[0]
+
+
+def sparse_weight() -> SparseTensorProto:
+    values = helper.make_tensor("s", TensorProto.FLOAT, [1], [1.0])
+    return helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [1], [0]), [2])
+
+
+def always(model: ModelProto, inputs: Mapping[str, Value]) -> bool:
+    return True
+
+
+def never(model: ModelProto, inputs: Mapping[str, Value]) -> bool:
+    return False
+
+
+def now_and_then(model: ModelProto, inputs: Mapping[str, Value]) -> bool:
+    return zlib.crc32(model.SerializeToString(deterministic=True)) % 2 == 0
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_kind_of_value_goes_through_every_move(kind: str) -> None:
+    subject = through(kind)
+    for move in MOVES.values():
+        for is_interesting in (always, never, now_and_then):
+            driven = drive(move, subject, is_interesting)
+            driven.subject.case(Case("onnx", b"", {}, Target("ort")))
+
+
+def classifier() -> Case:
+    """Probabilities as a sequence of maps, beside an integer division by zero, which kills onnxruntime."""
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, [2, 3])
+    numbers = [helper.make_tensor_value_info(name, TensorProto.INT32, [2]) for name in ("a", "b", "y")]
+    mapping = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(1, []))
+    zipped = helper.make_value_info("z", helper.make_sequence_type_proto(mapping))
+    nodes = [
+        helper.make_node("Softmax", ["scores"], ["p"]),
+        helper.make_node("ZipMap", ["p"], ["z"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2]),
+        helper.make_node("Neg", ["a"], ["n"]),
+        helper.make_node("Div", ["n", "b"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "classifier", [scores, *numbers[:2]], [zipped, numbers[2]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), ML[1]], ir_version=8)
+    inputs = {
+        "scores": np.ones((2, 3), np.float32),
+        "a": np.array([1, 2], np.int32),
+        "b": np.array([0, 1], np.int32),
+    }
+    return Case("onnx", model.SerializeToString(), inputs, Target("ort"))
+
+
+@pytest.mark.parametrize(
+    ("check", "left"), [("grep -q ZipMap {}", "ZipMap"), ("grep -q Div {}", "Div"), ("", "Div")]
+)
+def test_a_reduction_of_sequences_of_maps_ends_well(tmp_path: Path, check: str, left: str) -> None:
+    done = reduce_case(classifier(), tmp_path / "out", Options(check=check or None))
+
+    assert done.is_minimal
+    assert done.case.measure.ops == (left,)
