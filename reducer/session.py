@@ -11,6 +11,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
+from oracles.judge import OUT_OF_TIME
 from oracles.naming.components import signature
 from oracles.run import Config
 from oracles.sequence import misplaced
@@ -135,6 +136,8 @@ class Session:
             verdict = judge.verdict(self.case)
         if verdict.symptom is None:
             raise DoesNotFail
+        if OUT_OF_TIME in verdict.notes:
+            raise UserError(f"{self.case.origin or 'the case'}: {verdict.title}")
         return verdict
 
     def _failing_config(self, verdict: Verdict | None) -> Config | None:

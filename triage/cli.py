@@ -98,8 +98,8 @@ def run(arguments: Sequence[str]) -> int:
     except UserError as error:
         say(f"crux: {' '.join(str(error).split())}")
         return USAGE
-    except KeyboardInterrupt:
-        say("crux: interrupted; everything found so far is kept")
+    except KeyboardInterrupt as stop:
+        say(f"crux: interrupted; {str(stop) or 'everything found so far is kept'}")
         return INTERRUPTED
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # what rich makes of it, as a failure with 1

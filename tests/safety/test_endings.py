@@ -60,7 +60,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
     return done.case.case_id, done.checks
 
 
-@pytest.mark.parametrize("checks", [1, 2, 3, 5, 8, 13, 21])
+def some(values: list[Any], quick: list[Any]) -> list[Any]:
+    """All of them, those that the default suite has no time for marked."""
+    return [pytest.param(each, marks=() if each in quick else pytest.mark.slow) for each in values]
+
+
+@pytest.mark.parametrize("checks", some([1, 2, 3, 5, 8, 13, 21], [3]))
 def test_a_reduction_that_runs_out_of_checks_leaves_its_best(
     tmp_path: Path, whole: tuple[str, int], checks: int
 ) -> None:
@@ -69,7 +74,7 @@ def test_a_reduction_that_runs_out_of_checks_leaves_its_best(
     assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
 
 
-@pytest.mark.parametrize("minutes", [0.0, 0.0005, 0.002, 0.005])
+@pytest.mark.parametrize("minutes", some([0.0, 0.0005, 0.002, 0.005], [0.0]))
 def test_a_reduction_that_runs_out_of_time_leaves_its_best(
     tmp_path: Path, whole: tuple[str, int], minutes: float
 ) -> None:
@@ -113,10 +118,52 @@ def interrupted(folder: Path, number: int, seconds: float) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_best_so_far(tmp_path: Path, number: int) -> None:
     assert interrupted(tmp_path, number, 0.1) in (0, 130)
     must_be_sound(tmp_path / "out")
+
+
+def hears(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Whether a process handles a signal itself by now."""
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) >> number - 1 & 1)
+    return False
+
+
+def interrupted_early(folder: Path, words: list[str], number: int, seconds: float) -> tuple[int, str]:
+    """A command sent a signal so long after it began to listen; its exit code and what it said."""
+    network().save(folder / "case")
+    with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and not hears(process, signal.SIGTERM) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(seconds)
+        process.send_signal(number)
+        _, text = process.communicate(timeout=60)
+    return process.returncode, text.decode()
+
+
+@pytest.mark.parametrize(
+    "seconds", some([0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0], [0.1])
+)
+def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path: Path, seconds: float) -> None:
+    """Or, where it comes later, leaves the best so far."""
+    number = random.Random(seconds).choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", CHECK]
+    code, said = interrupted_early(tmp_path, words, number, seconds)
+
+    assert code in (0, 130)
+    assert "Traceback" not in said
+    if (tmp_path / "out" / NAME).exists():
+        must_be_sound(tmp_path / "out")
+    else:
+        (line,) = said.splitlines()
+        assert "not seen to fail yet" in line or line.endswith("is kept"), line
+    done = reduce_case(network(), tmp_path / "out", options())
+    assert done.is_minimal
 
 
 @pytest.mark.slow
@@ -204,6 +251,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "words", "code"),
     [
@@ -211,12 +259,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("", "check case >&-", 0),
         ("", "check case 2>&-", 0),
         ("ulimit -n 64;", "check case", 0),
-        ("", "check case --db /proc/nothing.db", 2),
-        ("", "check case --db garbage.db", 2),
-        ("", "check case --inputs fifo.npz", 2),
-        ("", "check case --target ort@threads=999999999", 2),
-        ("", "db check --db garbage.db", 1),
-        ("", "db import garbage.db --db new.db", 2),
+        ("ulimit -n 64;", f"reduce case -o out-64 --check '{CHECK}'", 0),
     ],
 )
 def test_what_the_machine_refuses_is_one_line(folder: Path, before: str, words: str, code: int) -> None:
@@ -225,8 +268,34 @@ def test_what_the_machine_refuses_is_one_line(folder: Path, before: str, words: 
     assert done.returncode == code, done.stderr
     assert "Traceback" not in (done.stderr or "")
     assert len((done.stderr or "").splitlines()) <= 1
-    if "--db /proc" in words or "check case --db" in words:
-        assert '"outcome": "pass"' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "is_judged"),
+    [
+        ("check case --db /proc/nothing.db", 2, True),
+        ("check case --db garbage.db", 2, True),
+        ("check case --inputs fifo.npz", 2, False),
+        ("check case --target ort@threads=999999999", 2, False),
+        ("db check --db garbage.db", 1, False),
+        ("db import garbage.db --db new.db", 2, False),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    code: int,
+    is_judged: bool,
+) -> None:
+    from triage.cli import run
+
+    monkeypatch.chdir(folder)
+    assert run(words.split()) == code
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) <= 1
+    assert ('"outcome": "pass"' in said.out) is is_judged
 
 
 def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,9 +100,16 @@ def reduce(
 def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) -> int:
     from triage.cases.judges import Judges
 
-    with Judges(options) as judges:
-        judges.begin(word)
-        return _reduce_with(judges, word, out, request)
+    try:
+        with Judges(options) as judges:
+            judges.begin(word)
+            return _reduce_with(judges, word, out, request)
+    except KeyboardInterrupt:
+        from reducer.result import NAME
+
+        if (out / NAME).is_file():
+            raise
+        raise KeyboardInterrupt(f"{word} was not seen to fail yet, so there is no result") from None
 
 
 def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
