@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -20,6 +22,10 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.probes.context import Context
+from oracles.rules import crash
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Verdict
 from reducer.api import reduce_case
 from reducer.engine.journal import Answer
 from reducer.engine.patience import FLOOR, Patience
@@ -292,3 +298,56 @@ def test_what_ended_in_time_counts() -> None:
     assert command(small_case()).interesting
     assert command.patience is not None
     assert len(command.patience.taken) == 1
+
+
+# A crash of the optimiser's, and no other
+
+
+class Showing:
+    """Stands for a judge whose target did this and that: the verdict is the rule's own."""
+
+    def __init__(self, *statuses: Status) -> None:
+        labels = ("none", "all")
+        self.seen = tuple(
+            Run(Config(label), status, Phase.OPTIMISE, signal=11 if status is Status.CRASH else 0)
+            for label, status in zip(labels, statuses, strict=True)
+        )
+        self.executor = self
+
+    def hurry(self, wall_seconds: float) -> None:
+        """As a judge's executor."""
+
+    def verdict(self, case: Case, *, only: Config | None = None) -> Verdict:
+        context = cast(Context, SimpleNamespace(names=frozenset()))
+        found = crash.judge(case, self.seen, context)
+        assert found is not None
+        return found
+
+
+@pytest.mark.parametrize(
+    ("baseline", "interesting"),
+    [
+        (Status.OK, True),
+        (Status.EXCEPTION, False),
+        (Status.CRASH, False),
+        (Status.TIMEOUT, False),
+        (Status.OUT_OF_MEMORY, False),
+    ],
+)
+def test_what_the_baseline_refuses_or_dies_of_is_not_the_same_crash(
+    baseline: Status, interesting: bool
+) -> None:
+    first = Showing(Status.OK, Status.CRASH).verdict(small_case())
+    assert first.symptom is not None
+    pool = JudgePool(lambda: cast(Judge, Showing(baseline, Status.CRASH)))
+    asked = SameSymptom(pool, first.symptom, needs_baseline=True)
+
+    assert asked(small_case()).interesting is interesting
+
+
+def test_a_crash_that_the_baseline_shows_as_well_needs_no_sound_baseline() -> None:
+    first = Showing(Status.CRASH, Status.CRASH).verdict(small_case())
+    assert first.symptom is not None
+    pool = JudgePool(lambda: cast(Judge, Showing(Status.CRASH, Status.CRASH)))
+
+    assert SameSymptom(pool, first.symptom)(small_case()).interesting

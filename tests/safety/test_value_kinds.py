@@ -19,12 +19,12 @@ from oracles.probes.record import Recording
 from reducer.api import reduce_case
 from reducer.moves import all_moves, hiding_moves
 from reducer.options import Options
-from reducer.subject.facts import learn
-from reducer.subject.onnx import Subject
+from reducer.subject.onnx.facts import learn
+from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import drive
 
 ML = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]
-MOVES = {move.name: move for move in (*all_moves(), *hiding_moves())}
+MOVES = {move.name: move for move in (*all_moves(OnnxSubject), *hiding_moves())}
 
 
 def array(code: int) -> Tensor:
@@ -74,7 +74,7 @@ ROWS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for 
 GIVEN = {name for name, *_ in tensor_kinds()}
 
 
-def through(name: str) -> Subject:
+def through(name: str) -> OnnxSubject:
     """A model through which the kind flows: as an input where it may be one, a weight, an If's result."""
     declared, value = KINDS[name]
     info = helper.make_value_info("x", declared)
@@ -107,7 +107,7 @@ def through(name: str) -> Subject:
     model = helper.make_model(graph, opset_imports=ML, ir_version=10)
     values = {**inputs, "x": value, "a": value, "b": value, "y": value, "g": inputs["f"]}
     like = Case("onnx", model.SerializeToString(), inputs, Target("ort"))
-    return learn(Subject(model, inputs), lambda case: Recording(values, None, True), like)[0]
+    return learn(OnnxSubject(model, inputs=inputs), lambda case: Recording(values, None, True), like)[0]
 
 
 def sparse_weight() -> SparseTensorProto:
@@ -159,7 +159,7 @@ def classifier() -> Case:
 
 
 @pytest.mark.parametrize(
-    ("check", "left"), [("grep -q ZipMap {}", "ZipMap"), ("grep -q Div {}", "Div"), ("", "Div")]
+    ("check", "left"), [("grep -q ZipMap {}", "ai.onnx.ml:ZipMap"), ("grep -q Div {}", "Div"), ("", "Div")]
 )
 def test_a_reduction_of_sequences_of_maps_ends_well(tmp_path: Path, check: str, left: str) -> None:
     done = reduce_case(classifier(), tmp_path / "out", Options(check=check or None))
