@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -66,19 +66,20 @@ def open_case(
     external = found.external_files(model, file.parent, str(file))
     types = found.input_types(model, str(file))
     source = inputs if inputs is not None else _inputs_beside(path)
-    values, notes = (
-        _read(found, source, types, memory_bytes)
-        if source
-        else _made(found, model, seed, types, foreign, str(file))
-    )
-    return Case(
-        format=found.name,
-        program=program,
-        inputs=values,
-        target=target or (Target.parse(facts["target"]) if facts.get("target") else None),
-        external=external,
+    if source:
+        values, notes = _read(found, source, types, memory_bytes)
+    else:
+        values, notes = _made(found, model, seed, types, foreign, str(file))
+    return _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
+
+
+def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str, ...]) -> Case:
+    """The case with what `case.json` says of it; a target that was asked for replaces the saved one."""
+    return replace(
+        case,
+        target=case.target or (Target.parse(facts["target"]) if facts.get("target") else None),
         settings=tuple(sorted(facts.get("settings", {}).items())),
-        origin=facts.get("origin") or str(path),
+        origin=facts.get("origin") or origin,
         notes=(*facts.get("notes", ()), *notes),
     )
 

@@ -19,7 +19,7 @@ import onnx
 
 from corpus.errors import UserError
 from corpus.formats.onnx import canonical, check, parse
-from corpus.onnx.file import read_model_bytes
+from corpus.onnx.opening.file import read_model_bytes
 
 FOLDER = Path(__file__).with_name("patterns")
 SUFFIX = ".onnx"

@@ -89,6 +89,12 @@ class End:
     cpu_seconds: float
 
 
+def _needed(backend_file: str, library: Path | None, watch: Watch | None) -> list[str]:
+    """The files that a worker reads of crux's own."""
+    needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
+    return [*needed, str(watch.handler)] if watch else needed
+
+
 class Zygote:
     """The process that has the framework loaded and forks workers; it is waited for when it is first needed.
 
@@ -115,29 +121,24 @@ class Zygote:
             *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
             *("--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
-            *("--contain", str(int(contained))),
-            *(("--breakpoints", watch.option()) if watch else ()),
+            *("--contain", str(int(contained)), *(("--breakpoints", watch.option()) if watch else ())),
         ]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the zygote)
         self._facts: Mapping[str, Any] | None = None
-        needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
-        if watch:
-            needed.append(str(watch.handler))
         try:
             self._program = start(
                 command,
                 scratch,
                 theirs.fileno(),
                 self._log,
-                shown=[*needed, *shown],
+                shown=[*_needed(backend_file, library, watch), *shown],
                 memory_bytes=limits.memory_bytes,
                 gpu=gpu,
                 contained=contained,
                 inherited=watch.descriptors if watch else (),
             )
         except UserError:
-            self._control.close()
-            self._log.close()
+            self._close_ends()
             raise
         finally:
             theirs.close()
@@ -209,6 +210,10 @@ class Zygote:
     def close(self) -> None:
         """End the process and close what it held."""
         self._end()
+        self._log.close()
+
+    def _close_ends(self) -> None:
+        self._control.close()
         self._log.close()
 
     def _end(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
-from corpus.onnx.inputs import make_inputs
+from corpus.onnx.opening.inputs import make_inputs
 from corpus.target import Target
 from generators.finite.values import make_finite
 from generators.language.draws import Draws

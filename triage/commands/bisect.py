@@ -57,21 +57,14 @@ def bisect(
     from triage.cases.sources import open_to_run
     from triage.console.progress import progress
 
-    found = open_to_run(case, options)
-    assert found.target is not None
-    package = package or find_backend(found.target.backend).package
-    found = replace(found, target=target_for(package, found.target))
-    settings = Settings(
-        package,
-        Range.parse(versions),
-        seen_on,
-        found_on(case, options),
-        repeat,
-        cache or cache_folder(),
-        cache_gb << 30,
-    )
+    opened = open_to_run(case, options)
+    assert opened.target is not None
+    package = package or find_backend(opened.target.backend).package
+    opened = replace(opened, target=target_for(package, opened.target))
+    found, folder = found_on(case, options), cache or cache_folder()
+    settings = Settings(package, Range.parse(versions), seen_on, found, repeat, folder, cache_gb << 30)
     with progress() as shown:
-        document = bisect_case(found, options, settings, shown)
+        document = bisect_case(opened, options, settings, shown)
     if document["first_bad"] is None:
         say(f"crux: {case}: it fails on none of the releases that were tried")
     _keep(options, case, document)

@@ -66,6 +66,8 @@ def generate(
     from generators.language.budget import Budget
     from triage.console.progress import progress
 
+    budget = Budget(max_flops, max_bytes, max_dim)
+    how = library.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
     with progress() as shown:
         done = library.generate(
             out,
@@ -73,13 +75,7 @@ def generate(
             ops,
             seed=options.seed or 0,
             jobs=options.jobs,
-            options=library.Options(
-                strategy,
-                source,
-                modes.Mode(mode.value),
-                Budget(max_flops, max_bytes, max_dim),
-                options.trust,
-            ),
+            options=how,
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)

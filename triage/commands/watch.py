@@ -84,14 +84,18 @@ def watch(
     sources = Sources(
         package, _backend_of(package), tuple(python or ()), wheels, index, nightly, cache or cache_folder()
     )
-    asked = tuple(release or ())
     with Store(options.database) as store, progress() as shown:
         sources.offered  # noqa: B018  # who cannot be asked is said before anything is opened
         chosen = subjects(package, cases or (), options, store, corpus=corpus)
-        watching = Watch(store, options, sources, chosen, shown, asked, since)
+        watching = Watch(store, options, sources, chosen, shown, tuple(release or ()), since)
         documents = emit(_documents(watching, hunt, out), as_json=options.json, show=_show)
     if not documents:
         say(f"{package}: nothing newer than what was watched; --release X looks again")
+    return _told(documents)
+
+
+def _told(documents: list[Document]) -> int:
+    """A sentence for each release; 1 if one of them has something that regressed or is new."""
     for each in documents:
         say(_sentence(each))
     return 1 if any(map(_is_bad, documents)) else 0

@@ -12,6 +12,7 @@ from corpus.case import Case
 from generators import library
 from oracles.verdict import Verdict
 from reducer.api import reduce_case
+from reducer.result import Reduction as Reduced
 from triage.bugs.history import History, history_of_folder
 from triage.bugs.known import load_known
 from triage.bugs.library import Library
@@ -103,7 +104,10 @@ def reduce(
         assert case.target is not None
         judge = judges.of(case.target, case.format)
         options = reducer_options(judges.options, case.target, request)
-        done = reduce_case(case, out or Path(scratch) / "reduction", options, judge=judge)
+        return _told(reduce_case(case, out or Path(scratch) / "reduction", options, judge=judge))
+
+
+def _told(done: Reduced) -> Reduction:
     return Reduction(
         done.case,
         done.verdict,

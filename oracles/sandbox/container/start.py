@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -66,20 +67,12 @@ def start(
     It may read the interpreter's and the system's files, the scratch folder and what is `shown`, and write to
     the scratch folder's `work`.
     """
-    program = program_of(command[0])
-    report = os.memfd_create("layers")
-    plan = Plan(
-        command=(program, *command[1:]),
-        environment=worker_environment(str(scratch.work)),
-        scratch=str(scratch.folder),
-        work=str(scratch.work),
+    plan = replace(
+        _plan(command, scratch.folder, scratch.work, shown, gpu=gpu),
         control=control,
-        report=report,
-        shown=shown_paths(program, shown, gpu=gpu),
-        links=links(),
+        report=os.memfd_create("layers"),
         devices=device_files(gpu=gpu),
         work_bytes=min(memory_bytes, MOST_WORK),
-        bubblewrap=bubblewrap(),
         contained=contained,
         inherited=tuple(inherited),
     )
@@ -89,14 +82,14 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[control, report, scratch.lock, *inherited],
+            pass_fds=[control, plan.report, scratch.lock, *inherited],
             start_new_session=True,
             cwd="/",
         )
     except BaseException:
-        os.close(report)
+        os.close(plan.report)
         raise
-    return Contained(process, report)
+    return Contained(process, plan.report)
 
 
 def command_in(
@@ -106,22 +99,27 @@ def command_in(
 
     It may read what is `shown` as well. The exit code and what it writes are the program's.
     """
+    plan = _plan(command, folder, folder / "work", shown)
+    around = {**plan.environment, **environment}
+    return launching(replace(plan, environment=around, work_bytes=0, is_removed=False))
+
+
+def _plan(
+    command: Sequence[str], scratch: Path, work: Path, shown: Sequence[str], *, gpu: bool = False
+) -> Plan:
+    """A program with what it may see, and nothing that it inherits."""
     program = program_of(command[0])
-    work = folder / "work"
-    plan = Plan(
+    return Plan(
         command=(program, *command[1:]),
-        environment={**worker_environment(str(work)), **environment},
-        scratch=str(folder),
+        environment=worker_environment(str(work)),
+        scratch=str(scratch),
         work=str(work),
         control=-1,
         report=-1,
-        shown=shown_paths(program, shown),
+        shown=shown_paths(program, shown, gpu=gpu),
         links=links(),
-        work_bytes=0,
         bubblewrap=bubblewrap(),
-        is_removed=False,
     )
-    return launching(plan)
 
 
 def launching(plan: Plan) -> list[str]:

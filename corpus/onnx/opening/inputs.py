@@ -10,9 +10,9 @@ from numpy.random import Generator
 from onnx import GraphProto, ModelProto, NodeProto
 
 from corpus.errors import UserError
-from corpus.onnx.dims import Sizes
 from corpus.onnx.graph import consumers, initializer_names
 from corpus.onnx.infer import graph_types
+from corpus.onnx.opening.dims import Sizes
 from corpus.onnx.types import declared_shape, input_type
 from corpus.values import InputType, Tensor, Value
 
