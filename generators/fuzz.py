@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from corpus.case import Case
 from generators.learning import NOTHING, Lesson, operators
 from generators.legality import blamed
 from generators.mixture import BLOCK, Drawn
+from generators.pools import Trial, trial_of
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -33,6 +34,7 @@ class Tested:
 
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
     Of so many `patterns` in the program the passes of so many `fired`, where that was asked.
+    `trial` is what a test of a program that is bred taught its pool.
     """
 
     seed: int
@@ -44,7 +46,19 @@ class Tested:
     forms: tuple[str, ...] = ()
     patterns: int = 0
     fired: int = 0
+    trial: Trial | None = None
 
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a first look at a program gives: its verdict, and what its passes met."""
+
+    verdict: Verdict
+    covered: frozenset[str]
+
+
+Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
+"""Looks at several programs together; None for one that needs a verdict of its own."""
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
 """Tests the cases of some seeds in order, drawn from a lesson, and stops early after so many seconds."""
@@ -71,7 +85,7 @@ class NoTeacher:
         """Nothing is kept."""
 
 
-def lesson_of(tests: Iterable[Tested]) -> Lesson:
+def lesson_of(tests: Sequence[Tested]) -> Lesson:
     """What some tests teach. What was avoided on purpose was not refused."""
     covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
     tried, found = Counter[str](), Counter[str]()
@@ -88,7 +102,8 @@ def lesson_of(tests: Iterable[Tested]) -> Lesson:
         elif outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED):
             ran.update(names)
             ran.update(each.forms)
-    return Lesson(covered, ran, refused, tried, found)
+    trials = tuple(each.trial for each in tests if each.trial is not None)
+    return Lesson(covered, ran, refused, tried, found, trials=trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,22 +142,51 @@ def judge_cases(
     seconds: float,
     met: Callable[[], Met | None] = lambda: None,
     fired: Callable[[Case], tuple[int, int]] = lambda case: (0, 0),
+    looking: Looking | None = None,
+    known: frozenset[str] = frozenset(),
 ) -> Iterator[Tested]:
     """What a tester does, given the cases of its seeds: judge them until the time is over.
 
-    `fired` counts the patterns in a program that runs, and those of them whose pass fires.
+    `fired` counts the patterns in a program that runs, and those of them whose pass fires. With a way of
+    `looking`, a block is looked at together before; `known` is what its pool has met.
     """
     deadline = time.monotonic() + seconds
-    for each in drawn:
-        verdict = judgement(each.case, each.seed % THOROUGH_EVERY == 0)
-        news = met()
-        runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
-        patterns = fired(each.case) if runs else (0, 0)
-        yield Tested(
-            each.seed, each.case.case_id, verdict, each.covered, news, each.arm, each.forms, *patterns
-        )
-        if time.monotonic() >= deadline:
-            return
+    for block in _in_blocks(drawn, BLOCK if looking else 1):
+        looks = looking([each.case for each in block]) if looking else [None]
+        for each, look in zip(block, looks, strict=True):
+            verdict = look.verdict if look else judgement(each.case, each.seed % THOROUGH_EVERY == 0)
+            news = met()
+            runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
+            patterns = fired(each.case) if runs else (0, 0)
+            yield Tested(
+                each.seed,
+                each.case.case_id,
+                verdict,
+                each.covered,
+                news,
+                each.arm,
+                each.forms,
+                *patterns,
+                trial=_trial(each, look.covered if look else frozenset(), known, verdict),
+            )
+            if time.monotonic() >= deadline:
+                return
+
+
+def _in_blocks(drawn: Iterable[Drawn], size: int) -> Iterator[list[Drawn]]:
+    rest = iter(drawn)
+    while block := list(islice(rest, size)):
+        yield block
+
+
+def _trial(each: Drawn, covered: frozenset[str], known: frozenset[str], verdict: Verdict) -> Trial | None:
+    """What a test of a bred program teaches; None of every other."""
+    if each.bred is None:
+        return None
+    if verdict.outcome is not Outcome.PASS:
+        return Trial(str(each.seed), each.bred, failed=True)
+    case = each.case
+    return trial_of(str(each.seed), each.bred, covered, known, case.program.decode(), case.passes)
 
 
 def fuzz(

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from generators.pools import EMPTY, Pool, Trial
 
 GROWTH, LONGEST = 8, 64
 """An epoch is as long as one in so many of the blocks before it; at least one block, at most so many."""
@@ -26,7 +29,8 @@ class Lesson:
 
     `ran` and `refused` count the programs that held an operator, of those that the target ran and of those
     that it does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures
-    by arm and symptom, with a tab between.
+    by arm and symptom, with a tab between. `pool` is what is bred, `trials` are tests
+    that it does not hold yet.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
@@ -34,27 +38,49 @@ class Lesson:
     refused: Mapping[str, int] = field(default_factory=dict)
     tried: Mapping[str, int] = field(default_factory=dict)
     found: Mapping[str, int] = field(default_factory=dict)
+    pool: Pool = EMPTY
+    trials: tuple[Trial, ...] = ()
 
     def refusals(self) -> frozenset[str]:
         """The operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
 
-    def document(self) -> dict[str, dict[str, int]]:
+    def folded(self) -> Lesson:
+        """The lesson with its trials in the pool."""
+        return replace(self, pool=self.pool.after(self.trials), trials=()) if self.trials else self
+
+    def document(self) -> dict[str, Any]:
         """The lesson as JSON has it."""
-        return {name: dict(getattr(self, name)) for name in _KINDS}
+        counted: dict[str, Any] = {name: dict(getattr(self, name)) for name in _KINDS}
+        if self.pool != EMPTY:
+            counted["pool"] = self.pool.document()
+        if self.trials:
+            counted["trials"] = [each.document() for each in self.trials]
+        return counted
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Lesson:
+        """What `document` gave."""
+        counted = {name: document[name] for name in _KINDS if name in document}
+        trials = tuple(map(Trial.of, document.get("trials", ())))
+        return cls(**counted, pool=Pool.of(document.get("pool", {})), trials=trials)
 
 
 NOTHING = Lesson()
 
 
 def together(lessons: Iterable[Lesson]) -> Lesson:
-    """Merge lessons. Their order does not matter."""
+    """What several lessons teach, in the order of their seeds; the pool is the first one's."""
     sums = [Counter[str]() for _ in _KINDS]
+    pool, trials = EMPTY, list[Trial]()
     for each in lessons:
         for name, counts in zip(_KINDS, sums, strict=True):
             counts.update(getattr(each, name))
-    return Lesson(*sums)
+        pool = each.pool if pool is EMPTY else pool
+        trials += each.trials
+    counted: dict[str, Any] = dict(zip(_KINDS, sums, strict=True))
+    return Lesson(**counted, pool=pool, trials=tuple(trials))
 
 
 def operators(covered: Mapping[str, int]) -> list[str]:
@@ -106,5 +132,5 @@ class Course:
             return None
         if wanted > self.blocks:
             new = [self._waiting.pop(each, NOTHING) for each in range(self.blocks, wanted)]
-            self.folded, self.blocks = together([self.folded, *new]), wanted
+            self.folded, self.blocks = together([self.folded, *new]).folded(), wanted
         return self.folded

@@ -19,12 +19,14 @@ from generators.language.budget import UNLIMITED
 from generators.language.draws import Draws
 from generators.learning import NOTHING, Lesson
 from generators.legality import ANYTHING, Legality, forms_of
+from generators.pools import Bred
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import violated
 from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
 from generators.sequences import sequences
 from generators.strategies import DEFAULT, Made, find_strategy, find_taught
 from generators.strategies.coverage import Seen
+from generators.tir.programs import TirProgram
 from oracles.demand import AGREEMENT
 
 BLOCK = 16
@@ -81,13 +83,14 @@ PLAN = Plan()
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The case of a seed, the operators, pieces of coverage and forms that its program holds, and its arm."""
+    """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding."""
 
     seed: int
     case: Case
     covered: Mapping[str, int]
     arm: str = ""
     forms: tuple[str, ...] = ()
+    bred: Bred | None = None
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
@@ -110,7 +113,8 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
                 if case.format != LOOPS:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
-                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms)
+                bred = tested.bred if isinstance(tested, TirProgram) else None
+                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms, bred)
 
 
 def covered_by(program: Program | Made) -> Mapping[str, int]:

@@ -6,8 +6,8 @@ and what else `Sandbox.ask` calls) is called in the worker only, which never cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from corpus.target import Target
@@ -87,6 +87,9 @@ class Sequences:
 
     repaired: Callable[[Iterable[str]], tuple[str, ...]]
     """The passes with what each of them needs put in before it: a valid sequence."""
+
+    options: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The values of options that may stand in a sequence of a program of loops, as `NAME=VALUE`."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,7 @@ from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.configurations import unsequenced
 from oracles.sandbox.executor import Executor
+from oracles.screening import Screened, screen
 from oracles.verdict import Outcome, Symptom, Verdict
 
 STATE_DEPENDENT = "state-dependent"
@@ -127,6 +129,20 @@ class Judge:
         """What rules may ask of a case."""
         return self._rulebook.open(Opened(case))
 
+    def looks_together(self, format: str) -> bool:
+        """Whether its target runs programs of a format that `look` takes, by their usual oracles."""
+        graphs = self.backend.graphs
+        return graphs is not None and format in graphs.formats and not self.target.get(SETTING)
+
+    def look(self, cases: Sequence[Case], *, thorough: bool = False) -> list[Screened | None]:
+        """A first look at cases together, by the ways of a verdict; None for one that is not clean."""
+        looks = []
+        configs = (*self.configs[:2], *(self.configs[2:] if thorough else ()))
+        for case, look in zip(cases, screen(self.executor, cases, configs), strict=True):
+            is_clean = look is not None and self._shows_nothing(Opened(case), look.runs)
+            looks.append(look if is_clean else None)
+        return looks
+
     def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
         """Judge a case.
 
@@ -178,6 +194,10 @@ class Judge:
         """The first that an oracle finds which was asked for by name."""
         verdicts = (self._asker.ask(oracle, opened, baseline, fresh) for oracle in self._asked)
         return next((verdict for verdict in verdicts if verdict is not None), None)
+
+    def _shows_nothing(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
+        """Whether runs agree with each other, and no rule suspects them all the same."""
+        return self._is_clean(opened, runs) and not is_suspect(opened.case, runs)
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """Judge the case by one configuration of an oracle that is asked for by name."""

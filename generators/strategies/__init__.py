@@ -36,7 +36,7 @@ class Made(Protocol):
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
-Taught = Callable[[Sequence[int], int, Lesson, Budget], Iterator[Program]]
+Taught = Callable[[Sequence[int], int, Lesson, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, what the campaign has learned, and what a program may cost."""
 
 DEFAULT = "random"

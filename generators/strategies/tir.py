@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generators.language.budget import UNLIMITED, Budget
+from generators.learning import Lesson
+from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program
 
 FORMAT = "tir"
@@ -17,3 +19,11 @@ def programs(
     """A program a seed."""
     for seed in seeds:
         yield make_program(seed, nodes)
+
+
+def taught(
+    seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED
+) -> Iterator[TirProgram]:
+    """A program a seed, bred from what the campaign has found worth keeping."""
+    for seed in seeds:
+        yield breed(seed, nodes, lesson.pool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from corpus.case import Case
@@ -16,10 +16,11 @@ from corpus.tir.walk import expressions
 from corpus.values import Value
 from generators.language.counts import Counts
 from generators.language.draws import Draws
+from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks
 from generators.tir.frame import Names, start_of
-from generators.tir.mutators import all_mutators
+from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.statements import Maker
 from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
@@ -35,11 +36,12 @@ _WITH_PASSES = 0.75
 
 @dataclass(frozen=True)
 class TirProgram:
-    """A module, the values of its parameters, and the passes that it is put through."""
+    """A module, the values of its parameters, the passes it is put through, and what it was bred from."""
 
     module: Module
     inputs: Mapping[str, Value]
     passes: Passes = ()
+    bred: Bred = field(default_factory=Bred)
 
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
@@ -57,8 +59,8 @@ class TirProgram:
         return Counts(1, frozenset(kinds), frozenset(typed), frozenset(), edges)
 
 
-def make_program(seed: int, nodes: int) -> TirProgram:
-    """The program of a seed, of about so many statements before it is mutated."""
+def make_program(seed: int, nodes: int, mutators: tuple[Mutator, ...] | None = None) -> TirProgram:
+    """The program of a seed, of about so many statements before it is mutated, by some mutators or by all."""
     draws = Draws(f"tir/{seed}/{nodes}")
     for _ in range(_ATTEMPTS):
         module = grown(draws, nodes)
@@ -67,7 +69,7 @@ def make_program(seed: int, nodes: int) -> TirProgram:
     else:
         module = grown(Draws("tir/plain"), 1)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
-        module = mutated(draws, module, seed)
+        module = mutated(draws, module, seed, mutators)
     if draws.chance(_IN_BLOCKS):
         module = in_blocks(module)
     return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
@@ -82,9 +84,10 @@ def grown(draws: Draws, nodes: int) -> Module:
     return Module({ENTRY: Function(empty.params, maker.body(start_of(empty), nodes))})
 
 
-def mutated(draws: Draws, module: Module, seed: int) -> Module:
+def mutated(draws: Draws, module: Module, seed: int, mutators: tuple[Mutator, ...] | None = None) -> Module:
     """The module after one mutation, of those that leave it sound; itself where none of a few does."""
-    for mutator in draws.sample(all_mutators(), 4):
+    known = all_mutators() if mutators is None else mutators
+    for mutator in draws.sample(known, min(4, len(known))):
         found = mutator.mutate(draws, module)
         if found is not None and found != module and is_sound(found, seed):
             return found
@@ -103,7 +106,13 @@ def _passes(draws: Draws, module: Module) -> Passes:
     sequences = find_backend("tvm").sequences
     if sequences is None or not draws.chance(_WITH_PASSES):
         return ()
-    drawn = draw_sequence(draws, sequences)
+    return fitting(draw_sequence(draws, sequences), module)
+
+
+def fitting(drawn: Passes, module: Module) -> Passes:
+    """Of a sequence the options, and those passes that can stand in it where the module has this form."""
+    sequences = find_backend("tvm").sequences
+    assert sequences is not None
     facts = sequences.facts_of("tir", to_bytes(module))
     names: list[str] = []
     for name in (each for each in drawn if each.startswith(("tirx.", "s_tir."))):

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.in_worker.tvm import passes as tvm_passes
+from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
 
 if TYPE_CHECKING:
     from oracles.abilities import Backend
@@ -29,7 +30,7 @@ def load() -> str:
     import tvm
 
     import oracles.in_worker.tvm.build
-    import oracles.in_worker.tvm.loops.run
+    import oracles.in_worker.tvm.loops.batch
     import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
@@ -55,9 +56,9 @@ def run(
     after each of them. With `run` off, and for a
     device that is not there, it ends with the code: no VM is made.
     """
-    from oracles.in_worker.tvm.watch import watched
+    from oracles.in_worker.tvm.watch import configured, watched
 
-    with watched(settings):
+    with watched(settings), configured(settings):
         return _run(program, inputs, settings, outputs, enter)
 
 
@@ -75,8 +76,11 @@ def _run(
 
         return source(program, inputs)
     if settings.get("format") == "tir":
+        from oracles.in_worker.tvm.loops.batch import run_batch
         from oracles.in_worker.tvm.loops.run import run_program
 
+        if settings.get("batch"):
+            return run_batch(program, inputs, settings, _target(settings), enter)
         return run_program(program, inputs, settings, outputs, _target(settings), enter)
     module, main, taken, names = _loaded(program, settings)
     enter("optimise")
@@ -297,15 +301,24 @@ def facts_of(format: str, program: bytes) -> frozenset[str]:
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:
     """Why these passes cannot stand in this order; where no Relax function is, only passes of loops can."""
+    names = tuple(names)
     others = [name for name in names if not name.startswith(("tirx.", "s_tir."))]
+    options = [name for name in names if is_option(name)]
+    if options and "operators" in facts:
+        return f"{options[0]} is an option for modules of PrimFuncs alone"
     if others and "operators" not in facts:
         return f"{others[0]} works on Relax functions, and there is none"
     return tvm_passes.misplaced(names, facts)
 
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The expressions that make these passes."""
-    return tuple(tvm_passes.PASSES[name].code for name in names)
+    """The expressions that make these passes; options among them are none."""
+    return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
+
+
+def options_of(names: Iterable[str]) -> dict[str, Any]:
+    """The configuration of the pass context that the options among these make."""
+    return config_of(names)
 
 
 def backend() -> Backend:
@@ -335,12 +348,13 @@ def backend() -> Backend:
             facts_of,
             misplaced,
             tvm_passes.repaired,
+            OPTIONS,
         ),
         graphs=Graphs(
             ("relax", "tir"),
             opens=("relax",),
             configs=configs_of_graphs,
             referee="golden",
-            asked="golden",
+            asked="golden,passes",
         ),
     )

@@ -47,11 +47,11 @@ class Teaching:
         self._campaign = found or start_campaign(store, target, first)
         self.seed = self._campaign.next_seed
         blocks, folded = load_folded(store, self._campaign.id)
-        self._course = Course(Lesson(**folded), blocks)
+        self._course = Course(Lesson.of(folded), blocks)
         self._parts: dict[int, Lesson] = {}
         self._drawn: dict[int, Lesson] = {}
         for block, document in load_lessons(store, self._campaign.id).items():
-            self._parts[block] = Lesson(**document)
+            self._parts[block] = Lesson.of(document)
             self._course.add(block, self._parts[block])
 
     def lesson(self, block: range) -> Lesson | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -18,13 +18,14 @@ from typing import Any
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.fuzz import Judgement, Tested, Tester, judge_cases
+from generators.fuzz import THOROUGH_EVERY, Judgement, Look, Looking, Tested, Tester, judge_cases
 from generators.language.program import PATTERN
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
+from oracles.screening import FORMAT, passing
 from oracles.verdict import Verdict
 from triage.bugs.known import KnownIssue
 from triage.campaigns.avoiding import avoiding, chains
@@ -90,7 +91,9 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     fired = asker_of(judge)
 
     def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
-        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired)
+        known = lesson.pool.seen if lesson is not None else frozenset()
+        looks = None if judge.watch or not judge.looks_together(FORMAT) else looking(judge)
+        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
 
     return test
 
@@ -111,6 +114,23 @@ def asker_of(judge: Judge) -> Callable[[Case], tuple[int, int]]:
         return len(names), sum(map(told.telling.has_fired, runs, names))
 
     return fired
+
+
+def looking(judge: Judge) -> Looking:
+    """A first look at the programs of loops in a block: one library for all of them."""
+
+    def look(cases: Sequence[Case]) -> list[Look | None]:
+        found: list[Look | None] = [None] * len(cases)
+        own = judge.of_format(FORMAT)
+        for is_thorough in (False, True):
+            places = [at for at, case in enumerate(cases) if case.format == FORMAT]
+            places = [at for at in places if (at % THOROUGH_EVERY == 0) is is_thorough]
+            seen = own.look([cases[at] for at in places], thorough=is_thorough)
+            for at, each in zip(places, seen, strict=True):
+                found[at] = Look(passing(each), each.covered) if each is not None else None
+        return found
+
+    return look
 
 
 def judgement(judge: Judge) -> Judgement:

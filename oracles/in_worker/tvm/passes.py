@@ -18,6 +18,8 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
+from oracles.in_worker.tvm.options import complaint, is_option
+
 LLVM = "llvm"
 """LLVM's own optimisations, as if they were one pass."""
 
@@ -255,14 +257,18 @@ SELDOM = _words(
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
     """What holds of a module after these passes."""
-    for name in names:
+    for name in _passes_in(names):
         facts = facts - PASSES[name].takes | PASSES[name].gives
     return facts
 
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
     """Why these passes cannot stand in this order where the facts hold at first; empty where they can."""
-    for name in names:
+    names = tuple(names)
+    for name in filter(is_option, names):
+        if why := complaint(name):
+            return why
+    for name in _passes_in(names):
         if name not in PASSES:
             return f"there is no pass {name}"
         missing, barred = PASSES[name].needs - facts, PASSES[name].bars & facts
@@ -276,10 +282,16 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
 
 def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, ...]:
     """The sequence with what each pass needs before it put in, the first that gives it; it is valid then."""
+    names = tuple(names)
     found: list[str] = []
-    for name in names:
+    for name in _passes_in(names):
         _place(name, found, facts)
-    return tuple(found)
+    return (*dict.fromkeys(filter(is_option, names)), *found)
+
+
+def _passes_in(names: Iterable[str]) -> list[str]:
+    """The names without the options among them, which hold everywhere."""
+    return [name for name in names if not is_option(name)]
 
 
 def _place(name: str, found: list[str], start: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from oracles.in_worker.tvm.options import config_of, is_option
 from oracles.in_worker.tvm.passes import PASSES
 
 BEGINS, CHANGED, SAME = "crux: pass begins", "crux: pass changed", "crux: pass left"
@@ -80,6 +81,17 @@ def watched(settings: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
+def configured(settings: dict[str, Any]) -> Iterator[None]:
+    """The pass context has the options that stand in the case's own sequence."""
+    config = config_of(settings.get("passes") or ())
+    if not config:
+        yield
+        return
+    with tvm.transform.PassContext(config=config):
+        yield
+
+
+@contextmanager
 def instrumented(make: Callable[[], Any]) -> Iterator[None]:
     """Every pass context has an instrument of its own, the one that is there at first included.
 
@@ -104,7 +116,7 @@ def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
     """The module after the case's own sequence of passes, by their names in the table."""
     disabled, log = settings.get("disabled_passes") or (), settings.get("log")
     for name in settings.get("passes") or ():
-        if name in disabled:
+        if name in disabled or is_option(name):
             continue
         before = tvm_ffi.structural_hash(module) if log else 0
         if log:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.backends.tvm import code_of, code_of_least
+from oracles.backends.tvm import code_of, code_of_least, options_of
 from triage.projects import Runner, ToShow
 from triage.projects.tvm.printed import SCRIPT
 
 PART = '''\
-CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level{{ ", whether `passes` run first" if sequence }}
+CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level{{ ", whether the case's passes run" if sequence or options }}
 {% if sequence %}
 
 
@@ -59,10 +59,15 @@ def run(config, path):
     return 0
 
 
-def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence }}):
+def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
     target = tvm.target.Target({"kind": "llvm", "opt-level": level})
     module = Module
+{% if options %}
+    config = {{ options | repr }} if is_sequenced else {}
+    with tvm.transform.PassContext(config=config), target:
+{% else %}
     with target:
+{% endif %}
 {% if sequence %}
         for each in passes() if is_sequenced else ():
             module = each(module)
@@ -113,9 +118,14 @@ def least():
 tvm.tirx.register_tir_pipeline("least", least)
 {% endif %}
 
-for name, (pipeline, level{{ ", is_sequenced" if sequence }}) in {{ configs | repr }}.items():
+for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ configs | repr }}.items():
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
+{% if options %}
+    config = {{ options | repr }} if is_sequenced else {}
+    with tvm.transform.PassContext(config=config), target:
+{% else %}
     with target:
+{% endif %}
 {% for code in sequence %}
         module = {{ code }}(module) if is_sequenced else module
 {% endfor %}
@@ -145,6 +155,7 @@ def _settings(shown: ToShow) -> Mapping[str, Any]:
     return {
         "configs": configs,
         "sequence": code_of(shown.passes) if sequenced else (),
+        "options": options_of(shown.passes) if sequenced else {},
         "lowers": code_of_least() if lowers else (),
         "only_compile": shown.failing.get("run") == "off",
     }

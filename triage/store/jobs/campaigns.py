@@ -10,7 +10,7 @@ from typing import Any
 
 from triage.store.database import Store, dump, now
 
-Document = Mapping[str, Mapping[str, int]]
+Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,11 @@ from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.in_worker.onnx.program import to_array
+<<<<<<< HEAD:oracles/in_worker/tvm/loops/run.py
 from oracles.in_worker.tvm.loops.build import build_module
+=======
+from oracles.in_worker.tvm.checks import checked_passes
+>>>>>>> 193b8d8 (Programs of loops are bred with their passes and options, by what passes met, many looked at together):oracles/in_worker/tvm/tir_run.py
 from oracles.in_worker.tvm.passes import LEAST
 from oracles.in_worker.tvm.watch import apply_passes
 
@@ -38,7 +42,7 @@ def run_program(
     module = entered(build_module(document), entry)
     enter("optimise")
     with target:
-        module = apply_passes(module, settings)
+        module = (checked_passes if settings.get("checks") else apply_passes)(module, settings)
         if settings.get("run") == "passes":
             return {}
         module = lowered(module, target, str(settings.get("pipeline", "default")))

@@ -1,0 +1,121 @@
+"""A pool of programs with their passes that a campaign breeds: Algorithm 1 of Tzer, block by block.
+
+A test is drawn from the pool as it was when its block began; what it taught is a *trial*. Trials are put into
+the pool in the order of their seeds, so a campaign breeds the same programs with any number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+MOST = 400
+"""Programs that a pool keeps: of more than that the oldest go."""
+
+FRESH, PROGRAM, PASSES, BOTH = "fresh", "program", "passes", "both"
+"""What of a pool's entry a test changed: nothing of any, F, P, or the two at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """⟨F, P, N⟩: a program's document, its passes, and how many changes in a row of F met nothing new."""
+
+    key: str
+    program: str
+    passes: tuple[str, ...] = ()
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bred:
+    """Where a test comes from: the entry (empty for a fresh program), and what of it was changed."""
+
+    parent: str = ""
+    changed: str = FRESH
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a test taught: where it came from, and what it met that its pool had not seen.
+
+    `program` is its document where there is such news, and empty elsewhere, as of a test that failed.
+    """
+
+    key: str
+    bred: Bred
+    news: tuple[str, ...] = ()
+    program: str = ""
+    passes: tuple[str, ...] = ()
+    failed: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The trial as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Trial:
+        """What `document` gave."""
+        told: dict[str, Any] = {**document, "bred": Bred(**document["bred"])}
+        return cls(**{**told, "news": tuple(told["news"]), "passes": tuple(told["passes"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The entries, in the order in which they came, and all that was met."""
+
+    entries: tuple[Entry, ...] = ()
+    seen: frozenset[str] = field(default=frozenset())
+
+    def after(self, trials: Iterable[Trial]) -> Pool:
+        """The pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
+        entries, seen = {each.key: each for each in self.entries}, set(self.seen)
+        for trial in trials:
+            if trial.failed:
+                continue
+            is_new = not seen.issuperset(trial.news)
+            seen.update(trial.news)
+            _note(entries, trial, is_new)
+        kept = sorted(entries.values(), key=lambda each: int(each.key))[-MOST:]
+        return Pool(tuple(kept), frozenset(seen))
+
+    def document(self) -> dict[str, Any]:
+        """The pool as JSON has it."""
+        return {"entries": [asdict(each) for each in self.entries], "seen": sorted(self.seen)}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Pool:
+        """What `document` gave; an empty pool of nothing."""
+        entries = (Entry(**{**each, "passes": tuple(each["passes"])}) for each in document.get("entries", ()))
+        return cls(tuple(entries), frozenset(document.get("seen", ())))
+
+
+EMPTY = Pool()
+
+
+def _note(entries: dict[str, Entry], trial: Trial, is_new: bool) -> None:
+    """What one test that ended well changes."""
+    parent = entries.get(trial.bred.parent)
+    if trial.bred.changed == PASSES:
+        if parent is not None:
+            passes = trial.passes if is_new else parent.passes
+            entries[parent.key] = replace(parent, passes=passes, idle=0)
+        return
+    if is_new and trial.program:
+        entries[trial.key] = Entry(trial.key, trial.program, trial.passes)
+    if parent is not None:
+        entries[parent.key] = replace(parent, idle=0 if is_new else parent.idle + 1)
+
+
+def trial_of(
+    key: str,
+    bred: Bred,
+    covered: AbstractSet[str],
+    known: AbstractSet[str],
+    program: str,
+    passes: Sequence[str],
+) -> Trial:
+    """The trial of a test that ended well, where its pool knew so much."""
+    news = tuple(sorted(covered - known))
+    return Trial(key, bred, news, program if news else "", tuple(passes))
