@@ -45,6 +45,8 @@ _SHARES = {
 }
 _OWN = 90.0
 """The share of programs of the target's own operators, where it has such."""
+_OF_LOOPS = 0.12
+"""The share of blocks of programs of loops, where the target runs such; all other blocks stay as they are."""
 _SIZES = (5, 8, 10, 10, 14)
 _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 """How often a broken or endangered program of a mixture is one of few nodes, and of how many.
@@ -63,7 +65,8 @@ class Plan:
     """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes.
 
     With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
-    `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`.
+    `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`,
+    one for a target that runs programs of loops gives these some blocks.
     """
 
     strategy: str = MIXED
@@ -76,6 +79,7 @@ class Plan:
     given: tuple[str, ...] = ()
     dialect: str = ""
     legality: Legality = ANYTHING
+    loops: bool = False
 
 
 PLAN = Plan()
@@ -145,6 +149,8 @@ def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
         found = shares(arms, lesson)
         strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
         return _Turn(strategy, size, Mode(name))
+    if plan.strategy == MIXED and plan.loops and Draws(f"loops/{block.start}").chance(_OF_LOOPS):
+        strategy = LOOPS
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
 
 

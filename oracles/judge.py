@@ -143,26 +143,29 @@ class Judge:
             looks.append(look if is_clean else None)
         return looks
 
-    def verdict(self, case: Case, *, fresh: bool = True, only: Config | None = None) -> Verdict:
+    def verdict(
+        self, case: Case, *, fresh: bool = True, only: Config | None = None, baseline: Run | None = None
+    ) -> Verdict:
         """Judge a case.
 
         A case that shows nothing costs its runs and one comparison. One that does is repaired, run again (in
         a new process with `fresh`) and taken through the rules; that second verdict counts. `only` compares
-        the un-optimised baseline with that one configuration. A case that takes more CPU time than a whole
-        check may is undecided.
+        the un-optimised baseline with that one configuration; what the baseline gives may be told. A case
+        that takes more CPU time than a whole check may is undecided.
         """
         try:
             with allowed(self.limits.check_seconds):
-                return self._verdict(Opened(case), fresh, only)
+                return self._verdict(Opened(case), fresh, only, baseline)
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
 
-    def _verdict(self, opened: Opened, fresh: bool, only: Config | None) -> Verdict:
+    def _verdict(
+        self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None
+    ) -> Verdict:
         if only is not None and only.asked_by:
             return self._verdict_of_way(opened, only, fresh)
         case = opened.case
         rounds = self._rounds(case, only)
-        baseline: Run | None = None
         context: Context | None = None
         notes: tuple[str, ...] = ()
         while rounds:

@@ -37,7 +37,8 @@ from reducer.subjects import Kind, kind_of
 class Session:
     """One reduction in a folder, from the first verdict to the written result.
 
-    `on_other` is given the candidates that showed another failure.
+    `on_other` is given the candidates that showed another failure. A `quick` one has candidates judged where
+    that is cheap, and starts anew where the result does not show in full.
     """
 
     case: Case
@@ -46,6 +47,7 @@ class Session:
     pool: JudgePool
     on_progress: Callable[[Progress], None]
     on_other: Callable[[Case, Verdict], None]
+    quick: bool = True
 
     @property
     def _kind(self) -> Kind[Any]:
@@ -80,6 +82,9 @@ class Session:
         try:
             self._save(course, verdict, started, is_proven=False)
             shown = self._last_verdict(course.best.case(self.case), verdict)
+            if self._is_misled(course, shown):
+                journal.forget()
+                return replace(self, quick=False).run(journal)
             if self._is_proven(course, shown, proven):
                 return self._finish(course, shown or verdict, started, journal)
         finally:
@@ -106,6 +111,18 @@ class Session:
         if not self.options.private or course.words_left is not None:
             result.save(self.out)
         return result
+
+    def _is_misled(self, course: Course, shown: Verdict | None) -> bool:
+        """Whether quick answers led to a case that does not show the failure in full."""
+        first = course.verdict
+        if not self._is_quick(first) or first is None:
+            return False
+        return shown is None or shown.symptom != first.symptom
+
+    def _is_quick(self, first: Verdict | None) -> bool:
+        """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
+        slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
+        return self.quick and self.case.format == "tir" and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: Course, shown: Verdict | None, proven: str | None) -> bool:
         """Whether the result fails by a run of now, asked outside of the journal.
@@ -154,7 +171,15 @@ class Session:
             patience = Patience(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
             needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
-            predicate = SameSymptom(self.pool, verdict.symptom, only, self.on_other, patience, needs_baseline)
+            predicate = SameSymptom(
+                self.pool,
+                verdict.symptom,
+                only,
+                self.on_other,
+                patience,
+                needs_baseline,
+                self._is_quick(verdict),
+            )
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,12 @@ SIZES = (2, 3, 4, 5)
 """What the dims that only the caller's arrays fix are tried with."""
 
 
+@lru_cache(maxsize=32)
 def parse(program: bytes, where: str = "program") -> Module:
-    """The module of a document; UserError for one that spells none, or an ill-formed one."""
+    """The module of a document; UserError for one that spells none, or an ill-formed one.
+
+    The last ones are remembered: modules are immutable, and rules, gates and backends ask in turn.
+    """
     try:
         module = from_bytes(program)
         wrong = problems(module)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from corpus.case import Case
 from oracles.asked import Asking, Way, named
 from oracles.probes.context import Context
-from oracles.run import Phase, Run
+from oracles.run import Config, Phase, Run
 from oracles.verdict import Outcome, Symptom, Verdict
 
 NAME = "perf"
@@ -17,16 +18,34 @@ LEAST_SECONDS = 0.02
 """What the optimised run must take longer by, in CPU seconds of its execution alone."""
 
 
+WARM = ("warm", 1)
+"""The setting by which a backend that compiles at the first call makes that one before it is timed."""
+
+
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """Both ways in turn."""
-    for time in range(TIMES):
-        yield Way(named(NAME, asking.configs[0], f"measured ({time + 1})"))
-        yield Way(named(NAME, asking.optimised, f"measured ({time + 1})"))
+    """The un-optimised way and the optimised one in turn; none if the target has but one."""
+    sides = _sides(asking.configs)
+    for time in range(TIMES if sides else 0):
+        for side in sides:
+            config = replace(side, settings=(*side.settings, WARM))
+            yield Way(named(NAME, config, f"measured ({time + 1})"))
+
+
+def _sides(configs: tuple[Config, ...]) -> tuple[Config, ...]:
+    """What is compared: both are the target's own, since frameworks differ in speed for reasons of their own.
+
+    If the baseline is another framework's, the target's own way with the least of LLVM stands for it.
+    """
+    if not configs[0].backend:
+        return configs[:2] if len(configs) > 1 else ()
+    own = configs[1:]
+    plain = next((config for config in own[1:] if str(config.get("opt-level")) == "0"), None)
+    return (plain, own[0]) if plain is not None else ()
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """The least time of each side counts: what disturbs a run only makes it longer."""
-    if not all(run.is_ok for run in runs) or runs[0].config.backend:
+    if len(runs) < 3 or not all(run.is_ok for run in runs[1:]):
         return None
     plain, optimised = runs[1::2], runs[2::2]
     before, after = (min(run.execute_seconds for run in side) for side in (plain, optimised))

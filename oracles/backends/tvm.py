@@ -99,6 +99,9 @@ def _run(
         return {}
     enter("execute")
     machine = relax.VirtualMachine(executable, device)
+    if settings.get("warm"):
+        machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
+        enter("execute")
     found = machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
     is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
     values = list(found) if is_tuple else [found]

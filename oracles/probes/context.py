@@ -163,7 +163,11 @@ class Context(ABC):
     @cached_property
     def repeats(self) -> tuple[Run, ...]:
         """More un-optimised runs on the same inputs, in one process: memory is dirty from the second on."""
-        return (*self.earlier, *(run for _ in range(REPEATS) for run in self.rerun(self.job)))
+        return self.earlier + self.more_runs()
+
+    def more_runs(self) -> tuple[Run, ...]:
+        """So many un-optimised runs of now."""
+        return tuple(run for _ in range(REPEATS) for run in self.rerun(self.job))
 
 
 def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:

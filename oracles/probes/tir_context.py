@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from corpus.tir.program import parse
-from corpus.values import Value
+from corpus.values import Tensor, Value
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
 from oracles.probes.context import Context
@@ -52,6 +52,14 @@ class TirContext(Context):
     def is_random(self) -> bool:
         """Whether some results depend on fresh memory, which may hold other values in every run."""
         return not self.interpretation.is_defined
+
+    @cached_property
+    def repeats(self) -> tuple[Run, ...]:
+        """None for a program that is defined and whose un-optimised result is the interpreter's."""
+        plain, found = self.plain, self.interpretation
+        if plain is None or not plain.is_ok or not found.is_defined or contradiction(found, plain, ROUNDING):
+            return self.earlier + self.more_runs()
+        return self.earlier
 
     @cached_property
     def noise(self) -> TirNoise:
@@ -141,9 +149,49 @@ def defined_difference(
     return describe(name, expected, actual, mask) if mask.any() else None
 
 
+ROUNDING = Tolerance(rtol=1e-4, atol=1e-6)
+"""What an un-optimised run may differ by beyond what noise tells: functions are computed in another way."""
+
+
+def contradiction(found: Interpretation, run: Run, tolerance: Tolerance) -> Difference | None:
+    """The first output of a run that is another than the interpreter's."""
+    for name, expected in found.outputs.items():
+        actual = run.outputs.get(name)
+        if isinstance(actual, np.ndarray):
+            difference = defined_difference(found, name, expected, actual, tolerance)
+            if difference is not None:
+                return difference
+    return None
+
+
 def interpretation_of(program: object, inputs: Mapping[str, Value]) -> Interpretation:
-    """What the interpreter makes of a case's program and inputs."""
-    return interpret(parse(program_bytes(program)), inputs)
+    """What the interpreter makes of a case's program and inputs; the last ones are remembered."""
+    arrays = tuple((name, str(each.dtype), each.shape, each.tobytes()) for name, each in _arrays(inputs))
+    if len(arrays) != len(inputs):
+        return interpret(parse(program_bytes(program)), inputs)
+    return _remembered(program_bytes(program), arrays, _Inputs(inputs))
+
+
+def _arrays(inputs: Mapping[str, Value]) -> list[tuple[str, Tensor]]:
+    return [(name, each) for name, each in inputs.items() if isinstance(each, np.ndarray)]
+
+
+class _Inputs:
+    """Inputs that are told apart elsewhere: any two of them are equal."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self.values = values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Inputs)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=64)
+def _remembered(program: bytes, arrays: tuple[object, ...], inputs: _Inputs) -> Interpretation:
+    return interpret(parse(program), inputs.values)
 
 
 def program_bytes(program: object) -> bytes:

@@ -5,26 +5,22 @@ Where the ways differ among themselves, the mismatch rule tells which is wrong b
 
 from __future__ import annotations
 
-import numpy as np
-
 from corpus.case import Case
 from oracles.naming.symptom import symptom_of_difference
-from oracles.numerics.compare import Difference, Tolerance
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.probes.context import Context
 from oracles.probes.tir_context import (
     INTERPRETER,
+    ROUNDING,
     TirContext,
-    defined_difference,
+    contradiction,
     interpretation_of,
 )
 from oracles.run import Phase, Run
-from oracles.tir.interpreter import Interpretation
 from oracles.verdict import Outcome, Verdict, WrongResult
 
 ORDER = 65
 SIDE = "un-optimised"
-ROUNDING = Tolerance(rtol=1e-4, atol=1e-6)
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
@@ -32,14 +28,14 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     if case.format != "tir" or not runs[0].is_ok or not runs[0].outputs:
         return None
     found = interpretation_of(case.program, case.inputs)
-    return True if _contradiction(found, runs[0]) is not None else None
+    return True if contradiction(found, runs[0], ROUNDING) is not None else None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """A mismatch on the un-optimised side, by the interpreter."""
     if not isinstance(context, TirContext) or not runs[0].is_ok:
         return None
-    difference = _contradiction(context.interpretation, runs[0])
+    difference = contradiction(context.interpretation, runs[0], ROUNDING)
     if difference is None:
         return None
     name = difference.output
@@ -54,13 +50,3 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     )
     symptom = symptom_of_difference(difference.kind, SIDE)
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)
-
-
-def _contradiction(found: Interpretation, run: Run) -> Difference | None:
-    for name, expected in found.outputs.items():
-        actual = run.outputs.get(name)
-        if isinstance(actual, np.ndarray):
-            difference = defined_difference(found, name, expected, actual, ROUNDING)
-            if difference is not None:
-                return difference
-    return None

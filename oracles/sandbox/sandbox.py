@@ -28,6 +28,8 @@ from oracles.sandbox.scratch import Scratch
 
 LIMITS = Limits()
 RENEW_AFTER = 300
+SHARED = 60
+"""After so many jobs that share a worker it is renewed, where every other job has one of its own."""
 WAIT_STEPS = ((0, 2.0),)
 MALFORMED = (
     *(LookupError, ValueError, TypeError, AttributeError, OverflowError),
@@ -43,7 +45,8 @@ class Job:
     """One program to run under several configs, all on the same inputs.
 
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
-    backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such.
+    backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
+    that are `shared` may run in one process after the other.
     """
 
     program: bytes
@@ -54,6 +57,7 @@ class Job:
     collect_log: bool = False
     format: str = "onnx"
     passes: tuple[str, ...] = ()
+    shared: bool = False
 
 
 class DiedBefore(Exception):
@@ -187,7 +191,7 @@ class Sandbox:
 
     def _attempt(self, job: Job, start: int, *, fresh: bool) -> list[Run]:
         laid_out = self._lay_out(job)
-        target = self._borrow(fresh=fresh)
+        target = self._borrow(fresh=fresh, shared=job.shared)
         target.tests += 1
         runs: list[Run] = []
         garbled = ""
@@ -209,7 +213,9 @@ class Sandbox:
             self._must_be_given_its_time(dead, runs)
             runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
         else:
-            self._give_back(target, is_done=fresh or any(run.status is Status.OUT_OF_MEMORY for run in runs))
+            starved = any(run.status is Status.OUT_OF_MEMORY for run in runs)
+            most = max(self.renew_after, SHARED) if job.shared else self.renew_after
+            self._give_back(target, is_done=fresh or starved or target.tests >= most)
         return runs
 
     def _must_be_given_its_time(self, dead: Run, earlier: Sequence[Run]) -> None:
@@ -277,16 +283,18 @@ class Sandbox:
 
     # Processes
 
-    def _borrow(self, *, fresh: bool) -> Worker:
+    def _borrow(self, *, fresh: bool, shared: bool = False) -> Worker:
         if fresh:
             return self._ready_zygote().fork()
+        if self._worker is not None and not shared and self._worker.tests >= self.renew_after:
+            self._give_back(self._worker, is_done=True)
         if self._worker is None:
             self._worker = self._ready_zygote().fork()
         return self._worker
 
     def _give_back(self, target: Worker, *, is_done: bool) -> None:
         """Keep the worker for the next job, or let it go."""
-        if is_done or target.tests >= self.renew_after:
+        if is_done:
             target.channel.close()
             self._ready_zygote().reap(target, WAIT_STEPS)
             self._drop(target)

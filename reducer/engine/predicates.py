@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from corpus.case import Case
 from corpus.formats import find_format
 from oracles.judge import STATE_DEPENDENT, Judge
 from oracles.numerics.compare import compare_outputs
-from oracles.run import Config
+from oracles.probes.tir_context import interpretation_of
+from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.scratch import Scratch
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.engine.journal import Answer, Witness
@@ -31,7 +32,8 @@ class SameSymptom:
     """Interesting while the target shows exactly this symptom; `only` is the configuration that failed.
 
     With `needs_baseline` the un-optimised run must end well, as it did for the original: a model that it
-    refuses, or dies of, crashes the optimiser for a reason of its own.
+    refuses, or dies of, crashes the optimiser for a reason of its own. A `quick` one asks where runs are
+    cheap; whoever takes its answers has the result judged in full.
     """
 
     judges: JudgePool
@@ -40,16 +42,17 @@ class SameSymptom:
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
     patience: Patience = field(default_factory=lambda: Patience(float("inf")))
     needs_baseline: bool = False
+    quick: bool = False
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
-        with self.judges.one() as judge:
+        with self.judges.one() as judge, judge.executor.quickly() if self.quick else nullcontext():
             if self.symptom.outcome is Outcome.TIMEOUT:
                 verdict = judge.verdict(case, only=self.only)
             else:
                 with self.patience.timed() as limit:
                     judge.executor.hurry(limit)
-                    verdict = judge.verdict(case, only=self.only)
+                    verdict = judge.verdict(case, only=self.only, baseline=self._baseline(case, judge))
             witness = _witness(verdict, judge)
         interesting = verdict.symptom == self.symptom and (
             not self.needs_baseline or (bool(verdict.runs) and verdict.runs[0].is_ok)
@@ -58,6 +61,16 @@ class SameSymptom:
             self.on_other(case, verdict)
         is_unsteady = interesting and STATE_DEPENDENT in verdict.notes
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
+
+    def _baseline(self, case: Case, judge: Judge) -> Run | None:
+        """What the un-optimised run should give, without running it: where optimised loops alone fail."""
+        is_optimised = "optimised" in (self.symptom.side, self.symptom.site) and not self.needs_baseline
+        if not self.quick or not is_optimised or self.only is None or self.only.asked_by:
+            return None
+        found = interpretation_of(case.program, case.inputs)
+        if not found.is_defined or not found.outputs:
+            return None
+        return Run(judge.configs[0], Status.OK, Phase.EXECUTE, found.outputs)
 
 
 def _is_a_find(verdict: Verdict) -> bool:

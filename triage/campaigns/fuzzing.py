@@ -10,7 +10,7 @@ from functools import partial
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.legality import Legality, known_refusals
-from generators.mixture import PLAN, Plan, make_tests
+from generators.mixture import LOOPS, PLAN, Plan, make_tests
 from oracles.backends import find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
@@ -42,6 +42,12 @@ def dialect_of(target: Target) -> str:
     """The strategy that makes programs of the target's own operators; empty where it has none."""
     backend = find_backend(target.backend)
     return backend.dialect
+
+
+def runs_loops(target: Target) -> bool:
+    """Whether the target runs programs of TVM's loops as well."""
+    graphs = find_backend(target.backend).graphs
+    return graphs is not None and LOOPS in graphs.formats
 
 
 class Fuzzer:
@@ -76,6 +82,7 @@ class Fuzzer:
             given=given,
             dialect=dialect_of(target),
             legality=Legality(None, self._known_refusals()),
+            loops=runs_loops(target),
         )
         self._avoided = avoided
         self._is_native = native

@@ -35,7 +35,7 @@ class LoopSubject(Subject):
     @classmethod
     def of(cls, case: Case, module: Module) -> LoopSubject:
         """The subject of a whole case."""
-        is_defined = not interpret(module, case.inputs).reason
+        is_defined = not interpret(module, case.inputs, trials=0).reason
         return cls(module, inputs=case.inputs, passes=case.passes, must_be_defined=is_defined)
 
     def measured(self) -> Size:
@@ -67,7 +67,7 @@ class LoopSubject(Subject):
         """Whether the module is well-formed, and defined where it must be."""
         if problems(self.module):
             return False
-        return not self.must_be_defined or not interpret(self.module, self.inputs).reason
+        return not self.must_be_defined or not interpret(self.module, self.inputs, trials=0).reason
 
     @property
     def main(self) -> Function:

@@ -17,9 +17,9 @@ from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.in_worker.tvm.loops import run
+from oracles.in_worker.tvm.loops.build import build_module
 from oracles.in_worker.tvm.loops.checks import checked_passes
 from oracles.in_worker.tvm.loops.cover import Cover
-from oracles.in_worker.tvm.loops.build import build_module
 from oracles.in_worker.tvm.watch import apply_passes, configured, instrumented
 
 REPORT = "(report)"
@@ -51,9 +51,7 @@ def run_batch(
             given = given_to(number, inputs)
             function = items[number]["document"]["functions"]
             try:
-                found = run.called(
-                    library, next(iter(function.values())), symbol(number), given, None, None
-                )
+                found = run.called(library[symbol(number)], next(iter(function.values())), given, None, None)
             except Exception as error:
                 reports[number]["error"] = str(error)[-300:]
                 continue

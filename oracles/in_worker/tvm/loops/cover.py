@@ -28,9 +28,11 @@ class Cover:
         self.known: dict[int, frozenset[str]] = {}
 
     def run_before_pass(self, module: Any, info: Any) -> None:
+        """Remember what the pass is given."""
         self.open.append(functions_of(module))
 
     def run_after_pass(self, module: Any, info: Any) -> None:
+        """Note what it changed."""
         before, name = self.open.pop(), str(info.name)
         if not UNNAMED.fullmatch(name):
             self.pieces.update(pieces_of(name, before, functions_of(module), self.known))

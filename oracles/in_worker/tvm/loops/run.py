@@ -16,11 +16,8 @@ from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.in_worker.onnx.program import to_array
-<<<<<<< HEAD:oracles/in_worker/tvm/loops/run.py
 from oracles.in_worker.tvm.loops.build import build_module
-=======
-from oracles.in_worker.tvm.checks import checked_passes
->>>>>>> 193b8d8 (Programs of loops are bred with their passes and options, by what passes met, many looked at together):oracles/in_worker/tvm/tir_run.py
+from oracles.in_worker.tvm.loops.checks import checked_passes
 from oracles.in_worker.tvm.passes import LEAST
 from oracles.in_worker.tvm.watch import apply_passes
 
@@ -46,6 +43,10 @@ def run_program(
         if settings.get("run") == "passes":
             return {}
         module = lowered(module, target, str(settings.get("pipeline", "default")))
+        if settings.get("thin") and b'["assert"' not in program:
+            module = tirx.transform.SkipAssert()(
+                module
+            )  # those that check arguments: half of what is compiled
     enter("codegen")
     host, devices = split_host_device_mods(module)
     _, finish_host, finish_device = tirx.get_tir_pipeline("default")
@@ -54,8 +55,9 @@ def run_program(
     device = tvm.cuda() if settings.get("device") == "cuda" else tvm.cpu()
     if settings.get("run") == "off" or not device.exist:
         return {}
+    function = compiled[entry]  # what compiles it for this machine
     enter("execute")
-    return called(compiled, document["functions"][entry], entry, inputs, outputs, device)
+    return called(function, document["functions"][entry], inputs, outputs, device)
 
 
 def entered(module: Any, entry: str) -> Any:
@@ -87,7 +89,7 @@ def _made(code: str) -> Any:
 
 
 def called(
-    compiled: Any, function: dict[str, Any], entry: str, inputs: dict[str, Any], outputs: Any, device: Any
+    compiled: Any, function: dict[str, Any], inputs: dict[str, Any], outputs: Any, device: Any
 ) -> dict[str, Any]:
     """Call the compiled function once: parameters in order, buffers filled, results copied back."""
     passed, kept = [], {}
@@ -97,7 +99,7 @@ def called(
             continue
         kept[item["name"]] = tvm.runtime.tensor(to_array(inputs[item["name"]]), device)
         passed.append(kept[item["name"]])
-    returned = compiled[entry](*passed)
+    returned = compiled(*passed)
     found = {name: value.numpy() for name, value in kept.items()}
     if function["returns"] not in ("void", "missing") or returned is not None:
         found[RETURNED] = number(returned, function["returns"])

@@ -1,0 +1,51 @@
+"""Measurement: ten wrong passes of our own in functions of 200 statements and sequences of 20 passes."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from corpus.target import Target
+from corpus.tir.walk import statements
+from oracles.backends import backends
+from oracles.judge import Judge
+from reducer.api import reduce_case
+from reducer.options import Options
+from tests.bench.planted_loops import MARKING, WRONG
+from tests.bench.planted_loops_cases import planted_case
+
+pytestmark = pytest.mark.bench
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch):
+    module = importlib.import_module("tests.bench.planted_loops")
+    monkeypatch.setitem(backends(), "planted_loops", module.backend())
+
+
+@pytest.mark.timeout(0)
+def test_planted_passes_over_loops(capsys, tmp_path):
+    import time
+
+    rows = []
+    with Judge(Target("planted_loops"), format="tir") as judge:
+        judge.verdict(planted_case("OtherBase", rounds=2))  # the start of TVM counts for no reduction
+        for name in WRONG:
+            case = planted_case(name)
+            before, near = judge.executor.cpu_seconds(), time.process_time()
+            result = reduce_case(case, tmp_path / name, Options(target=case.target), judge=judge)
+            cpu = judge.executor.cpu_seconds() - before + time.process_time() - near
+            left = len([*statements(result.case.parsed.main.body)])
+            wanted = {f"tirx.{name}"} | ({f"tirx.{MARKING}"} if name == "AfterAnother" else set())
+            exact = set(result.case.passes) == wanted
+            rows.append((name, case.measure.nodes, left, exact, result.checks, 1000 * cpu / result.checks))
+    with capsys.disabled():
+        print("\n| wrong pass | statements | left | only the passes needed | checks | ms CPU a check |")
+        print("|---|---|---|---|---|---|")
+        for row in rows:
+            print(
+                "| "
+                + " | ".join(f"{each:.0f}" if isinstance(each, float) else str(each) for each in row)
+                + " |"
+            )

@@ -1,0 +1,137 @@
+"""The pool of programs of loops: what Algorithm 1 of Tzer keeps, and that seeds alone decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from corpus.target import Target
+from corpus.tir.program import parse
+from corpus.tir.scopes import problems
+from generators.fuzz import judge_cases, lesson_of
+from generators.learning import Course, Lesson
+from generators.mixture import BLOCK, LOOPS, MIXED, Plan, make_tests
+from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
+from generators.tir.breeding import ALL, N_MAX, Rules, breed
+from generators.tir.programs import make_program
+from oracles.backends import find_backend
+from oracles.judge import Judge
+from oracles.verdict import Outcome
+from triage.campaigns.testers import judgement, looking
+
+PLAN = Plan(strategy="tir", passes_of="tvm", nodes=6)
+
+
+def entry(key: str, seed: int, idle: int = 0) -> Entry:
+    made = make_program(seed, 5).as_case(seed)
+    return Entry(key, made.program.decode(), made.passes, idle)
+
+
+POOL = Pool((entry("1", 1), entry("2", 2)), frozenset({"a"}))
+
+
+@pytest.mark.parametrize(
+    ("trial", "keys", "idle", "passes"),
+    [
+        (Trial("9", Bred("1", PROGRAM), ("b",), "{}"), ["1", "2", "9"], 0, None),
+        (Trial("9", Bred("1", PROGRAM), ("a",), "{}"), ["1", "2"], 1, None),
+        (Trial("9", Bred("1", PASSES), ("b",), "{}", ("P",)), ["1", "2"], 0, ("P",)),
+        (Trial("9", Bred("1", PASSES), (), "", ("P",)), ["1", "2"], 0, None),
+        (Trial("9", Bred("1", PROGRAM), ("b",), "{}", failed=True), ["1", "2"], 0, None),
+        (Trial("9", Bred("", FRESH), ("b",), "{}"), ["1", "2", "9"], 0, None),
+    ],
+    ids=["new code stays", "no new code", "passes that meet code", "passes that do not", "a bug", "fresh"],
+)
+def test_what_a_trial_changes(
+    trial: Trial, keys: list[str], idle: int, passes: tuple[str, ...] | None
+) -> None:
+    after = POOL.after([trial])
+    assert [each.key for each in after.entries] == keys
+    assert after.entries[0].idle == idle
+    assert after.entries[0].passes == (POOL.entries[0].passes if passes is None else passes)
+
+
+def test_the_oldest_go_where_a_pool_is_full() -> None:
+    trials = [Trial(str(key), Bred(), (str(key),), "{}") for key in range(10, 10 + MOST + 5)]
+    assert [int(each.key) for each in EMPTY.after(trials).entries] == list(range(15, 15 + MOST))
+
+
+def test_a_program_is_kept_only_with_news() -> None:
+    assert trial_of("3", Bred(), {"a", "b"}, {"a"}, "text", ()).program == "text"
+    assert trial_of("3", Bred(), {"a"}, {"a"}, "text", ()) == Trial("3", Bred())
+
+
+def test_lessons_are_kept_as_json() -> None:
+    lesson = Lesson({"Relu": 1}, pool=POOL, trials=(Trial("3", Bred("1", PASSES), ("b",), "{}", ("P",)),))
+    assert Lesson.of(lesson.document()) == lesson
+    assert lesson.folded().pool == POOL.after(lesson.trials)
+
+
+@pytest.mark.parametrize("idle", [0, N_MAX])
+def test_passes_change_when_the_program_has_idled(idle: int) -> None:
+    pool = Pool(tuple(replace(each, idle=idle) for each in POOL.entries))
+    made = [breed(seed, 6, pool) for seed in range(60)]
+    changed = {each.bred.changed for each in made if each.bred.parent}
+    assert changed == {PASSES if idle else PROGRAM}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [ALL, Rules(keeps=False), Rules(domain=False), Rules(passes=False), Rules(evolves=False)],
+    ids=["all", "no coverage", "general mutators", "no passes", "joint at random"],
+)
+def test_what_is_bred_is_well_formed_and_its_passes_fit(rules: Rules) -> None:
+    sequences = find_backend("tvm").sequences
+    assert sequences is not None
+    for seed in range(40):
+        made = breed(seed, 6, POOL, rules)
+        case = made.as_case(seed)
+        assert problems(parse(case.program)) == []
+        assert not sequences.misplaced(made.passes, sequences.facts_of("tir", case.program))
+        assert breed(seed, 6, POOL, rules).as_case(seed) == case
+
+
+def test_options_come_and_go() -> None:
+    found = [breed(seed, 6, POOL).passes for seed in range(120)]
+    assert sum(any("=" in name for name in each) for each in found) > 10
+
+
+def test_loops_take_their_turn_and_leave_other_blocks_alone() -> None:
+    plain, with_loops = (
+        Plan(strategy=MIXED, passes_of="tvm"),
+        Plan(strategy=MIXED, passes_of="tvm", loops=True),
+    )
+    seeds = range(0, 40 * BLOCK, BLOCK)
+    firsts = [
+        [next(make_tests(plan, range(seed, seed + 1))).case for seed in seeds] for plan in (plain, with_loops)
+    ]
+    kinds = [case.format for case in firsts[1]]
+    assert LOOPS in kinds
+    assert all(old == new for old, new in zip(*firsts, strict=True) if new.format != LOOPS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_first_look_agrees_with_the_verdicts_and_breeds() -> None:
+    course, outcomes = Course(), []
+    with Judge(Target("tvm")) as judge:
+        alone = judge.of_format(LOOPS)
+        for block in range(3):
+            lesson = course.lesson(block)
+            assert lesson is not None
+            drawn = list(make_tests(PLAN, range(block * BLOCK, (block + 1) * BLOCK), lesson))
+            known = lesson.pool.seen
+            tests = list(judge_cases(drawn, judgement(judge), 300, looking=looking(judge), known=known))
+            course.add(block, lesson_of(tests))
+            outcomes += [(each.case, test.verdict.outcome) for each, test in zip(drawn, tests, strict=True)]
+        assert course.folded.pool.entries
+        assert any(">" in piece for piece in course.folded.pool.seen)
+        _agree(alone, outcomes[::5])
+
+
+def _agree(judge: Judge, outcomes: Iterable[tuple[object, Outcome]]) -> None:
+    judge.lower_levels = False
+    for case, outcome in outcomes:
+        assert judge.verdict(case).outcome is outcome  # type: ignore[arg-type]
