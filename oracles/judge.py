@@ -159,9 +159,7 @@ class Judge:
         except OutOfTime as error:
             return _out_of_time(self.limits, error.runs)
 
-    def _verdict(
-        self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None
-    ) -> Verdict:
+    def _verdict(self, opened: Opened, fresh: bool, only: Config | None, baseline: Run | None) -> Verdict:
         if only is not None and only.asked_by:
             return self._verdict_of_way(opened, only, fresh)
         case = opened.case
