@@ -26,7 +26,7 @@ def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge)
     It cannot where the optimised program does not come to be, as with a kernel that does not exist.
     """
     known, config = judge.backend.passes, failing_config(verdict, judge)
-    if not passes or known is None or config is None:
+    if not (passes and judge.backend.shows_optimised) or known is None or config is None:
         return ""
     every = known.optimizers(judge.runs(case, (config,), collect_log=True)[0])
     before = _operators(case, known.without(config, every), judge)

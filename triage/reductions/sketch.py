@@ -11,11 +11,13 @@ import tempfile
 from pathlib import Path
 
 from corpus.case import Case
-from oracles.naming.signature import Signature
-from oracles.verdict import Verdict
+from oracles.judge import Judge
+from oracles.naming.signature import Component, Signature
+from oracles.verdict import Outcome, Verdict
 from reducer.api import reduce_case
 from reducer.options import DoesNotFail
 from triage.bugs.failures import record_failure
+from triage.causes.sites import site_of_crash
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.console.options import CaseOptions
 from triage.reductions.folders import reducer_options
@@ -37,15 +39,26 @@ CHECKS = 10
 
 
 def sketch(case: Case, options: CaseOptions) -> Signature | None:
-    """The provisional signature of a failing case; None when it does not fail again."""
+    """Name a failing case for now; None if it does not fail again."""
     assert case.target is not None
     settings = reducer_options(options, case.target, Request(max_checks=CHECKS))
-    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name:
+    with tempfile.TemporaryDirectory(prefix="crux-sketch-") as name, settings.judge(case.format) as judge:
         try:
-            done = reduce_case(case, Path(name) / "sketch", settings)
+            done = reduce_case(case, Path(name) / "sketch", settings, judge=judge)
         except DoesNotFail:
             return None
-    if done.verdict is None:
-        return None
-    found = name_reduced(done.case, done.verdict, done.passes.minimal if done.passes else ())
-    return Signature.of(("basis", BEFORE_REDUCTION), *found.components)
+        if done.verdict is None:
+            return None
+        passes = done.passes.minimal if done.passes else ()
+        found = name_reduced(done.case, done.verdict, passes, judge)
+        components = _at_its_site(found, done.case, judge) if not passes else found.components
+    return Signature.of(("basis", BEFORE_REDUCTION), *components)
+
+
+def _at_its_site(found: Signature, case: Case, judge: Judge) -> tuple[Component, ...]:
+    """The components of a crash with the operator in which it dies for those that are left around it."""
+    is_crash = ("outcome", Outcome.CRASH.value) in found.components
+    site = site_of_crash(case, judge) if is_crash and case.measure.nodes > 1 else None
+    if site is None:
+        return found.components
+    return tuple((name, site.operator if name == "ops" else text) for name, text in found.components)
