@@ -60,8 +60,7 @@ class Asker:
         runs = baseline, run if executor.forks else self._run(way, opened, fresh=fresh)
         context = rulebook.open(opened)
         verdict = rulebook.judge(opened.case, runs, context)
-        notes = tuple(dict.fromkeys((*context.notes, *verdict.notes, *rulebook.tags(verdict))))
-        return replace(verdict, notes=notes) if verdict.is_bug else None
+        return rulebook.noted(verdict, context.notes) if verdict.is_bug else None
 
     def _run(self, way: Way, opened: Opened, *, fresh: bool = False) -> Run:
         case = opened.case

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -25,19 +25,7 @@ from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox.configurations import unsequenced
 from oracles.sandbox.executor import Executor
 from oracles.screening import Screened, screen
-from oracles.verdict import Outcome, Symptom, Verdict
-
-STATE_DEPENDENT = "state-dependent"
-"""The note of a verdict whose case did another thing in the first run than in a new process."""
-
-UNDECIDED = "undecided"
-"""How the note of a difference begins that nothing explains and no truth confirms."""
-
-NONFINITE = "nonfinite"
-"""The note of a difference that was set aside because of values that are not finite."""
-
-OUT_OF_TIME = "out of time"
-"""The note of a verdict whose whole check took more CPU time than it may."""
+from oracles.verdict import Mark, Outcome, Symptom, Verdict
 
 LEVELS_LEFT_OUT = "out of time: the lower levels of optimisation were not run"
 
@@ -166,6 +154,7 @@ class Judge:
         rounds = self._rounds(case, only)
         context: Context | None = None
         notes: tuple[str, ...] = ()
+        marks: Mapping[Mark, str] = {}
         while rounds:
             runs = self._first_take(case, baseline, rounds.pop(0))
             suspect = is_suspect(case, runs)
@@ -182,6 +171,7 @@ class Judge:
                 if verdict.outcome is not Outcome.PASS:
                     return verdict
                 runs, notes = verdict.runs, (*notes, *verdict.notes)
+                marks = {**verdict.marks, **marks}
                 if only is None and baseline is None:
                     # a difference that rounding explains at one level may be plain at a simpler one
                     rounds = [self._simpler(case)]
@@ -189,7 +179,7 @@ class Judge:
             if rounds and is_short_of(sum(run.cpu_seconds for run in runs)):
                 rounds, notes = [], (*notes, LEVELS_LEFT_OUT)
         asked = self._asked_verdict(opened, runs[0], fresh) if only is None else None
-        return asked or _harmless(runs, tuple(dict.fromkeys(notes)))
+        return asked or _harmless(runs, tuple(dict.fromkeys(notes)), marks)
 
     def _asked_verdict(self, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
         """The first that an oracle finds which was asked for by name."""
@@ -203,7 +193,7 @@ class Judge:
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
         """Judge the case by one configuration of an oracle that is asked for by name."""
         baseline = self.runs(opened.case, self.configs[:1])[0]
-        return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), ())
+        return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
         """A wrong result with the first tensor that differs; it takes a few runs more."""
@@ -276,11 +266,10 @@ class Judge:
         changed = [run.status for run in runs] != [run.status for run in first]
         was_clean = self._is_clean(opened, first)
         if not repaired and not was_clean and (changed or self._is_clean(opened, runs)):
-            context.notes.append(STATE_DEPENDENT)
+            context.notes.add(Mark.STATE_DEPENDENT.value, Mark.STATE_DEPENDENT)
         verdict = self._rulebook.judge(opened.case, runs, context)
-        set_aside = context.noise.notes if verdict.outcome is Outcome.PASS else ()
-        notes = (*context.notes, *set_aside, *verdict.notes, *self._rulebook.tags(verdict))
-        return replace(verdict, notes=tuple(dict.fromkeys(notes)))
+        set_aside = (context.noise.notes,) if verdict.outcome is Outcome.PASS else ()
+        return self._rulebook.noted(verdict, context.notes, *set_aside)
 
 
 def _set_aside(runs: tuple[Run, ...]) -> Verdict:
@@ -297,21 +286,21 @@ def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:
     seen = f"; {runs[-1].config.label}: {runs[-1].status} in {runs[-1].phase}" if runs else ""
     phase = runs[-1].phase if runs else Phase.IMPORT
     title = (
-        f"{UNDECIDED}: a whole check may take {limits.check_seconds:g} CPU seconds, and they are spent{seen};"
+        f"undecided: a whole check may take {limits.check_seconds:g} CPU seconds, and they are spent{seen};"
         " raise --timeout to know more"
     )
-    symptom = Symptom(Outcome.UNDECIDED, phase, OUT_OF_TIME)
-    return Verdict(Outcome.UNDECIDED, phase, title, symptom, runs, (OUT_OF_TIME,))
+    mark = Mark.OUT_OF_TIME
+    symptom = Symptom(Outcome.UNDECIDED, phase, mark.value)
+    return Verdict(Outcome.UNDECIDED, phase, title, symptom, runs, (mark.value,), marks={mark: mark.value})
 
 
-def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...]) -> Verdict:
+def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...], marks: Mapping[Mark, str]) -> Verdict:
     """What no rule objects to: it passes, differs only in what hangs on a NaN, or nothing decides."""
-    undecided = next((note for note in notes if note.startswith(UNDECIDED)), "")
-    if undecided and NONFINITE not in notes:
-        symptom = Symptom(Outcome.UNDECIDED, Phase.COMPARE, UNDECIDED)
-        return Verdict(Outcome.UNDECIDED, Phase.COMPARE, undecided, symptom, runs, notes)
-    if NONFINITE not in notes:
-        return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=notes)
-    symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, NONFINITE)
-    title = "differs only in what hangs on a NaN or an infinity"
-    return Verdict(Outcome.NONFINITE, Phase.COMPARE, title, symptom, runs, notes)
+    if Mark.NONFINITE in marks:
+        symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, "nonfinite")
+        title = "differs only in what hangs on a NaN or an infinity"
+        return Verdict(Outcome.NONFINITE, Phase.COMPARE, title, symptom, runs, notes, marks=marks)
+    if Mark.UNDECIDED in marks:
+        symptom, title = Symptom(Outcome.UNDECIDED, Phase.COMPARE, "undecided"), marks[Mark.UNDECIDED]
+        return Verdict(Outcome.UNDECIDED, Phase.COMPARE, title, symptom, runs, notes, marks=marks)
+    return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs, notes=notes, marks=marks)

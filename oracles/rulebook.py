@@ -18,7 +18,7 @@ from oracles.rules import Rule, find_rules
 from oracles.run import Config, Phase, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Mark, Notes, Outcome, Verdict
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Rulebook:
             is_wide=executor.backend.computes_wide and executor.target.device == "cpu",
             accept_invalid=self.accept_invalid,
         )
-        context.notes.extend(notes)
+        for note in notes:
+            context.notes.add(note)
         return context
 
     def _open_graph(self, case: Case) -> GraphContext:
@@ -108,6 +109,15 @@ class Rulebook:
             if verdict is not None:
                 return verdict
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
+
+    def noted(self, verdict: Verdict, *told: Notes) -> Verdict:
+        """The verdict with what was noted before it, and what the backend says of it."""
+        tags = self.tags(verdict)
+        notes = [text for each in told for text in each.texts]
+        marks = {mark: text for each in reversed(told) for mark, text in each.marks.items()}
+        marks |= {mark: mark.value for mark in Mark if mark.value in tags}
+        every = dict.fromkeys((*notes, *verdict.notes, *tags))
+        return replace(verdict, notes=tuple(every), marks={**marks, **verdict.marks})
 
     def tags(self, verdict: Verdict) -> tuple[str, ...]:
         """What the backend says of a failure for a person, such as `importer-limit`."""

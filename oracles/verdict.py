@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from oracles.run import Phase, Run
@@ -33,6 +34,39 @@ HARMLESS = frozenset(
     [Outcome.PASS, Outcome.INVALID, Outcome.UNSUPPORTED, Outcome.NONFINITE, Outcome.UNDECIDED]
 )
 """Outcomes that no maintainer needs to hear of."""
+
+
+class Mark(StrEnum):
+    """What a note means to crux itself, which never reads the note's text for it."""
+
+    STATE_DEPENDENT = "state-dependent"
+    """The case did another thing in the first run than in a new process."""
+
+    UNDECIDED = "undecided"
+    """Nothing explains a difference, and no truth confirms it."""
+
+    NONFINITE = "nonfinite"
+    """A difference was set aside because of values that are not finite."""
+
+    OUT_OF_TIME = "out of time"
+    """The whole check took more CPU time than it may."""
+
+    LIMIT = "importer-limit"
+    """The compiler itself declares that it does not do this yet."""
+
+
+class Notes:
+    """Notes as they come, and what they mean: by mark the text of the first note that has it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.marks: dict[Mark, str] = {}
+
+    def add(self, text: str, mark: Mark | None = None) -> None:
+        """Add a note."""
+        self.texts.append(text)
+        if mark is not None:
+            self.marks.setdefault(mark, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +147,8 @@ class Verdict:
 
     `title` is one line for a person. `symptom` is None exactly when the outcome is `pass`. `runs` are the
     runs that it rests on, the un-optimised one first, then, where another one shows the failure, that one.
-    `notes` say what was repaired or set aside on the way. `wrong` is there for a mismatch.
+    `notes` say what was repaired or set aside on the way; `marks` are what these mean to crux itself, each
+    with the note that says it. `wrong` is there for a mismatch.
     """
 
     outcome: Outcome
@@ -123,6 +158,7 @@ class Verdict:
     runs: tuple[Run, ...] = ()
     notes: tuple[str, ...] = ()
     wrong: WrongResult | None = None
+    marks: Mapping[Mark, str] = field(default_factory=dict)
 
     @property
     def is_bug(self) -> bool:

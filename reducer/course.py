@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from corpus.case import Case
-from oracles.judge import STATE_DEPENDENT
-from oracles.verdict import Verdict
+from oracles.verdict import Mark, Verdict
 from reducer.engine.decider import Allowance, AllowanceSpent
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer
@@ -93,7 +92,7 @@ class Course:
         Raises `DoesNotFail`, and `AllowanceSpent`.
         """
         subject = self.subject
-        is_suspect = self.verdict is not None and STATE_DEPENDENT in self.verdict.notes
+        is_suspect = self.verdict is not None and Mark.STATE_DEPENDENT in self.verdict.marks
         shows = self.gate(lambda: subject, self.engine.opening(subject), exact=True)
         if not shows or is_suspect:
             self._measure_rate(int(shows))

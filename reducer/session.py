@@ -11,11 +11,10 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from oracles.judge import OUT_OF_TIME
 from oracles.naming.components import signature
 from oracles.run import Config
 from oracles.sequence import misplaced
-from oracles.verdict import Outcome, Verdict
+from oracles.verdict import Mark, Outcome, Verdict
 from reducer.course import FLAKY_RUNS, Course
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
@@ -153,7 +152,7 @@ class Session:
             verdict = judge.verdict(self.case)
         if verdict.symptom is None:
             raise DoesNotFail
-        if OUT_OF_TIME in verdict.notes:
+        if Mark.OUT_OF_TIME in verdict.marks:
             raise UserError(f"{self.case.origin or 'the case'}: {verdict.title}")
         return verdict
 

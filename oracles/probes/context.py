@@ -16,7 +16,7 @@ from oracles.probes.truth import Truth
 from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
-from oracles.verdict import Located
+from oracles.verdict import Located, Notes
 
 REPEATS = 4
 
@@ -37,7 +37,7 @@ class Context(ABC):
         self.executor = executor
         self.tolerance = tolerance
         self.screen = screen
-        self.notes: list[str] = []
+        self.notes = Notes()
         self.earlier: tuple[Run, ...] = ()
         self.plain: Run | None = None
         self._told: list[Truth] = []

@@ -31,6 +31,7 @@ from oracles.numerics.compare import (
 from oracles.probes.record import Recording
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Mark, Notes
 
 SEEDS = 6
 SNAPPING: Mapping[int, float] = {SEEDS + 1: 128.0, SEEDS + 2: 1.0}
@@ -51,7 +52,7 @@ class Noise(ABC):
     def __init__(self, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
         self._job = job
         self._rerun = rerun
-        self.notes: list[str] = []
+        self.notes = Notes()
 
     @property
     @abstractmethod
@@ -183,7 +184,10 @@ class SampledNoise(Noise):
             found = describe(name, expected, actual, left if is_untold else left & told)
             found = replace(found, is_small=tolerance.ulps > 0, untold=is_untold)
             return replace(found, unconfirmed=self._unconfirmed(name, expected, tolerance.plain, steps))
-        self.notes.append("nonfinite" if is_wild else "rounding")
+        if is_wild:
+            self.notes.add("nonfinite", Mark.NONFINITE)
+        else:
+            self.notes.add("rounding")
         return None
 
     def _unconfirmed(self, name: str, expected: Tensor, tolerance: Tolerance, steps: bool) -> Mask | None:

@@ -124,7 +124,7 @@ class TirNoise(Noise):
     ) -> Iterator[Difference]:
         """The outputs that differ where the program is defined, by more than rounding may do."""
         if self.interpretation.reason and self.interpretation.is_modelled:
-            self.notes.append(f"undefined: {self.interpretation.reason}")
+            self.notes.add(f"undefined: {self.interpretation.reason}")
             return
         for name, value in expected.items():
             difference = defined_difference(self.interpretation, name, value, actual.get(name), tolerance)

@@ -20,7 +20,7 @@ from oracles.probes.context import EXACT_LEVELS, Context, evidence
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
-from oracles.verdict import Outcome, Verdict, WrongResult
+from oracles.verdict import Mark, Outcome, Verdict, WrongResult
 
 ORDER = 60
 
@@ -48,10 +48,10 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     }
     for difference in context.noise.beyond_noise(suspected, run.outputs, context.screen, steps=steps):
         if _hangs_on_no_scale(difference.output, context):
-            context.noise.notes.append("left open: a scale that is not above 0")
+            context.noise.notes.add("left open: a scale that is not above 0")
             continue
         if reason := context.left_open(difference.output):
-            context.noise.notes.append(f"left open: {reason}")
+            context.noise.notes.add(f"left open: {reason}")
             continue
         judgement = _sides(baseline, run, context, difference)
         parting = _parting(baseline, run, context, difference, judgement)
@@ -59,13 +59,13 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
         if parting is not None and (baseline.config.backend or not judgement.truth):
             judgement = _sides_of_node(parting, context) or judgement
         if reason:
-            context.noise.notes.append(f"left open: {reason}")
+            context.noise.notes.add(f"left open: {reason}")
         elif judgement.side == NEITHER:
-            context.noise.notes.append(_why_neither(difference, judgement))
+            context.noise.notes.add(*_why_neither(difference, judgement))
         elif unknown := _unknown(difference, judgement, context):
-            context.noise.notes.append(f"undecided: how {unknown} rounds is not known")
+            context.noise.notes.add(f"undecided: how {unknown} rounds is not known", Mark.UNDECIDED)
         elif judgement.side == UN_OPTIMISED and baseline.config.backend:
-            context.notes.append(f"{baseline.config.label} is the wrong side: {difference}")
+            context.notes.add(f"{baseline.config.label} is the wrong side: {difference}")
         else:
             return _verdict(difference, judgement, run, runs)
     return None
@@ -85,20 +85,21 @@ def _is_refuted(name: str, expected: Value, actual: Value, context: Context) -> 
     assert small is not None
     judgement = judge_sides(replace(small, is_small=True), expected, actual, [context.own_truth])
     if judgement.side == NEITHER and judgement.truth:
-        context.noise.notes.append("rounding")
+        context.noise.notes.add("rounding")
         return True
     return False
 
 
-def _why_neither(difference: Difference, judgement: Judgement) -> str:
-    """The note for a difference where neither side is to blame."""
+def _why_neither(difference: Difference, judgement: Judgement) -> tuple[str, Mark | None]:
+    """The note for a difference where neither side is to blame, and what it means."""
     if difference.unconfirmed is not None and difference.unconfirmed.any():
-        return "nonfinite"
+        return "nonfinite", Mark.NONFINITE
     if judgement.truth and difference.is_small:
-        return "rounding"
+        return "rounding", None
     if judgement.truth:
-        return f"undecided: no side is clearly nearer to {judgement.truth}"
-    return "undecided: noise explains nothing and no other implementation gives a value to compare"
+        return f"undecided: no side is clearly nearer to {judgement.truth}", Mark.UNDECIDED
+    without = "undecided: noise explains nothing and no other implementation gives a value to compare"
+    return without, Mark.UNDECIDED
 
 
 def _parting(

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from corpus.case import Case
 from corpus.formats import find_format
-from oracles.judge import STATE_DEPENDENT, Judge
+from oracles.judge import Judge
 from oracles.numerics.compare import compare_outputs
 from oracles.probes.tir_context import interpretation_of
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.scratch import Scratch
-from oracles.verdict import Outcome, Symptom, Verdict
+from oracles.verdict import Mark, Outcome, Symptom, Verdict
 from reducer.engine.journal import Answer, Witness
 from reducer.engine.patience import Patience
 
@@ -59,7 +59,7 @@ class SameSymptom:
         )
         if verdict.symptom != self.symptom and _is_a_find(verdict):
             self.on_other(case, verdict)
-        is_unsteady = interesting and STATE_DEPENDENT in verdict.notes
+        is_unsteady = interesting and Mark.STATE_DEPENDENT in verdict.marks
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
 
     def _baseline(self, case: Case, judge: Judge) -> Run | None:

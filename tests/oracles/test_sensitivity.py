@@ -239,7 +239,7 @@ def test_what_a_node_makes_of_finite_values_is_to_be_confirmed(
         assert found.unconfirmed is not None
         assert found.unconfirmed[0]
     else:
-        assert noise.notes == ["nonfinite"]
+        assert noise.notes.texts == ["nonfinite"]
 
 
 def test_a_perturbed_model_is_valid_and_stays_near(judge: Judge) -> None:

@@ -39,7 +39,7 @@ def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Map
     context = judge.open(case)
     (run,) = judge.executor.rerun(context.job)
     wrong = Run(judge.configs[1], run.status, run.phase, change(run.outputs))
-    context.notes.append("")
+    context.notes.add("")
     context.verdict = mismatch.judge(case, (run, wrong), context)  # type: ignore[attr-defined]
     return context
 

@@ -20,10 +20,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.work import steps
 from corpus.target import Target
-from oracles.judge import OUT_OF_TIME, Judge
+from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
-from oracles.verdict import Outcome
+from oracles.verdict import Mark, Outcome
 from tests.safety.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from triage.cases.bounded import bounded
 
@@ -155,7 +155,7 @@ def test_a_case_that_takes_too_long_in_all_is_undecided() -> None:
             assert judge.verdict(case).outcome is Outcome.PASS
             take(99)
             found = judge.verdict(case)
-    assert (found.outcome, found.notes, found.is_bug) == (Outcome.UNDECIDED, (OUT_OF_TIME,), False)
+    assert (found.outcome, found.notes, found.is_bug) == (Outcome.UNDECIDED, (Mark.OUT_OF_TIME.value,), False)
 
 
 # Whole checks

@@ -14,6 +14,7 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
+from oracles.verdict import Mark
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
 from triage.bugs.failures import record_failure
@@ -236,14 +237,14 @@ def test_what_a_reduction_was_worth(tmp_path):
 
 
 def test_a_declared_limit_is_reported_as_a_request():
-    declared = replace(verdict("Dynamic pads are not supported yet"), notes=("importer-limit",))
+    declared = replace(verdict("Dynamic pads are not supported yet"), marks={Mark.LIMIT: "importer-limit"})
     assert request_title("Pad: refused", declared) == "Feature request: Pad: refused"
     assert request_labels(("frontend", "type:bug"), declared) == ("frontend", "type:feature")
     assert request_title("Pad: refused", verdict("boom")) == "Pad: refused"
 
 
 def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path):
-    declared = replace(verdict("Dynamic pads are not supported yet"), notes=("importer-limit",))
+    declared = replace(verdict("Dynamic pads are not supported yet"), marks={Mark.LIMIT: "importer-limit"})
     with Store(tmp_path / "crux.db") as store:
         limit = record_failure(store, healthy(1), declared)
         other = record_failure(store, healthy(2), verdict("boom"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oracles.verdict import Mark
 from triage.store.database import Store, dump, now
 from triage.store.documents import verdict_document
 from triage.store.names import cluster_name, failure_name
@@ -24,7 +25,7 @@ LIMIT = "limit"
 """A failure's status: waits for reduction, reduced, did not show again, a known bug explains it, or the
 compiler says itself that it does not do this yet (listed apart, and reduced or reported only on demand)."""
 
-DECLARED = "importer-limit"
+DECLARED = Mark.LIMIT.value
 """The note of a verdict by which a backend tells that its compiler declares a limit."""
 
 COLUMNS = (
@@ -219,7 +220,7 @@ def point_at_reduced(
 
 def is_limit(verdict: Verdict) -> bool:
     """Whether the compiler itself declares that it does not do this yet."""
-    return DECLARED in verdict.notes
+    return Mark.LIMIT in verdict.marks
 
 
 def name_failure(store: Store, failure: int, signature: str) -> None:
