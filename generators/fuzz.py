@@ -35,6 +35,8 @@ class Tested:
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
     Of so many `patterns` in the program the passes of so many `fired`, where that was asked.
     `trial` is what a test of a program that is bred taught its pool.
+    `cpu` are the CPU seconds of making and judging it, the runs that the verdict rests on included: they say
+    what an arm costs, and never what is made.
     """
 
     seed: int
@@ -47,6 +49,7 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +154,17 @@ def judge_cases(
     `looking`, a block is looked at together before; `known` is what its pool has met.
     """
     deadline = time.monotonic() + seconds
+    before = time.process_time()
     for block in _in_blocks(drawn, BLOCK if looking else 1):
         looks = looking([each.case for each in block]) if looking else [None]
+        shared = (time.process_time() - before) / len(block)
         for each, look in zip(block, looks, strict=True):
+            before = time.process_time()
             verdict = look.verdict if look else judgement(each.case, each.seed % THOROUGH_EVERY == 0)
             news = met()
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
             patterns = fired(each.case) if runs else (0, 0)
+            cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
             yield Tested(
                 each.seed,
                 each.case.case_id,
@@ -168,7 +175,9 @@ def judge_cases(
                 each.forms,
                 *patterns,
                 trial=_trial(each, look.covered if look else frozenset(), known, verdict),
+                cpu=cpu,
             )
+            before = time.process_time()
             if time.monotonic() >= deadline:
                 return
 

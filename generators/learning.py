@@ -7,6 +7,7 @@ those of the one before are still under way, and nobody's speed changes a progra
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ MANY_REFUSALS = 4
 """Programs with an operator that must be refused, and none accepted, until it counts as refused."""
 
 
+MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
+"""What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found")
 
 
@@ -83,6 +86,25 @@ def together(lessons: Iterable[Lesson]) -> Lesson:
     return Lesson(**counted, pool=pool, trials=tuple(trials))
 
 
+def bounded(lesson: Lesson, most: int = MOST_PIECES) -> Lesson:
+    """The lesson, but of too many pieces of coverage or symptoms only those that came up most often.
+
+    What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
+    """
+    covered, found = _commonest(lesson.covered, most), _commonest(lesson.found, MOST_SYMPTOMS)
+    if covered is lesson.covered and found is lesson.found:
+        return lesson
+    return replace(lesson, covered=covered, found=found)
+
+
+def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:
+    """All counts, or where they are too many three quarters of as many as may be."""
+    if len(counts) <= most:
+        return counts
+    kept = sorted(counts, key=lambda key: (-counts[key], zlib.crc32(key.encode()), key))[: most * 3 // 4]
+    return {key: counts[key] for key in sorted(kept)}
+
+
 def operators(covered: Mapping[str, int]) -> list[str]:
     """The operators among some pieces of coverage."""
     return [key for key in covered if ":" not in key and ">" not in key]
@@ -131,6 +153,14 @@ class Course:
         if self.ended < wanted:
             return None
         if wanted > self.blocks:
-            new = [self._waiting.pop(each, NOTHING) for each in range(self.blocks, wanted)]
-            self.folded, self.blocks = together([self.folded, *new]).folded(), wanted
+            self._fold_to(wanted)
         return self.folded
+
+    def _fold_to(self, wanted: int) -> None:
+        """Fold epoch by epoch: what is forgotten on the way is the same however far it goes at once."""
+        for start in epoch_starts():
+            if self.blocks < start <= wanted:
+                new = [self._waiting.pop(each, NOTHING) for each in range(self.blocks, start)]
+                self.folded, self.blocks = bounded(together([self.folded, *new]).folded()), start
+            if start >= wanted:
+                return

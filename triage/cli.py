@@ -37,6 +37,8 @@ WORKFLOWS = {
 """What the help shows under which heading; a command that is not named here is upkeep."""
 COMPLETING = "_CRUX_COMPLETE"
 """Set by a shell that asks what a word may become."""
+MOST_LOGS = 50
+"""How many tracebacks of failures of its own are kept."""
 NO_READER = 128 + signal.SIGPIPE
 """What a shell says of a program that `| head` cut off."""
 
@@ -200,11 +202,18 @@ def _write_log() -> Path:
         path = folder / name
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _rotate(folder)
             path.write_text(f"crux {' '.join(sys.argv[1:])}\n\n{traceback.format_exc()}")
         except OSError:
             continue
         return path
     return Path("(nowhere: no folder could be written)")
+
+
+def _rotate(folder: Path) -> None:
+    """Let the oldest logs go where there are many: what fails every night fills no disk."""
+    for path in sorted(folder.glob("failure-*.log"))[: -MOST_LOGS + 1]:
+        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from generators.learning import (
     Course,
     Lesson,
     blocks_before,
+    bounded,
     epoch_starts,
     together,
 )
@@ -31,6 +32,18 @@ from oracles.verdict import Outcome, Symptom, Verdict
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
 lessons = st.builds(Lesson, counts, counts, counts, counts, counts)
+
+
+@given(counts, st.integers(1, 6))
+def test_what_is_forgotten_is_what_came_least_often(covered: dict[str, int], most: int) -> None:
+    lesson = Lesson(covered)
+    kept = bounded(lesson, most).covered
+    assert len(kept) <= max(most, 0)
+    assert all(covered[key] == times for key, times in kept.items())
+    gone = covered.keys() - kept.keys()
+    assert not gone or len(covered) > most
+    assert all(covered[key] <= times for key in gone for times in kept.values())
+    assert bounded(Lesson(dict(reversed(covered.items()))), most).covered == kept
 
 
 class Remembering:

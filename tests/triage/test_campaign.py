@@ -129,7 +129,7 @@ def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_pa
             stderr=stderr,
         )
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"repro.py shows the bug" not in log.read_bytes():
+        while time.monotonic() < deadline and b"repro.py shows it" not in log.read_bytes():
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=60)

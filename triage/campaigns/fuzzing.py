@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,20 +23,26 @@ from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.setup.environment import describe_environment
 from triage.store.database import Store
-from triage.store.failures import Failure
+from triage.store.failures import Failure, count_again, count_alike, first_alike, get_failure
 from triage.store.jobs.campaigns import keep_refusals, load_refusals
+from triage.store.jobs.progress import ArmCost
 from triage.store.jobs.runs import finish_run, start_run, update_run
 
+MOST_ALIKE = 1000
+"""Failing cases of one symptom that are kept; more would say nothing new, and fill the disk."""
+COUNT_AGAIN_EVERY = 100
+"""Failures of a symptom between two looks at how many the database has."""
 SAVE_EVERY = 100
 """Tests between two notes of how far the run has come; a find is noted at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One test: the run's tally with it, and the failure that it gave, if it did."""
+    """One test: the run's tally with it, the failure that it gave, if any, and its cost in CPU seconds."""
 
     tally: Tally
     failure: Failure | None
+    cpu: float = 0.0
 
 
 def dialect_of(target: Target) -> str:
@@ -94,6 +101,7 @@ class Fuzzer:
         self.run = start_run(store, command, str(target), environment, self.seed)
         self._stack = ExitStack()
         self._testers = Testers([], "")
+        self._alike: Counter[str] = Counter()
 
     def __enter__(self) -> Fuzzer:
         self._testers = self._stack.enter_context(
@@ -132,14 +140,38 @@ class Fuzzer:
             failure = self._keep(tested) if tested.verdict.is_bug else None
             if failure or self.tally.tests % SAVE_EVERY == 0:
                 self._save()
-            yield Step(self.tally, failure)
+            yield Step(self.tally, failure, tested.cpu)
         self._save()
 
+    @property
+    def coverage(self) -> int:
+        """How many pieces of coverage the campaign has met."""
+        return self._teaching.coverage
+
+    @property
+    def spent(self) -> Mapping[str, ArmCost]:
+        """What the arms of the campaign have cost, this run and those before."""
+        return self._teaching.costs
+
+    def earned(self) -> Mapping[str, float]:
+        """The part that each arm had in the symptoms that were met."""
+        return self._teaching.earned()
+
     def _keep(self, tested: Tested) -> Failure:
+        """Keep a failing case; the thousandth of a symptom is only counted, at the first that waits."""
+        release = self._testers.release
+        symptom = str(tested.verdict.symptom or "")
+        self._alike[symptom] += 1
+        if self._alike[symptom] % COUNT_AGAIN_EVERY == 1:
+            self._alike[symptom] = count_alike(self.store, symptom, str(self.target)) + 1
+        if self._alike[symptom] > MOST_ALIKE:
+            first = first_alike(self.store, symptom, str(self.target))
+            with self.store.transaction():
+                count_again(self.store, first, release)
+            return get_failure(self.store, first)
         lesson = self._teaching.lesson_of_seed(tested.seed)
         (made,) = make_tests(self.plan, range(tested.seed, tested.seed + 1), lesson)
         case = replace(made.case, target=self.target)
-        release = self._testers.release
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 
     def _known_refusals(self) -> frozenset[str]:

@@ -8,202 +8,223 @@ there, and the next one takes up the failures that were not reduced yet.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from corpus.errors import UserError
-from oracles.judge import Judge
 from triage.bugs.failures import set_aside
-from triage.bugs.history import history_of_name
-from triage.bugs.library import Library
-from triage.campaigns.fuzzing import Fuzzer
+from triage.bugs.known import KnownIssue, load_known
+from triage.bugs.overview import overview
+from triage.campaigns.eye import Eye
+from triage.campaigns.front import Front
+from triage.campaigns.reporting import Bug, Reporter
+from triage.campaigns.shares import FUZZING, Choice, Shares
 from triage.campaigns.yields import Worth, Yield, worth_of
+from triage.console.display import Display
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress, tally_text
-from triage.reductions.explained import Explainer
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.request import Request
-from triage.reductions.selection import Selection
-from triage.reports.by_name import note_report
-from triage.reports.report import Report, write_report
 from triage.store.causes import root_of
-from triage.store.clusters import clusters
+from triage.store.clusters import LIMIT, clusters
 from triage.store.database import Store
-from triage.store.failures import (
-    REDUCED,
-    UNREDUCIBLE,
-    Failure,
-    get_failure,
-    list_failures,
-    reduction_of,
-)
-from triage.store.names import representative
+from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures
+from triage.store.jobs.progress import keep_decision
+from triage.store.names import cluster_name
 from triage.store.upkeep.care import collect_garbage, disk_bytes
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
 """The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""
 REPORT_SECONDS = 8.0
 """What a report takes, roughly; reducing stops when so much is not left."""
-REDUCING_PER_FUZZING = 1.5
-"""How much longer what waits is reduced than was looked for it, before more is looked for."""
 SHORTEST_STRETCH, LONGEST_STRETCH = 4.0, 30.0
 LONGEST_REDUCTION_SHARE = 0.25
+REDUCING, FIRSTS, REPORTING = "reducing", "first of a symptom", "reporting"
 
 
-@dataclass(frozen=True)
-class Bug:
-    """What the summary says of one cluster."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a hunt ends: seconds of the wall, tests, CPU seconds; the most bytes of its store. 0 is none."""
 
-    cluster: str
-    title: str
-    nodes_before: int
-    nodes_after: int
-    minimal: bool
-    failures: int
-    folder: str
-    ready: bool
-
-    def document(self) -> dict[str, Any]:
-        """The bug as `crux hunt --json` shows it."""
-        return {
-            "id": self.cluster,
-            **{name: value for name, value in vars(self).items() if name != "cluster"},
-        }
+    seconds: float
+    tests: int = 0
+    cpu: float = 0.0
+    bytes: int = 0
 
 
 @dataclass
 class Hunt:
-    """One hunt over a store; `run` goes on until the deadline. `most_bytes` bounds the store, unless 0."""
+    """One hunt over a store, on one target or several; `run` goes on until a limit is met."""
 
     store: Store
     options: CaseOptions
-    fuzzer: Fuzzer
-    judge: Judge
+    fronts: Sequence[Front]
     out: Path
-    seconds: float
-    shown: Progress
-    most_bytes: int = 0
-    reports: dict[int, Report] = field(default_factory=dict)
-    reported: dict[int, int] = field(default_factory=dict)
+    limits: Limits
+    shown: Display
+    shares: Shares = field(default_factory=Shares)
     fuzzed: float = 0.0
     gained: Yield = field(default_factory=Yield)
 
     def __post_init__(self) -> None:
         self.start = time.monotonic()
-        self.selection = Selection(self.store, str(self.fuzzer.target))
-        self.explainer = Explainer(self.store, str(self.fuzzer.target), self.judge)
+        self.reporter = Reporter(self.store, self.out, self.shown)
+        self.eye = Eye(self.store, self.fronts, self.shares, self.shown, self.limits.seconds)
+        self._issues: tuple[KnownIssue, ...] = load_known(self.store.path)
+        self._clusters = {each.id for each in clusters(self.store)}
 
     @property
     def left(self) -> float:
         """Seconds until the deadline."""
-        return self.seconds - (time.monotonic() - self.start)
+        return self.limits.seconds - (time.monotonic() - self.start)
+
+    @property
+    def tests(self) -> int:
+        """Tests of all targets."""
+        return sum(front.fuzzer.tally.tests for front in self.fronts)
 
     def run(self) -> None:
-        """Fuzz and reduce by turns until the deadline, then write the reports that are missing."""
-        self._reduce_waiting(self.seconds / 2)
-        while self.left > self._reserved() and self._has_room():
-            before = self.left
-            self._fuzz()
-            self._reduce_waiting(REDUCING_PER_FUZZING * (before - self.left))
-        self._reduce_waiting(self.left)
-        self._report_all()
+        """Fuzz and reduce by turns until a limit, then write the reports that are missing."""
+        while self.left > self._reserved() and self._may_go_on():
+            for front in self.fronts:
+                self._reduce_some(front, FIRSTS, self.left, "", urgent=True)
+            if self.left > self._reserved():
+                self._turn()
+        for front in self.fronts:
+            self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
+        for front in self.fronts:
+            for cluster in self.reporter.missing(front.target):
+                self._report(front, cluster)
+        self.eye.look("done", always=True)
+
+    def bugs(self) -> list[Bug]:
+        """The bugs that the hunt's targets have, each with its report."""
+        return self.reporter.bugs(frozenset(front.target for front in self.fronts))
+
+    def _may_go_on(self) -> bool:
+        """Whether more may be looked for: tests, CPU time and room are left."""
+        if self.limits.tests and self.tests >= self.limits.tests:
+            return False
+        if self.limits.cpu and self.eye.cpu() >= self.limits.cpu:
+            self.shown.note("the CPU time is used up: what waits is reduced, no more is looked for")
+            return False
+        return self._has_room()
 
     def _has_room(self) -> bool:
         """Whether the database may grow. Where it may not, what no row names goes; evidence never does."""
-        if not self.most_bytes or disk_bytes(self.store) < self.most_bytes:
+        if not self.limits.bytes or disk_bytes(self.store) < self.limits.bytes:
             return True
-        if collect_garbage(self.store)["bytes_after"] < self.most_bytes:
+        if collect_garbage(self.store)["bytes_after"] < self.limits.bytes:
             return True
         self.shown.note(
             "the database is as large as --disk allows: what waits is reduced, no more is looked for"
         )
         return False
 
-    def bugs(self) -> list[Bug]:
-        """The clusters that have a reduced failure, each with its report."""
-        found = []
-        for cluster in clusters(self.store):
-            failures = list_failures(self.store, cluster=cluster.id)
-            reduced = [each for each in failures if each.status == REDUCED and each.target == self._target]
-            if not reduced:
-                continue
-            document = reduction_of(self.store, cluster.id)
-            report = self.reports.get(cluster.id)
-            found.append(
-                Bug(
-                    cluster.name,
-                    report.title if report else cluster.title,
-                    document["nodes_before"],
-                    document["nodes_after"],
-                    document["minimal"],
-                    len(failures),
-                    str(report.folder) if report else "",
-                    bool(report and report.ready),
-                )
-            )
-        return found
-
     def _reserved(self) -> float:
-        share = self.seconds * RESERVED_SHARE
-        return share if share > self.left and self.selection.next() else min(share, MOST_RESERVED)
+        """Seconds at the end that are kept for what waits by then."""
+        share = self.limits.seconds * RESERVED_SHARE
+        is_short = share > self.left and any(front.waiting(urgent=False) for front in self.fronts)
+        return share if is_short else min(share, MOST_RESERVED)
 
-    @property
-    def _target(self) -> str:
-        return str(self.fuzzer.target)
+    def _turn(self) -> None:
+        """One piece of time for fuzzing a target, or for reducing what waits of it, by their yields."""
+        choices = {f"{FUZZING} {front.target}": (front, True) for front in self.fronts}
+        for front in self.fronts:
+            waiting = front.waiting(urgent=False)
+            if waiting is not None and not waiting.is_endless:
+                choices[f"{REDUCING} {front.target}"] = (front, False)
+        chosen = self.shares.choose(tuple(choices))
+        front, is_fuzzing = choices[chosen.name]
+        stretch = min(max(self.limits.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH)
+        if is_fuzzing:
+            self._fuzz(front, stretch, chosen)
+        else:
+            self._reduce_some(front, REDUCING, stretch, chosen.why)
 
-    def _fuzz(self) -> None:
-        room = max(self.left - min(self.seconds * RESERVED_SHARE, MOST_RESERVED), 1.0)
-        stretch = min(max(self.seconds / 10, SHORTEST_STRETCH), LONGEST_STRETCH, room)
-        before = time.monotonic()
-        for step in self.fuzzer.stretch(seconds=stretch):
-            spent = self.fuzzed + time.monotonic() - before
-            self.shown.status(f"fuzzing: {tally_text(step.tally.tests, step.tally.failures, spent)}")
+    def _fuzz(self, front: Front, seconds: float, chosen: Choice) -> None:
+        kept = min(self.limits.seconds * RESERVED_SHARE, MOST_RESERVED)
+        room = max(self.left - kept, 1.0)
+        tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
+        before, cpu, gained = time.monotonic(), 0.0, 0
+        for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
+            cpu += step.cpu
             if step.failure and step.failure.seen == 1:
                 self.shown.note(f"found {step.failure.name}: {step.failure.title}")
+                self.eye.found(step.failure.name, step.failure.title)
+                gained += self._is_new(step.failure.cluster)
+            self.eye.tested()
+            self.eye.look(f"fuzzing {front.target}")
         self.fuzzed += time.monotonic() - before
+        self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 
-    def _reduce_waiting(self, seconds: float) -> None:
-        """What tells most first, for so long at most."""
+    def _reduce_some(
+        self, front: Front, what: str, seconds: float, why: str, *, urgent: bool = False
+    ) -> None:
+        """What tells most first, for so long at most; with `urgent` only the first of each symptom."""
         least = max(2 * REPORT_SECONDS, self.left - seconds)
-        self._explain(least)
-        while self.left > least and (failure := self.selection.next()):
-            self._reduce(failure)
-            self.explainer.hold_to_sample(failure.id)
-            self._explain(least)
+        before = front.cpu()
+        gained = 0
+        self._explain(front, least)
+        while self.left > least and (failure := front.waiting(urgent=urgent)):
+            gained += self._reduce(front, failure)
+            front.explainer.hold_to_sample(failure.id)
+            self._explain(front, least)
+        cpu = front.cpu() - before
+        if gained or cpu > 1.0:
+            name = what if urgent else f"{what} {front.target}"
+            self._count(front, name, why or "each symptom's first is reduced at once", cpu, gained)
 
-    def _explain(self, least: float) -> None:
+    def _count(self, front: Front, name: str, why: str, cpu: float, gained: int) -> None:
+        """Note what a piece of time cost and gained."""
+        self.shares.add(name, cpu, gained)
+        keep_decision(self.store, front.fuzzer.run, name, why, cpu, gained)
+
+    def _is_new(self, cluster: int) -> bool:
+        """Whether a cluster is a bug that was not there before and that nobody knows."""
+        if cluster in self._clusters:
+            return False
+        self._clusters.add(cluster)
+        (facts,) = overview(self.store, self._issues, [cluster]) or [{"known": "", "status": ""}]
+        return not facts["known"] and facts["status"] != LIMIT
+
+    def _explain(self, front: Front, least: float) -> None:
         """Put aside what a known bug explains, while there is time."""
-        for failure, found in self.explainer.run():
+        for failure, found in front.explainer.run():
             if found.bug is not None:
                 self.shown.note(f"{failure.name} explained by {found.bug.name}: {found.why}")
+            self.eye.look(f"explaining {failure.name}")
             if self.left <= least:
                 return
 
-    def _reduce(self, failure: Failure) -> None:
-        minutes = min(self.left - REPORT_SECONDS, max(self.seconds * LONGEST_REDUCTION_SHARE, 10.0)) / 60
+    def _reduce(self, front: Front, failure: Failure) -> int:
+        """Reduce a failure and report its bug if that is new; how many new bugs that made."""
+        longest = max(self.limits.seconds * LONGEST_REDUCTION_SHARE, 10.0)
+        minutes = min(self.left - REPORT_SECONDS, longest) / 60
         self.shown.note(f"reducing {failure.name}")
-        shown = _Named(self.shown, failure.name)
+        shown = _Named(self.shown, self.eye, failure.name)
         try:
             after, document = reduce_failure(
-                self.store, failure, self.options, Request(minutes=minutes), shown, self.judge
+                self.store, failure, self.options, Request(minutes=minutes), shown, front.judge
             )
         except BeingReduced as error:
             self.shown.note(str(error))
-            return
+            return 0
         except UserError as error:  # such as one that needs trust; the others are still to be reduced
             set_aside(self.store, failure, UNREDUCIBLE, {"why": str(error)})
             self.shown.note(f"{failure.name} is left: {error}")
-            return
+            return 0
         if document is None:
             self.shown.note(f"{failure.name} does not show any more")
-            return
+            return 0
         self.shown.note(
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
             f" in {document['checks']} checks: {self._what_it_is(after)}"
         )
-        if after.cluster not in self.reported:
-            self._report(after.cluster)
+        gained = self._is_new(after.cluster)
+        if after.cluster not in self.reporter.reported:
+            self._report(front, after.cluster)
+        return int(gained)
 
     def _what_it_is(self, reduced: Failure) -> str:
         """`new`, another face of a bug, or one more of a bug: what a person wants to know of a find first."""
@@ -214,45 +235,27 @@ class Hunt:
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
         return f"{reduced.cluster_name}, {'new' if worth is Worth.NEW else f'known, reduced {alike} times'}"
 
-    def _report_all(self) -> None:
-        """Reports for clusters that have none in this folder yet, or that a better failure shows by now."""
-        for cluster in clusters(self.store):
-            failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
-            if any(each.target == self._target for each in failures):
-                self._report(cluster.id)
-
-    def _report(self, cluster: int) -> None:
-        """Write the cluster's report, again only when a better failure has come to show it."""
-        best = representative(self.store, cluster)
-        is_late = cluster in self.reported and self.left < REPORT_SECONDS
-        if is_late or self.reported.get(cluster) == best:
+    def _report(self, front: Front, cluster: int) -> None:
+        """Write a bug's report, and note what that took; a late one only where there is none yet."""
+        if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
-        self.reported[cluster] = best
-        name = f"C{cluster:04d}"
-        self.shown.status(f"reporting {name}")
-        history = history_of_name(self.store, name)
-        case = self.store.load_case(get_failure(self.store, best).best_case)
-        try:
-            judge = self.judge.of_format(case.format)
-            report = write_report(case, judge, self.out / name, history, Library.of_store(self.store))
-        except UserError as error:
-            self.shown.note(f"{name}: no report: {error}")
-            return
-        note_report(self.store, case, report, history)
-        self.reports[cluster] = report
-        missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
-        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")
+        self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
+        before = front.cpu()
+        self.reporter.write(cluster, front.judge)
+        self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", front.cpu() - before, 0)
 
 
 @dataclass(frozen=True)
 class _Named:
     """A progress display that says whose progress it is."""
 
-    inner: Progress
+    inner: Display
+    eye: Eye
     name: str
 
     def status(self, text: str) -> None:
         self.inner.status(f"reducing {self.name}: {text}")
+        self.eye.look(f"reducing {self.name}: {text}")
 
     def note(self, text: str) -> None:
         self.inner.note(text)

@@ -12,10 +12,11 @@ from corpus.target import Target
 from oracles.verdict import Verdict
 from triage.bugs.known import load_known
 from triage.bugs.standing import overview_with_states
+from triage.campaigns.front import Front
 from triage.campaigns.fuzzing import Fuzzer
-from triage.campaigns.hunt import Hunt
+from triage.campaigns.hunt import Hunt, Limits
+from triage.console.display import Display
 from triage.console.options import CaseOptions
-from triage.console.progress import Progress
 from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.failures import get_failure
@@ -31,13 +32,14 @@ def hunt_on(
     target: Target,
     minutes: float,
     out: Path,
-    shown: Progress,
+    shown: Display,
     before: Before,
 ) -> dict[str, Any]:
     """Hunt on a target for so long; its tests, its failures, and the bugs that the database did not know."""
     known = {each.id for each in clusters(store)}
     with Fuzzer(store, options, target, "watch") as fuzzer, options.judge(fuzzer.target) as judge:
-        Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown).run()
+        front = Front(store, fuzzer, judge)
+        Hunt(store, options, [front], out, Limits(60 * minutes), shown).run()
         tally = fuzzer.tally
     issues = {
         str(each["id"]): str(each["known"]) for each in overview_with_states(store, load_known(store.path))

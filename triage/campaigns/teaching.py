@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from corpus.errors import UserError
@@ -20,7 +20,11 @@ from triage.store.jobs.campaigns import (
     load_lessons,
     start_campaign,
 )
+from triage.store.jobs.progress import ArmCost, keep_costs, load_costs
 from triage.store.jobs.runs import next_seed
+
+FEWEST_FOLDED, MOST_FOLDED = 16, 2048
+"""After how many blocks what they taught together is written: half as many as before, within these."""
 
 
 def must_go_on(database: Path, target: str, seed: int | None) -> None:
@@ -46,13 +50,30 @@ class Teaching:
         first = next_seed(store, target) if seed is None else seed
         self._campaign = found or start_campaign(store, target, first)
         self.seed = self._campaign.next_seed
-        blocks, folded = load_folded(store, self._campaign.id)
-        self._course = Course(Lesson.of(folded), blocks)
+        self._kept, folded = load_folded(store, self._campaign.id)
+        self._course = Course(Lesson.of(folded), self._kept)
         self._parts: dict[int, Lesson] = {}
         self._drawn: dict[int, Lesson] = {}
         for block, document in load_lessons(store, self._campaign.id).items():
             self._parts[block] = Lesson.of(document)
             self._course.add(block, self._parts[block])
+        self.costs = load_costs(store, self._campaign.id)
+        self._fresh = self._not_folded()
+
+    @property
+    def coverage(self) -> int:
+        """How many pieces of coverage the campaign has met."""
+        return len(self._course.folded.covered) + len(self._fresh)
+
+    def shares(self) -> Mapping[str, float]:
+        """Of the tests that the last lesson tells of, the part that each arm had."""
+        tried = self._course.folded.tried
+        whole = sum(tried.values())
+        return {name: times / whole for name, times in tried.items()} if whole else {}
+
+    def earned(self) -> Mapping[str, float]:
+        """The part that each arm had in the symptoms that were met."""
+        return earned(self._course.folded)
 
     def lesson(self, block: range) -> Lesson | None:
         """What a block draws from; what is folded on the way is kept as such."""
@@ -61,12 +82,9 @@ class Teaching:
         if found is not None:
             self._drawn[number] = found
         if self._course.blocks > before:
-            folded = self._course.folded
-            keep_folded(self._store, self._campaign.id, self._course.blocks, folded.document())
-            gains = earned(folded)
-            arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
-            keep_arms(self._store, self._campaign.id, self._course.blocks, arms)
+            self._keep_now_and_then()
             self._parts = {each: part for each, part in self._parts.items() if each >= self._course.blocks}
+            self._fresh = self._not_folded()
         return found
 
     def lesson_of_seed(self, seed: int) -> Lesson:
@@ -84,7 +102,35 @@ class Teaching:
         whole = together([earlier, lesson]) if earlier else lesson
         self._parts[number] = whole
         self._course.add(number, whole)
-        keep_lesson(self._store, self._campaign.id, number, tests[-1].seed + 1, whole.document())
+        folded = self._course.folded.covered
+        self._fresh.update(key for key in lesson.covered if key not in folded)
+        with self._store.transaction():
+            keep_lesson(self._store, self._campaign.id, number, tests[-1].seed + 1, whole.document())
+            keep_costs(self._store, self._campaign.id, self._spent(tests))
+
+    def _not_folded(self) -> set[str]:
+        """The pieces of coverage of blocks that are not folded yet and that are new."""
+        folded = self._course.folded.covered
+        return {key for part in self._parts.values() for key in part.covered if key not in folded}
+
+    def _keep_now_and_then(self) -> None:
+        """Write what was folded, not each time: it is large, and the blocks' own lessons are kept as well."""
+        blocks, folded = self._course.blocks, self._course.folded
+        if blocks - self._kept < min(max(FEWEST_FOLDED, self._kept // 2), MOST_FOLDED):
+            return
+        self._kept = blocks
+        keep_folded(self._store, self._campaign.id, blocks, folded.document())
+        gains = earned(folded)
+        arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
+        keep_arms(self._store, self._campaign.id, blocks, arms)
+
+    def _spent(self, tests: Sequence[Tested]) -> dict[str, ArmCost]:
+        """What the arms of some tests have cost by now, with these."""
+        for each in tests:
+            old = self.costs.get(each.arm, ArmCost())
+            failures = old.failures + each.verdict.is_bug
+            self.costs[each.arm] = ArmCost(old.tests + 1, old.cpu + each.cpu, failures)
+        return {each.arm: self.costs[each.arm] for each in tests}
 
     def refusals(self) -> frozenset[str]:
         """What the target seems to refuse, by all that was tested."""

@@ -22,13 +22,25 @@ from triage.console.program_options import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from rich.console import RenderableType
 
+    from corpus.target import Target
+    from generators.mixture import Plan
+    from triage.campaigns.front import Front
     from triage.campaigns.hunt import Hunt
-    from triage.campaigns.teaching import must_go_on
+    from triage.store.database import Store
 
 Minutes = Annotated[
     float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
+]
+Tests = Annotated[int, typer.Option("--tests", metavar="N", help="Test so many programs at most.", min=0)]
+Cost = Annotated[
+    float, typer.Option("--cost", metavar="MINUTES", help="CPU minutes that it may use, in all.", min=0.0)
+]
+Targets = Annotated[
+    str, typer.Option("--targets", metavar="A,B", help="Several targets: time goes where new bugs are.")
 ]
 Resume = Annotated[
     bool,
@@ -39,6 +51,13 @@ Resume = Annotated[
 Disk = Annotated[
     float,
     typer.Option("--disk", metavar="GB", help="What the database may take; 0 is without a limit.", min=0.0),
+]
+Serve = Annotated[
+    bool, typer.Option("--serve", help="Show the hunt on a page while it runs, to this machine only.")
+]
+Port = Annotated[
+    int,
+    typer.Option("--port", metavar="N", help="Where --serve listens; 0 is any free one.", min=0, max=65535),
 ]
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the bundles go.")]
 
@@ -51,7 +70,10 @@ def add_to(app: typer.Typer) -> None:
 def hunt(
     options: CaseOptions,
     minutes: Minutes = 10.0,
+    tests: Tests = 0,
+    cost: Cost = 0.0,
     out: Out = Path("crux-reports"),
+    targets: Targets = "",
     strategy: Strategy = MIXED,
     mode: Modes = Mode.MIXED,
     source: Source = None,
@@ -59,6 +81,8 @@ def hunt(
     cluster: Cluster = "",
     resume: Resume = False,
     disk: Disk = 0.0,
+    serve: Serve = False,
+    port: Port = 8765,
 ) -> int:
     """Look for bugs, shrink each, tell them apart, and write a bundle for each one.
 
@@ -66,22 +90,29 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from triage.campaigns.fuzzing import Fuzzer
-    from triage.campaigns.hunt import Hunt
+    from contextlib import ExitStack
+
+    from triage.campaigns.hunt import Hunt, Limits
+    from triage.campaigns.serving import serving
+    from triage.campaigns.teaching import must_go_on
     from triage.cases.sources import finite_source
-    from triage.console.progress import progress
+    from triage.console.display import display
     from triage.store.database import Store
 
-    target, plan = options.target_of(None), plan_of(strategy, mode, source, options.trust)
+    chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust)
     if resume:
-        must_go_on(options.database, str(target), options.seed)
-    with (
-        finite_source(plan, options) as settled,
-        Store(options.database) as store,
-        Fuzzer(store, options, target, "hunt", settled, native=native_coverage, cluster=cluster) as fuzzer,
-    ):
-        with options.judge(fuzzer.target) as judge, progress() as shown:
-            hunting = Hunt(store, options, fuzzer, judge, out, 60 * minutes, shown, int(disk * 1e9))
+        for target in chosen:
+            must_go_on(options.database, str(target), options.seed)
+    with ExitStack() as stack:
+        settled = stack.enter_context(finite_source(plan, options))
+        store = stack.enter_context(Store(options.database))
+        page = stack.enter_context(serving(options.database, port)) if serve else None
+        fronts = [_front(stack, store, options, each, settled, native_coverage, cluster) for each in chosen]
+        with display(options.json) as shown:
+            if page:
+                shown.note(f"the hunt is shown at {page}")
+            limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
+            hunting = Hunt(store, options, fronts, out, limits, shown)
             try:
                 hunting.run()
             except KeyboardInterrupt:
@@ -91,24 +122,55 @@ def hunt(
     return 0
 
 
+def _targets(options: CaseOptions, words: str) -> list[Target]:
+    """The targets of the hunt; raises `UserError` where they are named in two ways."""
+    from dataclasses import replace
+
+    from corpus.errors import UserError
+
+    if not words:
+        return [options.target_of(None)]
+    if options.target:
+        raise UserError("--targets: names all targets; leave --target out")
+    named = dict.fromkeys(word.strip() for word in words.split(",") if word.strip())
+    return [replace(options, target=word).target_of(None) for word in named]
+
+
+def _front(
+    stack: ExitStack,
+    store: Store,
+    options: CaseOptions,
+    target: Target,
+    plan: Plan,
+    native: bool,
+    cluster: str,
+) -> Front:
+    from triage.campaigns.front import Front
+    from triage.campaigns.fuzzing import Fuzzer
+
+    fuzzer = stack.enter_context(Fuzzer(store, options, target, "hunt", plan, native=native, cluster=cluster))
+    return Front(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
+
+
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
-    seconds = time.monotonic() - hunting.start
-    tally, bugs = hunting.fuzzer.tally, hunting.bugs()
-    document: dict[str, Any] = {
-        "tests": tally.tests,
-        "valid": tally.valid,
-        "failures": tally.failures,
-        "clusters": len(bugs),
-        "seconds": round(seconds, 3),
-        "tests_per_second": round(tally.tests / hunting.fuzzed, 1) if hunting.fuzzed else 0.0,
-        "bugs": [bug.document() for bug in bugs],
-    }
     from triage.bugs.known import load_known
     from triage.bugs.standing import in_a_line, overview_with_states
 
+    seconds = time.monotonic() - hunting.start
+    tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()
+    tests, failures = hunting.tests, sum(each.failures for each in tallies)
+    document: dict[str, Any] = {
+        "tests": tests,
+        "valid": sum(each.valid for each in tallies),
+        "failures": failures,
+        "clusters": len(bugs),
+        "seconds": round(seconds, 3),
+        "tests_per_second": round(tests / hunting.fuzzed, 1) if hunting.fuzzed else 0.0,
+        "bugs": [bug.document() for bug in bugs],
+    }
     emit(iter([document]), as_json=options.json, show=_show, single=True)
-    say(f"{tally.tests:,} tests in {seconds:.0f} s, {tally.failures} of them failing; {hunting.gained}")
+    say(f"{tests:,} tests in {seconds:.0f} s, {failures} of them failing; {hunting.gained}")
     known = overview_with_states(hunting.store, load_known(options.database))
     say(in_a_line(known, options.database))
 

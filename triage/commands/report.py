@@ -113,6 +113,7 @@ def _written(
 
     from triage.bugs.known import load_known
     from triage.pages.bugs import write_bug_page
+    from triage.pages.campaign import write_campaign_page
     from triage.pages.sarif import write_sarif
     from triage.store.database import open_existing
     from triage.store.names import cluster_name, live_cluster
@@ -121,6 +122,8 @@ def _written(
         chosen = [cluster_name(live_cluster(store, each)) for each in ids]
         issues = load_known(store.path, known)
         found = {"page": str(write_bug_page(store, page, issues, chosen)) if page else ""}
+        if page and not chosen:
+            found["campaign"] = str(write_campaign_page(store, page) or "")
         if sarif:
             write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
         return {**found, "sarif": str(sarif or "")}

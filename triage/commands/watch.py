@@ -14,7 +14,7 @@ from triage.console.output import Document, emit, say, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from triage.console.progress import Progress
+    from triage.console.display import Display
     from triage.watching.places import Place
     from triage.watching.watch import Watch
 
@@ -75,7 +75,7 @@ def watch(
     Example: crux watch --package onnxruntime --release 1.31.1
     """
     from triage.bisection.environments import cache_folder
-    from triage.console.progress import progress
+    from triage.console.display import display
     from triage.store.database import Store
     from triage.watching.places import Sources
     from triage.watching.subjects import subjects
@@ -84,11 +84,11 @@ def watch(
     sources = Sources(
         package, _backend_of(package), tuple(python or ()), wheels, index, nightly, cache or cache_folder()
     )
-    with Store(options.database) as store, progress() as shown:
+    with Store(options.database) as store, display(options.json) as shown:
         sources.offered  # noqa: B018  # who cannot be asked is said before anything is opened
         chosen = subjects(package, cases or (), options, store, corpus=corpus)
         watching = Watch(store, options, sources, chosen, shown, tuple(release or ()), since)
-        documents = emit(_documents(watching, hunt, out), as_json=options.json, show=_show)
+        documents = emit(_documents(watching, hunt, out, shown), as_json=options.json, show=_show)
     if not documents:
         say(f"{package}: nothing newer than what was watched; --release X looks again")
     return _told(documents)
@@ -108,14 +108,14 @@ def _backend_of(package: str) -> str:
     return target_for(package, Target("ort")).backend
 
 
-def _documents(watching: Watch, minutes: float, out: Path) -> Iterator[Document]:
+def _documents(watching: Watch, minutes: float, out: Path, shown: Display) -> Iterator[Document]:
     for place, document in watching.run():
         if minutes:
-            document["hunt"] = _hunted(watching, place, minutes, out, watching.shown)
+            document["hunt"] = _hunted(watching, place, minutes, out, shown)
         yield document
 
 
-def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Progress) -> dict[str, Any]:
+def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Display) -> dict[str, Any]:
     """What a hunt on a release finds, and whether the release before shows it too."""
     from contextlib import ExitStack
 

@@ -85,8 +85,11 @@ def progress() -> Iterator[Progress]:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds: 1:07."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    """Minutes and seconds: 1:07; from an hour on hours, too: 2:01:07."""
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def tally_text(tests: int, failures: int, seconds: float) -> str:

@@ -36,10 +36,11 @@ class Selection:
         self._target = target
         self._operators: dict[str, Counter[str]] = {}
 
-    def next(self) -> Failure | None:
+    def next(self, *, urgent: bool = False) -> Failure | None:
         """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
 
         What does not end comes last: each check and each proof takes all the time that a run may take.
+        `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
         """
         failures = [each for each in list_failures(self._store) if each.target == self._target]
         reduced = [each for each in failures if each.status == REDUCED]
@@ -51,6 +52,11 @@ class Selection:
             for each in waiting
         }
         worth = {failure: rank for failure, rank in ranked.items() if rank is not None}
+        if urgent:
+            first = {each for each in worth if not by_symptom[_kind(each)]}
+            worth = {
+                each: rank for each, rank in worth.items() if each in first and rank[:2] == (False, False)
+            }
         return min(worth, key=lambda failure: worth[failure]) if worth else None
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
@@ -58,9 +64,8 @@ class Selection:
         alike, specific = self._known_bugs_in(failure, reduced) > 0, _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
             return None
-        is_endless = failure.outcome == Outcome.TIMEOUT.value
         size = sum(self._operators_of(failure.case_id).values())
-        return is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
+        return failure.is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
 
     def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
         """How many reduced cases of the same symptom this one could contain."""

@@ -61,6 +61,11 @@ class Failure:
         return cluster_name(self.cluster)
 
     @property
+    def is_endless(self) -> bool:
+        """Whether it does not come to an end, so that each check takes all the time that a run may take."""
+        return self.outcome == "timeout"
+
+    @property
     def best_case(self) -> str:
         """The id of the reduced case, or of the case as found."""
         return self.reduced_case or self.case_id
@@ -94,6 +99,29 @@ def count_failures(store: Store, cluster: int) -> int:
     row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE cluster = ?", (cluster,))
     assert row is not None
     return int(row["found"])
+
+
+def count_waiting(store: Store) -> int:
+    """How many failures are not reduced and not put aside."""
+    row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE status = ?", (NEW,))
+    assert row is not None
+    return int(row["found"])
+
+
+def count_alike(store: Store, symptom: str, target: str) -> int:
+    """How many failures of a symptom are kept on a target."""
+    row = store.row(
+        "SELECT count(*) AS found FROM failures WHERE symptom = ? AND target = ?", (symptom, target)
+    )
+    assert row is not None
+    return int(row["found"])
+
+
+def first_alike(store: Store, symptom: str, target: str) -> int:
+    """The number of the first failure of a symptom on a target, which must be there."""
+    row = store.row("SELECT min(id) AS id FROM failures WHERE symptom = ? AND target = ?", (symptom, target))
+    assert row is not None
+    return int(row["id"])
 
 
 def list_failures(

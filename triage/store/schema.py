@@ -513,6 +513,63 @@ def remember_refusals(db: Database) -> None:
         db.execute(statement)
 
 
+SEEN = (
+    """CREATE TABLE samples (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        at TEXT NOT NULL,
+        tests INTEGER NOT NULL,
+        valid INTEGER NOT NULL,
+        failures INTEGER NOT NULL,
+        coverage INTEGER NOT NULL,
+        blocks INTEGER NOT NULL,
+        new INTEGER NOT NULL,
+        known INTEGER NOT NULL,
+        waiting INTEGER NOT NULL,
+        cpu REAL NOT NULL,
+        memory INTEGER NOT NULL
+    )""",
+    "CREATE INDEX samples_by_run ON samples (run)",
+    """CREATE TABLE arm_costs (
+        campaign INTEGER NOT NULL REFERENCES campaigns (id),
+        arm TEXT NOT NULL,
+        tests INTEGER NOT NULL,
+        cpu REAL NOT NULL,
+        failures INTEGER NOT NULL,
+        PRIMARY KEY (campaign, arm)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE decisions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        at TEXT NOT NULL,
+        choice TEXT NOT NULL,
+        why TEXT NOT NULL,
+        cpu REAL NOT NULL,
+        gained REAL NOT NULL
+    )""",
+    "CREATE INDEX decisions_by_run ON decisions (run)",
+    """CREATE VIEW arm_yields AS
+       SELECT target, arm_costs.campaign AS campaign, arm_costs.arm AS arm, arm_costs.tests AS tests,
+           round(cpu, 3) AS cpu_seconds, failures,
+           coalesce((SELECT earned FROM arms WHERE arms.campaign = arm_costs.campaign
+                     AND arms.arm = arm_costs.arm ORDER BY blocks DESC LIMIT 1), 0) AS earned,
+           round(1000.0 * cpu / max(arm_costs.tests, 1), 2) AS ms_a_test
+       FROM arm_costs JOIN campaigns ON campaigns.id = arm_costs.campaign""",
+    """CREATE VIEW choices AS
+       SELECT run, choice, count(*) AS times, round(sum(cpu), 1) AS cpu_seconds,
+           round(sum(gained), 1) AS gained,
+           round(3600 * sum(gained) / max(sum(cpu), 0.001), 2) AS gained_a_cpu_hour
+       FROM decisions GROUP BY run, choice""",
+)
+"""Points over time, what arms cost, and what each part of a hunt was chosen for and gained."""
+
+
+def see_campaigns(db: Database) -> None:
+    """Add the tables that screens and pages of campaigns are drawn from."""
+    for statement in SEEN:
+        db.execute(statement)
+
+
 MIGRATIONS = (
     create_tables,
     compare_signatures,
@@ -525,6 +582,7 @@ MIGRATIONS = (
     tell_arms,
     watch_releases,
     remember_refusals,
+    see_campaigns,
 )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from triage.store.database import Store, dump, now
 
+MOST_MOMENTS = 256
+"""At which a campaign keeps what its arms had earned."""
 Document = Mapping[str, Any]
 
 
@@ -66,6 +68,15 @@ def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple
         for arm, (tests, earned) in sorted(arms.items()):
             values = (campaign, blocks, arm, tests, round(earned, 3))
             store.write("INSERT OR REPLACE INTO arms VALUES (?, ?, ?, ?, ?)", values)
+        _thin_arms(store, campaign)
+
+
+def _thin_arms(store: Store, campaign: int) -> None:
+    """Where arms were kept at too many moments, let every other moment go but the last."""
+    rows = store.rows("SELECT DISTINCT blocks FROM arms WHERE campaign = ? ORDER BY blocks", (campaign,))
+    if len(rows) > MOST_MOMENTS:
+        for each in rows[-2::-2]:
+            store.write("DELETE FROM arms WHERE campaign = ? AND blocks = ?", (campaign, each["blocks"]))
 
 
 def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
@@ -94,7 +105,7 @@ def load_refusals(store: Store, package: str, release: str) -> frozenset[str]:
 
 
 def _packed(document: Document) -> bytes:
-    return zlib.compress(dump(document).encode(), 6)
+    return zlib.compress(dump(document).encode(), 3)
 
 
 def _unpacked(content: bytes) -> dict[str, Any]:

@@ -1,0 +1,260 @@
+"""What a person sees of a hunt: the screen, lines, and the page that is served to this machine alone."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import sqlite3
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from corpus.errors import UserError
+from triage.campaigns.serving import serving
+from triage.campaigns.shares import FLOOR, Shares
+from triage.console.display import JsonLines, PlainDisplay
+from triage.console.progress import clock
+from triage.console.screen import picture
+from triage.console.situation import Arm, Find, Situation
+from triage.pages.campaign import campaign_page, write_campaign_page
+from triage.store.database import Store
+from triage.store.jobs.campaigns import keep_arms, start_campaign
+from triage.store.jobs.progress import (
+    MOST_ROWS,
+    ArmCost,
+    Sample,
+    keep_costs,
+    keep_decision,
+    keep_sample,
+    load_costs,
+    progress_document,
+)
+from triage.store.jobs.runs import start_run
+from triage.views.series import Line, series
+
+HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"
+ARMS = tuple(Arm(f"strategy{at}|strict", 100 * at, at / 45, float(at), at, at / 2) for at in range(10))
+NOW = Situation(
+    "ort, tvm",
+    "reducing F00012: drop outputs: 14 nodes, 5,694 bytes, 31 checks",
+    3725.0,
+    3475.0,
+    12345,
+    11864,
+    205.3,
+    45120,
+    77034,
+    27,
+    9,
+    {"ready": 3, "new": 1, "known": 2},
+    812.4,
+    230 << 20,
+    ARMS,
+    Find("F00027", HOSTILE, 72.0),
+    {"fuzzing ort": 500.0, "reducing ort": 200.0},
+)
+
+
+def drawn(now: Situation, width: int) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    console.print(picture(now, width))
+    found = console.file
+    assert isinstance(found, io.StringIO)
+    return found.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 131, 132, 200])
+def test_the_screen_says_all_that_matters_at_any_width_and_in_few_lines(width: int) -> None:
+    lines = drawn(NOW, width)
+    text = "\n".join(lines)
+    for wanted in ("12,345", "205", "96.1%", "45,120", "57:55 left", "F00027", "strategy9 strict", "77,034"):
+        assert wanted in text
+    assert max(map(len, lines)) <= width
+    assert len(lines) <= 18
+    assert "\x1b" not in text
+
+
+@given(
+    st.text(max_size=300),
+    st.integers(0, 10**12),
+    st.floats(0, 10**7),
+    st.none() | st.floats(0, 10**7),
+    st.integers(60, 220),
+)
+def test_nothing_breaks_the_screen(
+    doing: str, tests: int, elapsed: float, left: float | None, width: int
+) -> None:
+    now = Situation("ort", doing, elapsed, left, tests, tests, 0.0, 0, 0, 0, 0, {}, 0.0, 0)
+    assert max(map(len, drawn(now, width))) <= width
+    assert "no find yet" in "\n".join(drawn(now, width))
+
+
+def test_one_line_says_it_and_json_lines_say_it_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert NOW.line().endswith("bugs 4 new, 2 known, last F00027 1:12 ago, 57:55 left")
+    for display in (PlainDisplay(), JsonLines()):
+        display.note("found it")
+        display.show(NOW)  # too early for a line
+        start = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda start=start: start + 11)
+        display.show(NOW)
+        monkeypatch.undo()
+    plain, status, note, situation = capsys.readouterr().err.splitlines()
+    assert plain.endswith("found it")
+    assert "12,345 tests" in status
+    assert json.loads(note)["note"] == "found it"
+    assert json.loads(situation)["bugs"] == {"ready": 3, "new": 1, "known": 2}
+
+
+def test_long_times_are_told_in_hours() -> None:
+    assert [clock(each) for each in (7, 67, 3599, 3600, 7267, 90061)] == [
+        "0:07",
+        "1:07",
+        "59:59",
+        "1:00:00",
+        "2:01:07",
+        "25:01:01",
+    ]
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    """A database with two runs, arms and decisions, and a name that is hostile."""
+    with Store(tmp_path / "crux.db") as made:
+        campaign = start_campaign(made, "ort", 0)
+        for run in (start_run(made, "hunt", "ort", {}, 0), start_run(made, "hunt", HOSTILE, {}, 0)):
+            for at in range(5):
+                keep_sample(
+                    made, run, Sample(100 * at, 90 * at, at, 1000 * at, 0, at, 1, 2, float(at), 2**27)
+                )
+            keep_decision(made, run, "fuzzing ort", HOSTILE, 40.0, 2)
+        keep_costs(made, campaign.id, {"random|strict": ArmCost(100, 40.0, 3)})
+        keep_arms(made, campaign.id, 4, {"random|strict": (100, 2.5)})
+        yield made
+
+
+class Tags(HTMLParser):
+    """The texts of a page's scripts, and what it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.loads += [str(value) for name, value in attributes if name in ("src", "href")]
+
+
+def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names(
+    store: Store, tmp_path: Path
+) -> None:
+    path = write_campaign_page(store, tmp_path)
+    assert path is not None
+    text = path.read_text(encoding="utf-8")
+    assert (Tags(text).loads, Tags(text).scripts) == ([], 0)
+    assert "<script>alert" not in text
+    for wanted in ("random · strict", "2.5", "225.0", "fuzzing ort", "Pieces of coverage", "Tests a second"):
+        assert wanted in text
+    assert Tags(campaign_page(store, is_live=True)).scripts == 1
+
+
+def test_an_empty_database_has_a_page_and_no_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "crux.db") as empty:
+        assert "No campaign was seen yet" in campaign_page(empty)
+        assert write_campaign_page(empty, tmp_path / "out") is None
+
+
+def test_the_page_is_served_to_this_machine_by_its_own_name_alone(store: Store) -> None:
+    with serving(store.path, 0) as address:
+        assert address.startswith("http://127.0.0.1:")
+        port = int(address.rstrip("/").rpartition(":")[2])
+
+        def asked(path: str, host: str) -> tuple[int, str]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("GET", path, headers={"Host": host})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+        status, page = asked("/", f"localhost:{port}")
+        assert (status, "random · strict" in page) == (200, True)
+        assert asked("/", "evil.example")[0] == 403
+        assert asked("/../crux.db", f"127.0.0.1:{port}")[0] == 404
+        with pytest.raises(UserError, match="--port"), serving(store.path, port):
+            pass
+    with pytest.raises(ConnectionRefusedError):
+        asked("/", "localhost")
+
+
+def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store: Store) -> None:
+    run = start_run(store, "hunt", "ort", {}, 0)
+    with store.transaction():
+        for at in range(2 * MOST_ROWS + 10):
+            keep_sample(store, run, Sample(at, at, 0, 0, 0, 0, 0, 0, 0.0, 0))
+            keep_decision(store, run, f"choice {at % 3}", "why", 1.0, at % 2)
+    for table in ("samples", "decisions"):
+        row = store.row(f"SELECT count(*) AS count FROM {table} WHERE run = ?", (run,))
+        assert row is not None
+        assert MOST_ROWS // 3 < row["count"] <= MOST_ROWS
+    row = store.row("SELECT sum(cpu) AS cpu, sum(gained) AS gained FROM decisions WHERE run = ?", (run,))
+    assert row == {"cpu": 2 * MOST_ROWS + 10, "gained": MOST_ROWS + 5}
+    last = store.row("SELECT max(tests) AS tests, min(tests) AS first FROM samples WHERE run = ?", (run,))
+    assert last == {"tests": 2 * MOST_ROWS + 9, "first": 0}
+    campaign = start_campaign(store, "ort", 0)
+    for blocks in range(1000):
+        keep_arms(store, campaign.id, blocks, {"random|strict": (blocks, 0.0)})
+    assert len(store.rows("SELECT blocks FROM arms WHERE campaign = ?", (campaign.id,))) <= 256
+    assert progress_document(store)["choices"]
+    assert load_costs(store, 1) == {"random|strict": ArmCost(100, 40.0, 3)}
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e9)), min_size=2, max_size=50))
+def test_lines_stay_within_their_chart(points: list[tuple[float, float]]) -> None:
+    chart = series([Line("one", sorted(points))])
+    assert chart is not None
+    (_, path, _, _) = chart.lines[0]
+    places = [tuple(map(float, each.split())) for each in path[1:].split("L")]
+    assert all(chart.left - 0.1 <= x <= chart.right + 0.1 for x, _ in places)
+    assert all(chart.top - 0.1 <= y <= chart.bottom + 0.1 for _, y in places)
+    assert len(chart.up) <= 6
+    assert series([Line("none", [])]) is None
+
+
+def test_time_goes_to_what_yields_and_nothing_starves() -> None:
+    shares = Shares()
+    for _ in range(200):
+        chosen = shares.choose(("poor", "rich", "dry"))
+        gain = {"poor": 0.05, "rich": 0.5, "dry": 0.0}[chosen.name]
+        shares.add(chosen.name, 10.0, gain)
+    whole = sum(shares.whole.values())
+    parts = {name: cpu / whole for name, cpu in shares.whole.items()}
+    assert parts["rich"] > 0.6
+    assert min(parts.values()) >= 0.8 * FLOOR / 3
+    assert "floor" in Shares().choose(("one", "other")).why
+
+
+def test_a_yield_that_dries_up_loses_its_share() -> None:
+    shares = Shares()
+    chosen = []
+    for at in range(200):
+        name = shares.choose(("first", "second")).name
+        chosen.append(name)
+        shares.add(name, 10.0, 1.0 if name == ("first" if at < 60 else "second") else 0.0)
+    assert chosen[20:60].count("first") > 25
+    assert chosen[150:].count("second") > 35
+
+
+def test_a_database_of_a_hunt_answers_the_canned_queries(store: Store) -> None:
+    document = json.loads((Path(__file__).parents[2] / "triage/store/upkeep/datasette.json").read_text())
+    queries = document["databases"]["crux"]["queries"]
+    connection = sqlite3.connect(store.path)
+    for name in ("campaign_over_time", "throughput", "yield_of_arms", "where_the_time_went"):
+        assert connection.execute(queries[name]["sql"]).fetchall()

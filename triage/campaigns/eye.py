@@ -1,0 +1,154 @@
+"""What a hunt looks like at a moment: for the screen, and every twenty seconds for the database."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from triage.bugs.known import load_known
+from triage.bugs.standing import overview_with_states
+from triage.campaigns.front import Front
+from triage.campaigns.shares import FUZZING, Shares
+from triage.console.display import Display
+from triage.console.situation import Arm, Find, Situation
+from triage.store.database import Store
+from triage.store.failures import count_waiting
+from triage.store.jobs.progress import Sample, keep_sample
+
+LOOK_SECONDS = 0.4
+SAMPLE_SECONDS = 20.0
+COUNT_SECONDS = 5.0
+"""Between two counts of the database's bugs at least."""
+WINDOW = 30.0
+"""Seconds of fuzzing that the rate of tests is taken over."""
+
+
+class Eye:
+    """Looks at a hunt now and then; a look costs little, and none comes sooner than is worth it."""
+
+    def __init__(
+        self, store: Store, fronts: Sequence[Front], shares: Shares, shown: Display, seconds: float
+    ) -> None:
+        self._store, self._fronts, self._shares, self._shown = store, fronts, shares, shown
+        self._seconds = seconds
+        self._start = time.monotonic()
+        self._looked = self._sampled = self._counted = 0.0
+        self._last: tuple[str, str, float] | None = None
+        self._bugs: Counter[str] = Counter()
+        self._waiting = 0
+        self._seen: deque[tuple[float, int]] = deque()
+        self._fuzzed = 0.0
+        self._tested_before = self._tested()
+        self._tested_at = 0.0
+        self.now: Situation | None = None
+
+    def found(self, name: str, title: str) -> None:
+        """A failure that was new."""
+        self._last = (name, title, time.monotonic())
+        self._counted = 0.0
+
+    def tested(self) -> None:
+        """A test has ended: the rate counts the time between tests, not that between stretches."""
+        now = time.monotonic()
+        self._fuzzed += min(now - self._tested_at, 5.0) if self._tested_at else 0.0
+        self._tested_at = now
+
+    def look(self, doing: str, *, always: bool = False) -> None:
+        """Show what goes on, if the last look was long enough ago."""
+        moment = time.monotonic()
+        if not always and moment - self._looked < LOOK_SECONDS:
+            return
+        self._looked = moment
+        self.now = self._situation(doing, moment)
+        self._shown.show(self.now)
+        if always or moment - self._sampled >= SAMPLE_SECONDS:
+            self._sampled = moment
+            self._keep(self.now)
+
+    def cpu(self) -> float:
+        """CPU seconds of the hunt by now, wherever its testers are."""
+        others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
+        return self._tested() - self._tested_before + others
+
+    def _tested(self) -> float:
+        """CPU seconds of the tests of the campaigns, those of earlier runs included."""
+        return sum(cost.cpu for front in self._fronts for cost in front.fuzzer.spent.values())
+
+    def _situation(self, doing: str, moment: float) -> Situation:
+        if moment - self._counted >= COUNT_SECONDS:
+            self._counted = moment
+            self._count()
+        tallies = [front.fuzzer.tally for front in self._fronts]
+        tests = sum(each.tests for each in tallies)
+        elapsed = moment - self._start
+        last = self._last
+        return Situation(
+            target=", ".join(front.target for front in self._fronts),
+            doing=doing,
+            elapsed=elapsed,
+            left=max(self._seconds - elapsed, 0.0),
+            tests=tests,
+            valid=sum(each.valid for each in tallies),
+            rate=self._rate(tests),
+            coverage=sum(front.fuzzer.coverage for front in self._fronts),
+            blocks=sum(front.fuzzer.native.blocks for front in self._fronts if front.fuzzer.native),
+            failing=sum(each.failures for each in tallies),
+            waiting=self._waiting,
+            bugs=dict(self._bugs),
+            cpu=self.cpu(),
+            memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            arms=tuple(arm for front in self._fronts for arm in self._arms(front)),
+            last=Find(last[0], last[1], moment - last[2]) if last else None,
+            parts=dict(self._shares.whole),
+        )
+
+    def _rate(self, tests: int) -> float:
+        """Tests a second of fuzzing, over the last half minute of it."""
+        self._seen.append((self._fuzzed, tests))
+        while len(self._seen) > 2 and self._fuzzed - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (end - start) if end > start else 0.0
+
+    def _count(self) -> None:
+        known = overview_with_states(self._store, load_known(self._store.path))
+        self._bugs = Counter(str(each["state"]) for each in known)
+        self._waiting = count_waiting(self._store)
+
+    def _arms(self, front: Front) -> list[Arm]:
+        costs = front.fuzzer.spent
+        whole = sum(each.tests for each in costs.values()) or 1
+        earned = front.fuzzer.earned()
+        head = f"{front.target} " if len(self._fronts) > 1 else ""
+        return [
+            Arm(
+                f"{head}{name}",
+                each.tests,
+                each.tests / whole,
+                each.cpu,
+                each.failures,
+                earned.get(name, 0.0),
+            )
+            for name, each in costs.items()
+            if name
+        ]
+
+    def _keep(self, now: Situation) -> None:
+        """A point for each run; the bugs of the database stand in each of them."""
+        for front in self._fronts:
+            tally, native = front.fuzzer.tally, front.fuzzer.native
+            sample = Sample(
+                tally.tests,
+                tally.valid,
+                tally.failures,
+                front.fuzzer.coverage,
+                native.blocks if native else 0,
+                now.new,
+                now.known,
+                now.waiting,
+                round(now.cpu, 1),
+                now.memory,
+            )
+            keep_sample(self._store, front.fuzzer.run, sample)

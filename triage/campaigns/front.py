@@ -1,0 +1,35 @@
+"""One target's part of a hunt: its campaign, its judge, what of its failures waits."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from oracles.judge import Judge
+from triage.campaigns.fuzzing import Fuzzer
+from triage.reductions.explained import Explainer
+from triage.reductions.selection import Selection
+from triage.store.database import Store
+from triage.store.failures import Failure
+
+
+@dataclass
+class Front:
+    """A campaign with what reduces its failures."""
+
+    store: Store
+    fuzzer: Fuzzer
+    judge: Judge
+
+    def __post_init__(self) -> None:
+        self.target = str(self.fuzzer.target)
+        self.selection = Selection(self.store, self.target)
+        self.explainer = Explainer(self.store, self.target, self.judge)
+
+    def waiting(self, *, urgent: bool) -> Failure | None:
+        """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""
+        return self.selection.next(urgent=urgent)
+
+    def cpu(self) -> float:
+        """CPU seconds of this process and of the workers that reduce and report."""
+        return time.process_time() + self.judge.executor.cpu_seconds()

@@ -1,0 +1,106 @@
+"""The reports of a hunt: one for each bug as soon as it is reduced, again when a better case shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpus.errors import UserError
+from oracles.judge import Judge
+from triage.bugs.history import history_of_name
+from triage.bugs.library import Library
+from triage.console.progress import Progress
+from triage.reports.by_name import note_report
+from triage.reports.report import Report, write_report
+from triage.store.clusters import clusters
+from triage.store.database import Store
+from triage.store.failures import REDUCED, get_failure, list_failures, reduction_of
+from triage.store.names import cluster_name, representative
+
+
+@dataclass(frozen=True)
+class Bug:
+    """What the summary says of one cluster."""
+
+    cluster: str
+    title: str
+    nodes_before: int
+    nodes_after: int
+    minimal: bool
+    failures: int
+    folder: str
+    ready: bool
+
+    def document(self) -> dict[str, Any]:
+        """The bug as `crux hunt --json` shows it."""
+        return {
+            "id": self.cluster,
+            **{name: value for name, value in vars(self).items() if name != "cluster"},
+        }
+
+
+@dataclass
+class Reporter:
+    """Writes the reports of a store's bugs into a folder."""
+
+    store: Store
+    out: Path
+    shown: Progress
+    reports: dict[int, Report] = field(default_factory=dict)
+    reported: dict[int, int] = field(default_factory=dict)
+
+    def bugs(self, targets: frozenset[str]) -> list[Bug]:
+        """The clusters that have a reduced failure on one of the targets, each with its report."""
+        found = []
+        for cluster in clusters(self.store):
+            failures = list_failures(self.store, cluster=cluster.id)
+            if not any(each.status == REDUCED and each.target in targets for each in failures):
+                continue
+            document = reduction_of(self.store, cluster.id)
+            report = self.reports.get(cluster.id)
+            found.append(
+                Bug(
+                    cluster.name,
+                    report.title if report else cluster.title,
+                    document["nodes_before"],
+                    document["nodes_after"],
+                    document["minimal"],
+                    len(failures),
+                    str(report.folder) if report else "",
+                    bool(report and report.ready),
+                )
+            )
+        return found
+
+    def missing(self, target: str) -> list[int]:
+        """The clusters with a reduced failure on a target that no report shows as well as it could."""
+        found = []
+        for cluster in clusters(self.store):
+            failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
+            is_shown = self.reported.get(cluster.id) == representative(self.store, cluster.id)
+            if any(each.target == target for each in failures) and not is_shown:
+                found.append(cluster.id)
+        return found
+
+    def write(self, cluster: int, judge: Judge) -> None:
+        """Write the report of a cluster; why there is none is told."""
+        best = representative(self.store, cluster)
+        if self.reported.get(cluster) == best:
+            return
+        self.reported[cluster] = best
+        name = cluster_name(cluster)
+        self.shown.status(f"reporting {name}")
+        history = history_of_name(self.store, name)
+        case = self.store.load_case(get_failure(self.store, best).best_case)
+        try:
+            report = write_report(
+                case, judge.of_format(case.format), self.out / name, history, Library.of_store(self.store)
+            )
+        except UserError as error:
+            self.shown.note(f"{name}: no report: {error}")
+            return
+        note_report(self.store, case, report, history)
+        self.reports[cluster] = report
+        missing = f", not ready: {'; '.join(report.missing)}" if report.missing else ""
+        self.shown.note(f"{name}: {report.title}; {report.folder}/repro.py shows it{missing}")

@@ -1,0 +1,135 @@
+"""`campaign.html`: how a database's campaigns go, drawn from what the database holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+from triage.store.database import Store
+from triage.store.jobs.coverage import coverage_documents
+from triage.store.jobs.progress import progress_document
+from triage.views.rendering import hash_of, render
+from triage.views.series import Line, Point, Series, series
+
+NAME = "campaign.html"
+SECONDS = 5
+"""Between two looks of a page that is live."""
+LONGEST_GAP = 120.0
+"""Seconds between two points of one run; more is a machine that was suspended."""
+MOST_PASSES, MOST_ARMS = 20, 12
+ENOUGH = 30.0
+"""CPU seconds from which on a yield by the hour means something."""
+SCRIPT = f"""const look = async () => {{
+  if (!document.hidden) {{
+    try {{
+      const text = await (await fetch("/", {{cache: "no-store"}})).text();
+      const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+      if (fresh) document.querySelector("main").replaceWith(fresh);
+      document.body.classList.remove("gone");
+    }} catch {{
+      document.body.classList.add("gone");
+    }}
+  }}
+  setTimeout(look, {1000 * SECONDS});
+}};
+setTimeout(look, {1000 * SECONDS});"""
+"""Looks for news; where nobody answers any more, the page says so and keeps what it has."""
+
+
+def campaign_page(store: Store, *, is_live: bool = False) -> str:
+    """The page as text; a live one looks for news by itself."""
+    found = progress_document(store)
+    timed = list(_timed(found["samples"]))
+    last = _last_of_runs(found["samples"])
+    choices = found["choices"]
+    return render(
+        "campaign.html.j2",
+        name=store.path.name,
+        is_live=is_live,
+        script=SCRIPT if is_live else "",
+        script_hash=hash_of(SCRIPT),
+        now=last[-1] if last else None,
+        running=[each for each in found["runs"] if each["status"] == "running"][-1:],
+        totals={
+            "tests": sum(each["tests"] for each in found["runs"]),
+            "valid": sum(each["valid"] for each in found["runs"]),
+            "failures": sum(each["failures"] for each in found["runs"]),
+            "cpu": sum(each["cpu"] for each in last),
+            "sampled": sum(each["tests"] for each in last),
+        },
+        charts=_charts(timed),
+        arms=found["arms"],
+        most_arms=MOST_ARMS,
+        enough=ENOUGH,
+        choices=[{**each, "share": each["cpu_seconds"] / _whole(choices)} for each in choices],
+        decisions=found["decisions"],
+        runs=found["runs"][-10:][::-1],
+        coverage=[_covered(each) for each in coverage_documents(store)],
+    )
+
+
+def write_campaign_page(store: Store, folder: Path) -> Path | None:
+    """Write the page beside that of the bugs, whole or not at all; None where no campaign was seen."""
+    if not store.count("samples"):
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f"{NAME}.tmp"
+    fresh.write_text(campaign_page(store), encoding="utf-8")
+    os.replace(fresh, folder / NAME)
+    return folder / NAME
+
+
+def _whole(choices: Sequence[Mapping[str, Any]]) -> float:
+    return float(sum(each["cpu_seconds"] for each in choices)) or 1.0
+
+
+def _last_of_runs(samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The last point of each run, in the order in which they came."""
+    last = {each["run"]: each for each in samples}
+    return sorted(last.values(), key=lambda each: int(each["id"]))
+
+
+def _timed(samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, Mapping[str, Any], float]]:
+    """Each point with the seconds of hunting before it, and tests a second since the point before."""
+    elapsed = 0.0
+    for _, group in groupby(samples, key=lambda each: each["run"]):
+        points = list(group)
+        yield elapsed, points[0], 0.0
+        for one, other in pairwise(points):
+            gap = min(_seconds(one["at"], other["at"]), LONGEST_GAP)
+            elapsed += gap
+            yield elapsed, other, (other["tests"] - one["tests"]) / gap if gap > 0 else 0.0
+
+
+def _seconds(one: str, other: str) -> float:
+    from datetime import datetime
+
+    return (datetime.fromisoformat(other) - datetime.fromisoformat(one)).total_seconds()
+
+
+def _charts(timed: Sequence[tuple[float, Mapping[str, Any], float]]) -> list[tuple[str, Series]]:
+    """Coverage, bugs, throughput, what waits, memory."""
+
+    def line(name: str, key: str, unit: float = 1.0) -> Line:
+        points: list[Point] = [(at, each[key] / unit) for at, each, _ in timed]
+        return Line(name, points)
+
+    rate = Line("tests a second", [(at, rate) for at, _, rate in timed[1:]])
+    blocks = [line("blocks", "blocks")] if any(each["blocks"] for _, each, _ in timed) else []
+    wanted = [
+        ("Pieces of coverage", [line("pieces", "coverage")]),
+        ("Bugs of the database", [line("new", "new"), line("known", "known")]),
+        ("Tests a second, reducing included", [rate]),
+        ("Failures that wait for reduction", [line("waiting", "waiting")]),
+        ("Memory of crux itself, MB", [line("MB", "memory", 2**20)]),
+        ("Blocks of the target's own code", blocks),
+    ]
+    drawn = [(title, series(lines)) for title, lines in wanted]
+    return [(title, chart) for title, chart in drawn if chart is not None]
+
+
+def _covered(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {**document, "passes": document["passes"][:MOST_PASSES]}
