@@ -8,6 +8,10 @@ from itertools import count
 from generators.language.draws import Draws
 from generators.relax.types import Json
 
+APART = "apart"
+"""What a binding is told that is to be in no block: a pass may look for it there."""
+TOGETHER = "together"
+"""What bindings are told, with one name for all, that stand in one block or in none: those of a pattern."""
 _OUTSIDE = frozenset({"if", "function", "relax.shape_of"})
 """What no dataflow block holds; a shape that types hang on may be no dataflow variable."""
 
@@ -17,13 +21,17 @@ def in_blocks(draws: Draws, share: float) -> Callable[[Json], Json]:
     numbers = count(1)
 
     def marked(graph: Json) -> Json:
-        bindings, block = [], None
+        bindings, block, last = [], None, None
         for name, op, args, kwargs in graph["bindings"]:
-            if op in _OUTSIDE or _is_shape(op, args):
+            if op in _OUTSIDE or _is_shape(op, args) or kwargs.get(APART):
                 block = None
+            elif (run := kwargs.get(TOGETHER)) is not None and run == last:
+                pass
             elif block is None or draws.chance(0.1):
                 block = next(numbers) if draws.chance(share) else None
-            told = kwargs if block is None else {**kwargs, "block": block}
+            last = kwargs.get(TOGETHER)
+            kept = {key: item for key, item in kwargs.items() if key not in (APART, TOGETHER)}
+            told = kept if block is None else {**kept, "block": block}
             bindings.append([name, op, [_inside(each) for each in args], told])
         return {**graph, "bindings": bindings}
 

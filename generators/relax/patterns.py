@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from corpus.errors import UserError
+from corpus.graphs.format import symbols
 from corpus.graphs.names import renamed
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_to_json
+from generators.relax.blocks import APART, TOGETHER
 from generators.relax.costs import TooLarge
 from generators.relax.growing import Growth
-from generators.relax.operator import Want, Within
-from generators.relax.types import Tensor
+from generators.relax.leaves import new_input
+from generators.relax.operator import ANY, Want, Within
+from generators.relax.types import Tensor, concrete
 from generators.relax.watched import Unsound
 
 
@@ -27,15 +33,18 @@ def place_pattern(growth: Growth, fuel: int) -> str:
     program = _with_fresh_names(growth, pattern.program)
     main = growth.main
     spans = [_within(pattern, item.name) for item in pattern.program.main.inputs]
-    wants = [Want(_static(item), span) for item, span in zip(program.main.inputs, spans, strict=True)]
+    _bind_symbols(growth, program)
+    wants = [Want(_tensor(item), span) for item, span in zip(program.main.inputs, spans, strict=True)]
     operands = growth.grow_all(main, wants, min(fuel, 3 * len(wants)))
     names = {item.name: operand.name for item, operand in zip(program.main.inputs, operands, strict=True)}
     growth.constants.update(program.constants)
     growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})
     growth.opaque.update(program.opaque)
     types = {new: pattern.types.get(old) for old, new in _renaming(pattern, program).items()}
-    for binding in renamed(program, names).main.bindings:
-        _bind(growth, binding, types)
+    is_apart = not any("block" in each.kwargs for each in pattern.program.main.bindings)
+    bindings = renamed(program, names).main.bindings
+    for binding in bindings:
+        _bind(growth, binding, types, {APART: True} if is_apart else {TOGETHER: bindings[0].name})
     known = {each.name for each in main.known}
     growth.results += [name for name in program.main.outputs if name in known]
     return fires
@@ -47,15 +56,25 @@ def _within(pattern: GraphPattern, name: str) -> Within:
     return Within(low, high, is_nonzero=low > 0 or high < 0)
 
 
-def _static(item: Input) -> Tensor:
-    """The type of an input; TooLarge for one of symbolic dims, or that is no tensor."""
-    sizes = tuple(dim for dim in item.shape if isinstance(dim, int))
-    if len(sizes) < len(item.shape) or item.declared is not None:
+def _bind_symbols(growth: Growth, program: GraphProgram) -> None:
+    """An input for each symbolic dim of the pattern that the program does not have yet."""
+    main = growth.main
+    for name in symbols(item.shape for item in program.main.inputs):
+        if name not in main.symbols:
+            main.symbols.append(name)
+            main.sizes[name] = growth.draws.between(2, 4)
+            new_input(growth, main, Tensor("float32", (name,)), ANY)
+
+
+def _tensor(item: Input) -> Tensor:
+    """The type of an input; TooLarge for one that is no tensor."""
+    dims = tuple(dim for dim in item.shape if dim is not None)
+    if len(dims) < len(item.shape) or item.declared is not None:
         raise TooLarge(item.name)
-    return Tensor(item.dtype, sizes)
+    return Tensor(item.dtype, dims)
 
 
-def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any]) -> None:
+def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Mapping[str, Any]) -> None:
     """Add one binding of the pattern and run it.
 
     If it gives a tensor of known dims, later growth may read it.
@@ -67,12 +86,20 @@ def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any]) -> None:
         value = run.value(binding.name, binding.op, list(binding.args), kwargs, known, frame.all_sizes())
     except (ArithmeticError, LookupError, ValueError) as error:  # operands that the operator does not take
         raise Unsound(str(error)) from error
-    frame.bindings.append([binding.name, binding.op, list(binding.args), kwargs])
+    frame.bindings.append([binding.name, binding.op, list(binding.args), {**kwargs, **apart}])
     told = types.get(binding.name)
-    if told is not None and all(isinstance(dim, int) for dim in told[1]):
+    if told is not None and _has_shape(value, told[1], frame.all_sizes()):
         growth.know(frame, binding.name, Tensor(told[0], tuple(told[1])), value)
     else:
         growth.hidden[binding.name] = value
+
+
+def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
+    """Whether a value's dims are these, at the sizes that symbols have."""
+    try:
+        return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
+    except UserError:  # a symbol that is not there
+        return False
 
 
 def _with_fresh_names(growth: Growth, program: GraphProgram) -> GraphProgram:

@@ -23,15 +23,20 @@ def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[RelaxProgram]:
     """A program a seed, with a pattern wherever one has room, in dataflow blocks: most passes look there."""
-    policy = Policy(
+    policy = policy_of(_patterns(source or FOLDER))
+    for seed in seeds:
+        yield make_program(seed, nodes, policy, budget)
+
+
+def policy_of(patterns: Mapping[str, Sequence[GraphPattern]]) -> Policy:
+    """How programs around patterns, by their passes, are drawn."""
+    return Policy(
         name="patterns",
         forms={name: FORMS[name] for name in _PLAIN},
-        patterns=_patterns(source or FOLDER),
+        patterns=patterns,
         blocks=0.95,
         symbolic=0.0,
     )
-    for seed in seeds:
-        yield make_program(seed, nodes, policy, budget)
 
 
 @cache

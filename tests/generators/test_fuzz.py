@@ -99,5 +99,5 @@ def test_what_a_judge_raises_is_raised(workers: int) -> None:
 def test_the_tally_tells_failures_from_what_is_no_bug() -> None:
     tally = Tally()
     for tested in run(verdict_of, tests=50):
-        tally = tally.add(tested.verdict)
+        tally = tally.add(tested)
     assert tally == Tally(tests=50, valid=30, invalid=10, unsupported=10, failures=20)

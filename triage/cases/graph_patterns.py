@@ -15,6 +15,8 @@ from corpus.case import Case
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.values import Shape, Tensor
+from generators.relax.programs import make_program
+from generators.strategies.relax_patterns import policy_of
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import SandboxError
 from reducer.engine.predicates import JudgePool
@@ -24,6 +26,8 @@ from reducer.subjects import learn_graph, open_graph
 from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60
+SEEDS, CONTEXTS, CONTEXT = 60, 5, 8
+"""Of so many programs so many that hold a pattern are asked about, each of so many bindings."""
 MOST_PARTS = 24
 """Parts of one program that are asked about for one pass."""
 
@@ -77,6 +81,8 @@ class GraphExtraction:
                     self.counts["left out: gives what is no tensor of known dims"] += 1
                 elif pattern.digest in self.found:
                     self.counts["duplicates"] += 1
+                elif not self.holds(pattern):
+                    self.counts["left out: does not fire in a context"] += 1
                 else:
                     self.found[pattern.digest] = pattern
                     yield pattern
@@ -95,6 +101,14 @@ class GraphExtraction:
             candidate = self._assembled(subject, bindings)
             if candidate is not None and self._fired(candidate.program, [name]):
                 yield candidate
+
+    def holds(self, pattern: GraphPattern) -> bool:
+        """Whether its pass fires on programs that grew around it, on all but one at most."""
+        policy = policy_of({pattern.fires: (pattern,)})
+        made = (make_program(seed, CONTEXT, policy) for seed in range(SEEDS))
+        placed = [each.program for each in islice((one for one in made if one.fires), CONTEXTS)]
+        fired = sum(bool(self._fired(each, [pattern.fires])) for each in placed)
+        return fired > 0 and fired >= len(placed) - 1
 
     def _has_enough(self, name: str) -> bool:
         return sum(pattern.fires == name for pattern in self.found.values()) >= self.most
@@ -193,7 +207,7 @@ def spread(value: Tensor) -> tuple[float, float]:
 
 
 def _single_operator() -> bytes:
-    main = Graph((Input("x", "float32", (2, 3)),), (Binding("y", "relax.exp", ({REF: "x"},)),), ("y",))
+    main = Graph((Input("x", "float32", (2, 3)),), (Binding("y", "relax.abs", ({REF: "x"},)),), ("y",))
     return GraphProgram("relax", main, facts={"main": "main"}).to_bytes()
 
 
