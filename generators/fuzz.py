@@ -49,7 +49,7 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
-    cpu: float = 0.0
+    cpu: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
