@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, parse, repair
+from corpus.formats.onnx import checker_complaint, repair
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
@@ -69,7 +69,7 @@ def open_nodes(case: Case, judge: Judge) -> tuple[NodeSubject, str] | None:
 
 def _open_onnx(case: Case, pool: JudgePool) -> OnnxSubject:
     """The whole case, repaired."""
-    model, _ = repair(parse(case.program))
+    model, _ = repair(case.parsed)
     is_sound = checker_complaint(model) is None
     return OnnxSubject(
         model, inputs=case.inputs, external=case.external, is_sound=is_sound, passes=case.passes

@@ -40,6 +40,31 @@ def test_the_operators_that_nobody_has_looked_at_are_these() -> None:
     assert operator_of(helper.make_node("Add", [], [], domain="somebody.s")) is UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("node", "rounding"),
+    [
+        (helper.make_node("ScatterElements", ["x", "i", "u"], ["y"]), Rounding.NOTHING),
+        (helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="none"), Rounding.NOTHING),
+        (helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add"), Rounding.TERMS),
+        (helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="add"), Rounding.TERMS),
+        (helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="mul"), Rounding.INSIDE),
+        (helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="max"), Rounding.NOTHING),
+        (helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="average"), Rounding.UNKNOWN),
+        (helper.make_node("Upsample", ["x", "s"], ["y"]), Rounding.NOTHING),
+        (helper.make_node("Upsample", ["x", "s"], ["y"], mode="linear"), Rounding.INSIDE),
+    ],
+)
+def test_attributes_decide_how_a_node_rounds(node: onnx.NodeProto, rounding: Rounding) -> None:
+    assert operator_of(node).rounding is rounding
+
+
+def test_a_scatter_sums_no_more_terms_than_it_has_updates() -> None:
+    elements = helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="add")
+    slices = helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
+    dims = ((5, 4), (3, 2), (3, 2))
+    assert [operator_of(node).terms(node, dims) for node in (elements, slices)] == [7, 4]  # type: ignore[misc]
+
+
 @pytest.mark.parametrize("domain", OPERATORS)
 def test_a_row_contradicts_itself_nowhere(domain: str) -> None:
     for name, row in OPERATORS[domain].items():

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, parse
+from corpus.formats.onnx import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
 from oracles.verdict import Verdict
@@ -22,7 +22,7 @@ MOST_SAID = 600
 
 def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Path) -> Path:
     """Write the page for the model that the user named by `word`; its path."""
-    complaint = (checker_complaint(parse(case.program)) if case.format == "onnx" else None) or verdict.title
+    complaint = (checker_complaint(case.parsed) if case.format == "onnx" else None) or verdict.title
     node = _node(case, f"{complaint} {verdict.title}")
     lines = [
         f"# Not a bug of {package}: {as_code(word)} is no valid model",
@@ -47,12 +47,12 @@ def _node(case: Case, text: str) -> onnx.NodeProto | None:
     if found is None or case.format != "onnx":
         return None
     name = found.group(1) or found.group(2)
-    return next((node for node in parse(case.program).graph.node if node.name == name), None)
+    return next((node for node in case.parsed.graph.node if node.name == name), None)
 
 
 def _described(case: Case, node: onnx.NodeProto) -> str:
     """The node, with the type of each input as far as it can be told."""
-    model = parse(case.program)
+    model = case.parsed
     types = {name: type_text(declared) for name, declared in inferred_types(model).items()}
     types |= {each.name: f"{list(each.dims)} (a weight)" for each in model.graph.initializer}
     lines = [f"{node.op_type} {node.name!r} -> {', '.join(node.output)}"]

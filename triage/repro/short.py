@@ -9,10 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-import onnx
-
 from corpus.case import Case
-from corpus.formats.onnx import parse
 from corpus.values import Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
@@ -51,16 +48,12 @@ def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source
     passing = expectation.passing
     is_of_other = passing is not None and bool(passing.config.backend)
     return template_of(runner.short).render(
-        code=helper_code(_model(case)) if case.format == "onnx" else "",
+        code=helper_code(case.parsed) if case.format == "onnx" else "",
         inputs=_inputs(case) if case.format == "onnx" else "",
         source=source,
         baseline=is_of_other and expectation.outcome is Outcome.MISMATCH,
         **runner.settings(expectation.to_show(case.passes)),
     )
-
-
-def _model(case: Case) -> onnx.ModelProto:
-    return parse(case.program)
 
 
 def _inputs(case: Case) -> str:

@@ -30,5 +30,9 @@ OPERATORS: Mapping[str, Mapping[str, Operator]] = {
 
 
 def operator_of(node: NodeProto) -> Operator:
-    """The row of a node's operator; `UNKNOWN` if it has none, as calls of a model's own functions have."""
-    return OPERATORS.get(node.domain, {}).get(node.op_type, UNKNOWN)
+    """The row of a node's operator, for its attributes.
+
+    `UNKNOWN` if it has none, as calls of a model's own functions have.
+    """
+    row = OPERATORS.get(node.domain, {}).get(node.op_type, UNKNOWN)
+    return row if row.varies is None else row.varies(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oracles.numerics.operators.by_attribute import scattering, upsampling
 from oracles.numerics.operators.open_checks import (
     INEXACT,
     TWICE,
@@ -203,8 +204,8 @@ ONNX: Mapping[str, Operator] = {
     "STFT": SUMS_INSIDE,
     "Scan": WHOLE,
     "Scatter": Operator(Rounding.NOTHING, opens=TWICE),
-    "ScatterElements": Operator(Rounding.NOTHING, opens=TWICE),
-    "ScatterND": Operator(Rounding.NOTHING, opens=TWICE),
+    "ScatterElements": Operator(Rounding.NOTHING, varies=scattering),
+    "ScatterND": Operator(Rounding.NOTHING, varies=scattering),
     "Selu": ROUNDS_ABOUT_ONE,
     "SequenceAt": WHOLE,
     "SequenceConstruct": WHOLE,
@@ -248,7 +249,7 @@ ONNX: Mapping[str, Operator] = {
     "Trilu": MOVES,
     "Unique": WHOLE,
     "Unsqueeze": Operator(Rounding.NOTHING, Nonfinite.MOVED, reads_axes=True),
-    "Upsample": Operator(Rounding.NOTHING, reads_axes=True),
+    "Upsample": Operator(Rounding.NOTHING, reads_axes=True, varies=upsampling),
     "Where": CHOOSES,
     "Xor": Operator(Rounding.NOTHING, Nonfinite.DEFINED, commutes=True),
 }

@@ -52,6 +52,7 @@ class Operator:
     `typed_by` names the attribute that holds the element type of the result.
     `reads_bits`: its result hangs on how wide the elements are. `asks_dims`: it reads dims and no values.
     `commutes`: its two inputs may change places, and no bit changes.
+    `varies` gives the row of a node whose attributes decide; the others hold where it is absent.
     `dims_at` are the inputs whose elements are dims. `reads_axes`: inputs after the first list axes, pads
     or counts an axis.
     """
@@ -69,6 +70,7 @@ class Operator:
     commutes: bool = False
     dims_at: tuple[int, ...] = ()
     reads_axes: bool = False
+    varies: Callable[[NodeProto], Operator] | None = None
 
     @property
     def is_known(self) -> bool:

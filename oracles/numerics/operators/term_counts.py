@@ -53,6 +53,11 @@ def of_window(node: NodeProto, dims: Sequence[Dims | None]) -> int:
     return WINDOW_TERMS
 
 
+def of_updates(node: NodeProto, dims: Sequence[Dims | None]) -> int:
+    """Of a scatter: the element itself and every update, which may all go to one place."""
+    return 1 + math.prod(_known(dims[1])[: -1 if node.op_type == "ScatterND" else None])
+
+
 def of_largest(node: NodeProto, dims: Sequence[Dims | None]) -> int:
     """All elements of the larger of the first two inputs: no sum has more terms."""
     return max(math.prod(_known(each)) for each in dims[:2])
