@@ -200,7 +200,10 @@ def _loops_pattern(module: Module) -> str:
 def _graph_pattern(program: GraphProgram) -> str:
     flowing = [item.dtype for item in program.main.inputs]
     flowing += [value.dtype.name for value in program.constants.values()]
-    return " ".join([*sorted(set(flowing)), *(binding.op for binding in program.main.walk())])
+    graphs = (program.main, *program.functions.values())
+    every = [binding.op for graph in graphs for binding in graph.walk()]
+    words = [op for op in every if op != "call"] if program.functions else every
+    return " ".join([*sorted(set(flowing)), *words])
 
 
 def _model_pattern(model: ModelProto) -> str:
