@@ -27,6 +27,7 @@ from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.temper import draw_temper
 from generators.language.types import F32, F64, DType, Range
 from generators.ops import find_operator
+from oracles.extras import how_to_install
 
 _BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
 _VALUES = Range(-2, 2)
@@ -228,7 +229,7 @@ def programs(
 ) -> Iterator[Program]:
     """A program a seed; raises `UserError` where the solver is not installed."""
     if find_spec("z3") is None:
-        raise UserError("--strategy smt: z3 is not installed; pip install 'tensorcrux[smt]'")
+        raise UserError(f"--strategy smt: z3 is not installed; {how_to_install('z3-solver')}")
     z3 = import_module("z3")
     for seed in seeds:
         yield _program(seed, nodes, budget, z3)

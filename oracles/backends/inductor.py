@@ -39,10 +39,34 @@ def load() -> str:
     torch.set_num_threads(1)
     torch._inductor.config.fallback_random = True
     torch._inductor.config.fx_graph_cache = False
-    with torch.no_grad():
-        torch.compile(torch.exp, backend="inductor")(torch.ones(1))
-    torch._dynamo.reset()
+    _warm_up()
     return str(torch.__version__)
+
+
+def _warm_up() -> None:
+    """Compile one program for the processor's widest vectors.
+
+    Inductor tries seven kinds of vectors first, for up to two seconds each. That the compiler knows the
+    widest shows in this program; where it does not, inductor tries them all.
+    """
+    import torch
+
+    try:
+        torch._inductor.config.cpp.vec_isa_ok = True
+        _compile_one()
+    except Exception:
+        torch._dynamo.reset()
+        torch._inductor.cpu_vec_isa.valid_vec_isa_list.cache_clear()
+        torch._inductor.config.cpp.vec_isa_ok = None
+        _compile_one()
+    torch._dynamo.reset()
+
+
+def _compile_one() -> None:
+    import torch
+
+    with torch.no_grad():
+        torch.compile(torch.relu, backend="inductor")(torch.ones(2))
 
 
 def run(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from corpus.errors import UserError
+from oracles.extras import how_to_install
 from oracles.native.elf import Addresses, Elf
 
 BREAKPOINT = 0xCC
@@ -25,7 +26,7 @@ def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
     Raises `UserError` where the decoder is not installed.
     """
     if find_spec("iced_x86") is None:
-        raise UserError("--native-coverage: iced-x86 is not installed; pip install 'tensorcrux[native]'")
+        raise UserError(f"--native-coverage: iced-x86 is not installed; {how_to_install('iced-x86')}")
     decoder = import_module("iced_x86")
     found: list[int] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
+from oracles.extras import EXTRAS, how_to_install
 from oracles.native.watching import Watch
 from oracles.run import Limits
 from oracles.sandbox import worker
@@ -230,9 +231,9 @@ def start_error(python: str, text: str) -> Exception:
     text = text.strip()
     kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
     if kind in MISSING:
-        return UserError(
-            f"{python}: the framework cannot be imported there: {message}; install it, or{SHOWN}"
-        )
+        module = message.rpartition("'")[0].rpartition("'")[2].partition(".")[0]
+        how = how_to_install(module) if module in EXTRAS else "install it"
+        return UserError(f"{python}: the framework cannot be imported there: {message}; {how}, or{SHOWN}")
     if "Traceback" not in text:
         return UserError(
             f"{python}: this is no Python from 3.8 on: {text.splitlines()[-1] if text else 'no answer'};"

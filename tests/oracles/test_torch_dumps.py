@@ -12,7 +12,10 @@ import tensorcrux
 if importlib.util.find_spec("torch") is None:
     pytest.skip("torch is not installed", allow_module_level=True)
 
-from oracles.in_worker.torch.dumps import is_dump, read_dump, saved_beside
+import torch
+
+from oracles.in_worker.torch.capture import scripted
+from oracles.in_worker.torch.dumps import archive_of, is_dump, is_of_aoti, read_dump, saved_beside
 
 DUMP = """
 import os
@@ -62,3 +65,23 @@ def test_a_dump_is_judged_as_a_case(tmp_path: Path) -> None:
     (tmp_path / "fx_graph_runnable.py").write_text(DUMP)
     verdict = tensorcrux.check(tmp_path / "fx_graph_runnable.py", target="inductor", trust=True)
     assert verdict.outcome == "pass"
+
+
+def test_a_dump_of_aotinductor_is_its_exported_program(tmp_path: Path) -> None:
+    text = f"""exported_program = torch.export.load('{tmp_path}/gone/checkpoints/exported_program.pt2')
+config_patches=None
+if __name__ == '__main__':
+    from torch._dynamo.repro.aoti import run_repro
+    with torch.no_grad():
+        run_repro(exported_program, config_patches=config_patches, command='minify')
+"""
+    name = str(tmp_path / "minifier_launcher.py")
+    assert is_of_aoti(text)
+    assert not is_of_aoti(DUMP)
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        archive_of(name, text)
+    (tmp_path / "checkpoints").mkdir()
+    program = torch.export.export(torch.nn.ReLU(), (torch.ones(3),))
+    torch.export.save(program, tmp_path / "checkpoints" / "exported_program.pt2")
+    found = scripted(name, text)
+    assert [tuple(each.shape) for each in found.args] == [(3,)]

@@ -14,6 +14,7 @@ from tests.triage.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import SHIPPED, KnownIssue, read_known
 from triage.clustering.decisions import mark
+from triage.pages import bugs
 from triage.pages.bugs import write_bug_page
 from triage.pages.sarif import write_sarif
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
@@ -146,3 +147,14 @@ def test_a_known_issue_that_says_so_leaves_its_bugs_out(store, tmp_path):
     issue = KnownIssue("mine", "t", "onnxruntime", {}, suppress=True, patterns=patterns)
     text = write_bug_page(store, tmp_path, (issue,)).read_text()
     assert re.findall(r'<section class="bug" id="(\w+)"', text) == ["C0002"]
+
+
+def test_of_many_bugs_the_page_makes_what_comes_into_view(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(bugs, "MANY_BUGS", 1)
+    monkeypatch.setattr(bugs, "AT_ONCE", 1)
+    text = write_bug_page(store, tmp_path / "page", ()).read_text()
+    assert re.findall(r'<section class="bug" id="(\w+)"', text) == ["C0001", "C0002"]
+    assert len(re.findall(r'<script type="text/plain" class="row">', text)) == 1
+    assert len(re.findall(r'<script type="text/plain" class="later">', text)) == 3  # the grid, and two bugs
+    assert text.count("</script>") == 5  # none of what is kept ends early
+    assert "<script>alert" not in text

@@ -22,6 +22,7 @@ from generators.fuzz import Tested, Tester
 from generators.learning import Lesson
 from generators.legality import Legality
 from generators.mixture import Plan
+from oracles.extras import how_to_install
 from oracles.native.watching import Met
 from triage.bugs.known import KnownIssue
 from triage.campaigns.testers import Testers, open_testers
@@ -76,7 +77,7 @@ def cluster_testers(
 def _joined(address: str, jobs: int) -> Any:
     """Ray, started here or joined; raises `UserError`."""
     if find_spec("ray") is None:
-        raise UserError("--cluster: Ray is not installed; pip install 'tensorcrux[cluster]'")
+        raise UserError(f"--cluster: Ray is not installed; {how_to_install('ray')}")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     _must_answer(address)
     ray = import_module("ray")

@@ -29,6 +29,8 @@ class Claim:
 MOST_TITLE = 110
 
 UNOPTIMISED = "un-optimised"
+ACCEPTED = "accepted"
+"""The kind of mismatch where a program runs that should be refused."""
 
 WRONG = {
     "nan": "NaN where there should be none, or the reverse",
@@ -143,7 +145,9 @@ def expect(
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
         return _mismatch(verdict, tolerance, project)
-    failing = next(run for run in _failed(verdict) if run.status is _status(verdict.outcome))
+    failing = next((run for run in _failed(verdict) if run.status is STATUSES.get(verdict.outcome)), None)
+    if failing is None:
+        raise UserError(f"{verdict.title}: no run of this shows it, so no script of plain runs can either")
     passing = next((run for run in verdict.runs if run.is_ok), None)
     fragment = longest_fragment(failing.message, names) if failing.status is Status.EXCEPTION else ""
     return Expectation(project, verdict.outcome, failing, passing, fragment)
@@ -163,11 +167,9 @@ def _mismatch(verdict: Verdict, tolerance: Tolerance, project: Project) -> Expec
             wrong=told.side,
             contradiction=told.contradiction,
         )
-    failing = next(
-        run
-        for run in others
-        if run.is_ok and compare_outputs(baseline.outputs, run.outputs, tolerance) is not None
-    )
+    failing = next((run for run in others if run.is_ok and _differ(baseline, run, tolerance)), None)
+    if failing is None:
+        raise UserError(f"{verdict.title}: no two runs differ, so no script that compares runs can show it")
     return Expectation(project, verdict.outcome, failing, baseline, kind=kind, wrong=wrong)
 
 
@@ -182,13 +184,17 @@ def _failed(verdict: Verdict) -> list[Run]:
     return [run for run in verdict.runs if not run.is_ok]
 
 
-def _status(outcome: Outcome) -> Status:
-    return {
-        Outcome.CRASH: Status.CRASH,
-        Outcome.EXCEPTION: Status.EXCEPTION,
-        Outcome.TIMEOUT: Status.TIMEOUT,
-        Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
-    }[outcome]
+def _differ(one: Run, other: Run, tolerance: Tolerance) -> bool:
+    return compare_outputs(one.outputs, other.outputs, tolerance) is not None
+
+
+STATUSES = {
+    Outcome.CRASH: Status.CRASH,
+    Outcome.EXCEPTION: Status.EXCEPTION,
+    Outcome.TIMEOUT: Status.TIMEOUT,
+    Outcome.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
+}
+"""How the run ends that shows such an outcome."""
 
 
 def longest_fragment(message: str, names: frozenset[str]) -> str:

@@ -17,13 +17,23 @@ from oracles.naming.titles import with_operators
 from oracles.numerics.compare import Tolerance, differing
 from oracles.text.normalise import name_operators, parse_message, unwrap
 from oracles.verdict import Outcome, Verdict
-from triage.claims.claim import UNOPTIMISED, WRONG, Expectation, expect, signal_text, tolerance_showing
+from triage.claims.claim import (
+    ACCEPTED,
+    UNOPTIMISED,
+    WRONG,
+    Expectation,
+    expect,
+    signal_text,
+    tolerance_showing,
+)
 from triage.claims.words import only_with, while_doing
 from triage.projects import project_of
 from triage.views.privacy import scrub
 
 MOST = 100
 """Characters of what a framework says; more are cut between words."""
+PREAMBLE = re.compile(r"^.*?\bwith the following errors?: *(?=\S)")
+"""What stands before what is wrong, and would leave no room for it."""
 MOST_PASSES = 2
 MOST_NUMBER = 24
 _TOLERANCE = Tolerance()
@@ -36,6 +46,8 @@ def title_of(
     tolerance: Tolerance = _TOLERANCE,
 ) -> str:
     """One line: the operators (the one that fails first, if the framework names it), the effect, the pass."""
+    if expectation.kind == ACCEPTED:
+        return with_operators("accepted although it is invalid", operators)
     if expectation.contradiction:
         return f"{expectation.contradiction} (un-optimised)"
     effect = _effect(expectation, tolerance)
@@ -54,7 +66,7 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
     try:
         tolerance = tolerance_showing(verdict, tolerance)
         expectation = expect(verdict, tolerance, project_of(backend))
-    except (UserError, StopIteration):
+    except UserError:
         return with_operators(verdict.title, case.measure.ops)
     return title_of(expectation, case.measure.ops, passes, tolerance)
 
@@ -74,6 +86,7 @@ def _said(error: str, message: str) -> str:
     """The function that throws, or the exception, and what it says, cut between words."""
     parsed = parse_message(name_operators(message))
     rest = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
+    rest = PREAMBLE.sub("", rest)
     site = parsed.site.split()[-1] if parsed.site else ""
     text = rest if len(rest) <= MOST else f"{rest[:MOST].rpartition(' ')[0] or rest[:MOST]} …"
     who = f"{site} fails" if site else error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -27,8 +27,10 @@ def emit(
 ) -> list[Document]:
     """Write results and hand them back; with `single` the JSON document is the only result, not a list.
 
-    JSON lines go out one by one as the results come in. A list has a line for each of its documents.
+    JSON lines go out one by one as the results come in, and so do the lines of a list: one for each document.
     """
+    if as_json and not single:
+        return list(_listed(documents))
     done: list[Document] = []
     lines = not as_json and not is_terminal(sys.stdout)
     for document in documents:
@@ -36,15 +38,28 @@ def emit(
         if lines:
             write_line(in_json(document))
     if as_json:
-        write_line(in_json(done[0], indent=2) if single else _listed(done))
+        write_line(in_json(done[0], indent=2))
     elif not lines:
         stdout_console().print(show(done))
     return done
 
 
-def _listed(documents: list[Document]) -> str:
-    lines = ",\n".join(in_json(each) for each in documents)
-    return f"[\n{lines}\n]" if documents else "[]"
+def _listed(documents: Iterable[Document]) -> Iterator[Document]:
+    """Hand on the documents, and write them as a list that stays JSON where one of them is never made.
+
+    A comma stands before its document: a reader has each line whole as soon as its case was judged.
+    """
+    count = 0
+    try:
+        for document in documents:
+            write_line(("," if count else "[\n") + in_json(document))
+            count += 1
+            yield document
+    except BaseException:
+        if count:
+            write_line("]")
+        raise
+    write_line("]" if count else "[]")
 
 
 def in_json(document: Document, indent: int | None = None) -> str:

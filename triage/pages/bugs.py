@@ -31,7 +31,9 @@ from triage.views.rendering import hash_of, render
 
 NAME = "index.html"
 MANY_BUGS = 200
-"""Of more bugs the originals are not drawn: the page would take seconds to open."""
+"""Of more bugs the originals are not drawn, and most of the page is made as it comes into view."""
+AT_ONCE = 50
+"""So many rows of the list such a page has from the beginning."""
 SCRIPT = """const centre = box => {
   const to = box.querySelector("svg").dataset;
   box.scrollTop = to.y - box.clientHeight / 2;
@@ -44,11 +46,40 @@ const seen = new IntersectionObserver(found => found.forEach(each => {
 }));
 document.querySelectorAll(".wide").forEach(box => seen.observe(box));
 
+const open = section => {
+  const text = section.querySelector(":scope > .later");
+  if (!text) return;
+  section.insertAdjacentHTML("beforeend", text.textContent);
+  text.remove();
+  section.querySelectorAll(".wide").forEach(box => seen.observe(box));
+};
+const near = new IntersectionObserver(found => found.forEach(each => {
+  if (each.isIntersecting) open(each.target);
+}), {rootMargin: "800px"});
+document.querySelectorAll(".later").forEach(text => near.observe(text.parentElement));
+
 const list = document.querySelector(".list tbody");
-const rows = list ? [...list.rows] : [];
+let rows = list ? [...list.rows] : [];
+const rest = document.querySelector("#rest");
+const add = most => {
+  const texts = [...document.querySelectorAll("script.row")].slice(0, most);
+  if (!texts.length) return;
+  list.insertAdjacentHTML("beforeend", texts.map(text => text.textContent).join(""));
+  texts.forEach(text => text.remove());
+  rows = [...list.rows];
+  if (!document.querySelector("script.row")) rest.remove();
+};
+const end = new IntersectionObserver(found => {
+  if (!found.some(each => each.isIntersecting)) return;
+  add(50);
+  end.unobserve(rest);
+  if (rest.isConnected) end.observe(rest);
+}, {rootMargin: "400px"});
+if (rest) end.observe(rest);
 const search = document.querySelector("#search"), state = document.querySelector("#state");
 const grouped = document.querySelector("#grouped"), left = document.querySelector("#left");
 const shown = () => {
+  add();
   const words = search.value.toLowerCase().split(/\\s+/).filter(Boolean);
   let count = 0;
   for (const row of rows) {
@@ -61,10 +92,12 @@ const shown = () => {
 };
 const place = row => [...rows].indexOf(row);
 const order = compare => {
+  add();
   list.querySelectorAll(".group").forEach(row => row.remove());
   list.append(...[...rows].sort(compare));
 };
 const group = () => {
+  add();
   if (!grouped.checked) return order((a, b) => place(a) - place(b));
   order((a, b) => a.dataset.blame.localeCompare(b.dataset.blame) || place(a) - place(b));
   let last = null;
@@ -143,6 +176,7 @@ def write_bug_page(
         "bugs.html.j2",
         bugs=bugs,
         is_whole=len(chosen) <= MANY_BUGS,
+        at_once=len(chosen) if len(chosen) <= MANY_BUGS else AT_ONCE,
         columns=columns,
         totals=_totals(store),
         figures=totals_of(str(facts["state"]) for facts in chosen),

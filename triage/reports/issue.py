@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.in_double import outputs_like
 from oracles.run import Phase, Run
@@ -26,7 +28,6 @@ from triage.views.rendering import as_code, render
 
 MOST_PRINTED = 12
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
-PROVIDERS = {"cpu": "Default CPU", "cuda": "CUDA"}
 
 
 def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
@@ -116,8 +117,12 @@ def short_output(text: str) -> str:
 
 
 def _advice(draft: Draft) -> str:
-    """What to disable; an importer comes before every pass."""
-    if draft.expectation.failing.phase is Phase.IMPORT:
+    """What to disable; nothing where every way fails, or the importer before every pass."""
+    own = [run for run in draft.runs if not run.config.backend]
+    is_everywhere = draft.expectation.outcome is not Outcome.MISMATCH and all(
+        _shows(draft, each) for each in own
+    )
+    if draft.expectation.failing.phase is Phase.IMPORT or is_everywhere:
         return ""
     passes = draft.judge.backend.passes
     return advice(draft.passes, passes.disabled_by if passes is not None else "")
@@ -165,11 +170,17 @@ def origin_text(draft: Draft) -> str:
 def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
     """With which of the two results float64 agrees; values are compared, not their types."""
     found, passing = draft.in_double, draft.expectation.passing
-    if found is None or passing is None or not draft.expectation.compares_floats:
+    if found is None or passing is None or not draft.expectation.compares_floats or _is_wide(passing):
         return
     told = {in_short(run.config): _near(run, found, draft) for run in (passing, draft.expectation.failing)}
     words = [f"{'agrees with' if near else '**differs** from'} `{name}`" for name, near in told.items()]
     yield f"{in_short(passing.config)}, in float64", ", ".join(words)
+
+
+def _is_wide(run: Run) -> bool:
+    """Whether a run gives float64: the same again in float64 says nothing more."""
+    arrays = [value for value in run.outputs.values() if isinstance(value, np.ndarray)]
+    return bool(arrays) and all(value.dtype == np.float64 for value in arrays)
 
 
 def _near(run: Run, wide: Run, draft: Draft) -> bool:
@@ -263,5 +274,5 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     yield "instruction sets", " ".join(flag for flag in found["processor"]["flags"] if flag in SHOWN_FLAGS)
     providers = draft.expectation.failing.config.get("providers")
     yield "provider", ", ".join(providers) if isinstance(providers, tuple) else ""
-    yield "device", "" if isinstance(providers, tuple) else PROVIDERS.get(found["device"], found["device"])
+    yield "device", "" if isinstance(providers, tuple) else found["device"].upper()
     yield "how it was run", in_words(draft.expectation.failing.config, project)

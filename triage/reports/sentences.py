@@ -12,7 +12,7 @@ from corpus.values import Tensor, Value
 from oracles.numerics.compare import Tolerance, compare_outputs, differing
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
-from triage.claims.claim import UNOPTIMISED, Expectation, essence, signal_text
+from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
 from triage.claims.words import in_short, in_words, while_doing
 from triage.projects import Project
 from triage.views.privacy import scrub
@@ -72,6 +72,8 @@ def happened(expectation: Expectation, package: str) -> str:
 
 def _happened_to_values(expectation: Expectation, package: str) -> str:
     run = expectation.failing
+    if expectation.kind == ACCEPTED:
+        return f"{package} runs a model that is invalid: {expectation.contradiction}."
     if expectation.contradiction:
         return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
     differ = f"the results {in_words(run.config, expectation.project)} and {_other(expectation)} differ"
@@ -86,6 +88,8 @@ def expected(
     """One or two sentences; says only what the runs or the reference bear out."""
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
+    if expectation.kind == ACCEPTED:
+        return "A refusal: ONNX's checker and its reference evaluator both reject the model."
     if expectation.contradiction:
         inferred = "ONNX's shape inference and its reference evaluator both give it"
         return f"The {expectation.kind} that the operator's inputs fix: {inferred}."

@@ -25,6 +25,11 @@ class Head:
     labels: tuple[str, ...]
     known: KnownIssue | None
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What keeps it from being ready."""
+        return tuple(check.text for check in self.checks if check.is_needed and not check.holds)
+
 
 @dataclass(frozen=True)
 class Claimed:
@@ -110,4 +115,4 @@ class IssueView:
         parts = [getattr(self, part.name) for part in fields(self)]
         found = {each.name: getattr(part, each.name) for part in parts for each in fields(part)}
         assert len(found) == sum(len(fields(part)) for part in parts)
-        return found
+        return {**found, "missing": self.head.missing}

@@ -35,6 +35,10 @@ ENDING_SECONDS = 1.0
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"} | {
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # which takes longer than the few kernels of a script
 }
+VECTORS = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
+"""Tells inductor not to compile for each kind of vectors just to see whether it can: nine CPU seconds."""
+LATE = "amx"
+"""Vectors that compilers in use may not know yet; any compiler knows the others."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class _Trial:
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
             return subprocess.Popen(
-                command_in(folder.parent, self._command, linked, {**QUIET, "TMPDIR": str(folder)}),
+                command_in(folder.parent, self._command, linked, {**_quiet(), "TMPDIR": str(folder)}),
                 cwd=folder,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -175,6 +179,15 @@ class _Trial:
         """End its processes, whatever state they are in."""
         if self._process is not None:
             _kill_all(self._process)
+
+
+def _quiet() -> dict[str, str]:
+    """The settings with which a script spends its time on the bug."""
+    try:
+        is_late = LATE in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        is_late = True
+    return QUIET if is_late else QUIET | VECTORS
 
 
 def _confine(memory: int) -> None:

@@ -9,12 +9,12 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 from corpus.errors import UserError
+from oracles.extras import how_to_install
 from triage.projects import projects
-from triage.setup.finding import Finding, how_to_install
+from triage.setup.finding import Finding
 
 CORE_PACKAGES = (
     "onnx",
@@ -28,14 +28,12 @@ CORE_PACKAGES = (
     "rapidfuzz",
     "jinja2",
 )
-OURS = ("corpus", "oracles", "reducer", "generators", "triage")
 MACHINES = ("x86_64", "aarch64")
 
 
 def examine_system(database: Path) -> Iterator[Finding]:
     """Everything, from the system to the database; what needs a missing core package is not tried."""
     yield _system()
-    yield from _hidden()
     packages = list(_packages())
     yield from packages
     if all(package.works for package in packages if package.core):
@@ -49,19 +47,7 @@ def examine_system(database: Path) -> Iterator[Finding]:
 def _system() -> Finding:
     works = sys.platform == "linux" and platform.machine() in MACHINES
     text = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    return Finding("system", works, text, core=True)
-
-
-def _hidden() -> Iterator[Finding]:
-    """Packages of others in the place of one of ours: crux then runs their code, or none."""
-    root = Path(__file__).resolve().parents[2]
-    for name in OURS:
-        spec = find_spec(name)
-        found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
-        if found != root:
-            text = f"found at {found}, which is not crux's"
-            advice = "install tensorcrux in an environment of its own, and start it elsewhere"
-            yield Finding(f"our package {name}", False, text, core=True, advice=advice)
+    return Finding("system", works, text, True, "" if works else "use Linux on x86-64 or aarch64")
 
 
 def _packages() -> Iterator[Finding]:
@@ -86,7 +72,9 @@ def _database(path: Path) -> Finding:
         with Store(path) as store:
             found = examine(store)
     except UserError as error:
-        return Finding("database", False, str(error), core=True)
+        advice = "name another database with --db, or move this one away"
+        return Finding("database", False, str(error), core=True, advice=advice)
     text = f"{path}: {found['failures']} failures in {found['clusters']} clusters"
     problems = found["problems"]
-    return Finding("database", not problems, f"{text}; {problems[0]}" if problems else text, core=True)
+    advice = f"crux db check --db {path} lists all" if problems else ""
+    return Finding("database", not problems, f"{text}; {problems[0]}" if problems else text, True, advice)

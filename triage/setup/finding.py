@@ -17,14 +17,3 @@ class Finding:
     text: str
     core: bool
     advice: str = ""
-
-
-EXTRAS = {"apache-tvm": "tvm", "apache-tvm-ffi": "tvm", "torch": "torch", "z3-solver": "smt"}
-"""The extra that brings a package; the others come with crux itself."""
-
-
-def how_to_install(package: str) -> str:
-    """What brings a package that is missing."""
-    extra = EXTRAS.get(package)
-    wanted = f"tensorcrux[{extra}]" if extra else "tensorcrux"
-    return f"pip install --constraint constraints.txt '{wanted}', or start bin/crux, which does"

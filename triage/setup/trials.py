@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,14 +18,16 @@ from corpus.errors import UserError
 from corpus.graphs.program import REF, Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.backends import backends
+from oracles.extras import how_to_install
 from oracles.judge import Judge
 from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from triage.projects import project_of
-from triage.setup.finding import Finding, how_to_install
+from triage.setup.finding import Finding
 
 REFEREE = "golden"
 """The referee of Relax programs: it runs no models of ONNX, and nobody tests it."""
+HEADERS = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
 NVIDIA = "/dev/nvidiactl"
 """There where the driver of an NVIDIA device is loaded."""
 
@@ -35,10 +39,24 @@ def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
     """
     names = [name for name in backends() if name != REFEREE]
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
-    with ThreadPoolExecutor(max_workers=4) as pool:
+    with _in_short(), ThreadPoolExecutor(max_workers=len(targets)) as pool:
         for target, (text, problem) in zip(targets, pool.map(_try_target, targets), strict=True):
             core = backends()[target.backend].package in core_packages and target.device == "cpu"
             yield Finding(f"target {target}", not problem, problem or text, core, _advice(target, problem))
+
+
+@contextmanager
+def _in_short() -> Iterator[None]:
+    """No headers compiled ahead, for one kernel: inductor takes seven CPU seconds for that."""
+    earlier = os.environ.get(HEADERS)
+    os.environ[HEADERS] = "0"
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[HEADERS]
+        else:
+            os.environ[HEADERS] = earlier
 
 
 def _try_target(target: Target) -> tuple[str, str]:
@@ -74,8 +92,12 @@ def _told(runs: Sequence[Run], formats: Sequence[str]) -> tuple[str, str]:
 
 def _advice(target: Target, problem: str) -> str:
     """What to do about a target that does not work."""
-    if not problem or target.device == "cuda":
+    if not problem:
         return ""
+    if target.device == "cuda":
+        return f"a driver of NVIDIA's, and a build of {backends()[target.backend].package} for CUDA" * (
+            Path(NVIDIA).exists()
+        )
     package = backends()[target.backend].package
     if find_spec(
         project_of(target.backend).runners[0].module if project_of(target.backend).runners else "onnx"
@@ -108,11 +130,13 @@ def try_sandbox() -> Iterator[Finding]:
         with Sandbox("ort") as sandbox:
             facts = dict(sandbox.facts)
     except (UserError, SandboxError) as error:
-        yield Finding("sandbox", False, " ".join(str(error).split())[:160], core=True)
+        text = " ".join(str(error).split())[:160]
+        yield Finding("sandbox", False, text, core=True, advice="docs/safety.md says what it needs")
         return
     yield Finding("sandbox", True, "runs cases in workers of their own", core=True)
     for name, text in describe_isolation(facts).items():
-        yield Finding(f"sandbox: {name}", text == "in force", text, core=False)
+        advice = "" if text == "in force" else "the other layers hold; docs/safety.md says more"
+        yield Finding(f"sandbox: {name}", text == "in force", text, core=False, advice=advice)
     compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
-    text = compiler or "none: crashes are told by their signal alone"
-    yield Finding("C compiler", compiler is not None, text, core=False)
+    text = compiler or "none: crashes are told by their signal alone, and inductor cannot compile"
+    yield Finding("C compiler", compiler is not None, text, False, "" if compiler else "install gcc and g++")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from oracles.in_worker.torch.data import NotData, flat, to_data
-from oracles.in_worker.torch.dumps import is_dump, read_dump
+from oracles.in_worker.torch.dumps import archive_of, is_dump, is_of_aoti, read_dump
 from oracles.in_worker.torch.graph import constant, encoded, layout_of, to_module
 
 WANTED = (
@@ -126,6 +126,9 @@ def exported(content: bytes) -> Given:
 def scripted(name: str, text: str) -> Given:
     """What a script calls `model` and `inputs`, or else the first compiled function that it calls."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    if is_of_aoti(text):
+        with open(archive_of(name, text), "rb") as archive:
+            return exported(archive.read())
     if is_dump(text):
         model, inputs = read_dump(name, text)
         return Given(model, tuple(inputs), {}, (), False)

@@ -1,0 +1,158 @@
+"""The wheel, installed outside of the repository in an environment of its own, is all that crux needs.
+
+Only the packages that it depends on are borrowed, as links, from the environment that runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = {"corpus", "generators", "oracles", "reducer", "tensorcrux", "triage"}
+DISTRIBUTIONS = """
+import json
+from importlib.metadata import packages_distributions as found
+print(json.dumps({name: found().get(name) for name in %r}))
+"""
+TYPED = """
+import onnx
+
+import tensorcrux
+from tensorcrux.testing import assert_agrees
+
+verdict: tensorcrux.Verdict = tensorcrux.check("model.onnx", target="ort", rtol=1e-3, timeout=5.0)
+small: tensorcrux.Reduction = tensorcrux.reduce("model.onnx", minutes=1.0)
+reveal_type(small.nodes)
+
+
+def test_it() -> None:
+    assert_agrees(onnx.load("model.onnx"), target="ort", atol=1e-4)
+    tensorcrux.check("model.onnx", rtoll=1)
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout; the build backend is fetched."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "No matching distribution found for hatchling" in done.stderr:
+        pytest.skip("the build backend cannot be fetched here")
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel; of ours it has nothing else."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    packages = Path(sysconfig.get_path("purelib"))
+    borrowed, own = home / "borrowed", next(home.glob("lib/python*/site-packages"))
+    borrowed.mkdir()
+    for each in packages.iterdir():
+        if "tensorcrux" not in each.name and each.suffix != ".pth":
+            (borrowed / each.name).symlink_to(each)
+    (own / "borrowed.pth").write_text(f"{borrowed}\n")
+    pip = [sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--quiet"]
+    subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
+    return home / "bin"
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """One command in a folder outside of the repository, without a variable that could lead back."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    environment["CRUX_SANDBOX_SHOWS"] = sysconfig.get_path("purelib")  # where the links lead
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import onnx
+
+    text = """<ir_version: 8, opset_import: ["": 17]>
+        half (double[3] x) => (double[3] y) <double low = {-1.0}> { r = Relu(x) y = Clip(r, low) }"""
+    path = tmp_path_factory.mktemp("models") / "model.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def test_the_wheel_holds_the_packages_and_their_data_and_no_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0].removesuffix(".py") for name in names if ".dist-info" not in name}
+    assert tops == OURS
+    kept = subprocess.run(
+        ["git", "ls-files", "corpus", "generators", "oracles", "reducer", "triage"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    assert sorted(set(kept) - set(names)) == []
+
+
+def test_our_package_names_are_of_our_distribution_alone(installed: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, installed / "python", "-c", DISTRIBUTIONS % sorted(OURS))
+    assert json.loads(done.stdout) == {name: ["tensorcrux"] for name in OURS}, done.stderr
+
+
+@pytest.mark.parametrize("module", [(), ("-m", "tensorcrux")], ids=["crux", "python -m tensorcrux"])
+def test_the_command_line_starts(installed: Path, tmp_path: Path, module: tuple[str, ...]) -> None:
+    start = [installed / "python", *module] if module else [installed / "crux"]
+    done = run(tmp_path, *start, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "You have a failing model" in done.stdout
+
+
+def test_a_model_is_judged_and_reduced(installed: Path, tmp_path: Path, model: Path) -> None:
+    checked = run(tmp_path, installed / "crux", "check", model, "--json")
+    assert checked.returncode in (0, 1), checked.stderr
+    if checked.returncode == 0:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    assert json.loads(checked.stdout)["outcome"] == "exception"
+    reduced = run(tmp_path, installed / "crux", "reduce", model, "-o", "small", "--json")
+    assert json.loads(reduced.stdout)["nodes_after"] == 2, reduced.stderr
+    assert (tmp_path / "small" / "reduction.html").is_file()
+
+
+def test_pytest_finds_the_plugin(installed: Path, tmp_path: Path, model: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import onnx\nfrom tensorcrux.testing import assert_agrees\n"
+        f"def test_it():\n    assert_agrees(onnx.load({str(model)!r}), minutes=0.5)\n"
+    )
+    done = run(tmp_path, installed / "python", "-m", "pytest", "-q", "--crux-out", "found", "test_it.py")
+    assert "unrecognized arguments" not in done.stderr
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert done.returncode == 0 or "smallest case: 2 of 2 nodes (Relu, Clip)" in done.stdout
+
+
+def test_a_type_checker_knows_the_library(installed: Path, tmp_path: Path) -> None:
+    """One line of the file is wrong: a checker that knows nothing of the library would not see it."""
+    (tmp_path / "test_typed.py").write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "python"]
+    done = run(tmp_path, *command, "--follow-imports=silent", "test_typed.py")
+    told = [line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith("test_typed")]
+    assert told == [
+        'note: Revealed type is "tuple[int, int]"',
+        'error: Unexpected keyword argument "rtoll" for "check"  [call-arg]',
+    ], done.stdout + done.stderr
+
+
+def test_a_foreign_package_in_the_place_of_one_of_ours_is_named(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "__init__.py").write_text("")
+    done = run(tmp_path, installed / "python", "-c", "import tensorcrux")
+    assert done.returncode == 1
+    assert f"the package `corpus` is found at {tmp_path / 'corpus'}" in done.stderr.splitlines()[-1]
+    started = run(tmp_path, installed / "python", "-m", "triage.cli", "doctor")
+    assert started.returncode == 1
+    assert f"the package `corpus` is found at {tmp_path / 'corpus'}" in started.stderr.splitlines()[-1]

@@ -1,0 +1,89 @@
+"""Running a user's own program so that torch keeps the graphs on which `torch.compile` fails.
+
+It is torch's own way (`TORCHDYNAMO_REPRO_AFTER`): the program runs as it is, outside of the sandbox, as the
+user would run it; only the folder where torch writes its dumps is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from corpus.errors import UserError
+from corpus.load import open_case
+from corpus.target import Target
+from oracles.run import Limits
+from oracles.sandbox.importing import importer_of
+from triage.console.output import say
+
+LEVELS = {"errors": "2", "crashes": "3", "values": "4"}
+"""What torch calls them: dump where compiling raises, before each is compiled, where its values differ."""
+DUMPS = "dumps"
+LAUNCHER = "minifier_launcher.py"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended, and where its dumps and the cases are."""
+
+    code: int
+    folder: Path
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a signal ended it."""
+        return self.code < 0
+
+    @property
+    def dumps(self) -> list[Path]:
+        """What torch has written, in the order of time."""
+        found = (self.folder / DUMPS).rglob(LAUNCHER)
+        return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
+
+    def cases_of(self, target: Target, limits: Limits) -> Iterator[Path]:
+        """Each dump as a case folder beside the dumps; one that cannot be opened is told in a line."""
+        importer = importer_of(target, limits)
+        for place, dump in enumerate(self.dumps, 1):
+            try:
+                case = open_case(dump, trust=True, target=target, importer=importer)
+            except UserError as error:
+                say(f"crux: {error}")
+                continue
+            folder = self.folder / f"case-{place}"
+            replace(case, origin=str(dump)).save(folder)
+            yield folder
+
+    def sentence(self, count: int) -> str:
+        """How the program ended, in words, and how many cases came of it."""
+        how = f"died of {signal.Signals(-self.code).name}" if self.is_killed else f"ended with {self.code}"
+        found = (
+            "no graph failed to compile" if not self.dumps else f"{count} of {len(self.dumps)} graphs kept"
+        )
+        return f"the program {how}; {found}"
+
+
+def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
+    """Run the command to its end, its own output untouched; what torch dumps goes below the folder.
+
+    Raises `UserError` for another kind than `LEVELS`, a command that cannot be started, a folder in use.
+    """
+    if catch not in LEVELS:
+        raise UserError(f"--catch {catch}: one of {', '.join(LEVELS)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder}: is not empty; name another folder with -o")
+    dumps = (folder / DUMPS).resolve()
+    dumps.mkdir(parents=True)
+    asked = {
+        "TORCHDYNAMO_REPRO_AFTER": "aot",
+        "TORCHDYNAMO_REPRO_LEVEL": LEVELS[catch],
+        "TORCH_COMPILE_DEBUG_DIR": str(dumps),
+    }
+    try:
+        code = subprocess.run(command, env={**os.environ, **asked}, check=False).returncode
+    except OSError as error:
+        raise UserError(f"{command[0]}: cannot be started ({error.strerror})") from None
+    return Ended(code, folder)

@@ -1,0 +1,81 @@
+"""`crux wrap -- CMD`: runs a user's program; a `torch.compile` that fails in it becomes a case."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triage.console.options import CaseOptions, as_command
+from triage.console.output import Document, emit, say, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Command = Annotated[
+    list[str], typer.Argument(metavar="-- CMD…", help="The program and its arguments, behind two dashes.")
+]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the cases go.")]
+Catch = Annotated[
+    str,
+    typer.Option(
+        "--catch",
+        metavar="KIND",
+        help="errors; crashes: keeps each graph before it is compiled; values: runs each graph in eager mode"
+        " as well, which is slow.",
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("wrap")(as_command(CaseOptions, wrap))
+
+
+def wrap(
+    options: CaseOptions, command: Command, out: Out = Path("crux-caught"), catch: Catch = "errors"
+) -> int:
+    """Run a program of yours; each graph on which torch.compile fails in it becomes a case, and is judged.
+
+    The exit code is 1 when a case shows a bug, whatever the program's own is.
+
+    Example: crux wrap -- python train.py
+    """
+    from triage.cases.wrapping import run_wrapped
+
+    target = options.target_of(None, "inductor")
+    ended = run_wrapped(command, out, catch)
+    found = _verdicts(options, ended.cases_of(target, options.limits))
+    documents = emit(found, as_json=options.json, show=_show)
+    say(f"crux: {ended.sentence(len(documents))}")
+    failing = [document["case"] for document in documents if document["bug"]]
+    if failing:
+        say(f"next: crux reduce {failing[0]} -o crux-small")
+    elif documents:
+        say(
+            "next: run your program with the newest torch; none of its graphs fails when it is compiled alone"
+        )
+    elif catch == "errors":
+        say(f"next: crux wrap --catch {'crashes' if ended.is_killed else 'values'} -- {shlex.join(command)}")
+    return 1 if failing else 0
+
+
+def _verdicts(options: CaseOptions, folders: Iterator[Path]) -> Iterator[Document]:
+    from triage.cases.judges import Judges
+    from triage.cases.sources import open_one
+    from triage.cases.verdicts import judge_often
+
+    with Judges(options) as judges:
+        for folder in folders:
+            case = open_one(str(folder), options, judges)
+            assert case.target is not None
+            _, document = judge_often(judges.of(case.target, case.format), case, 1)
+            yield {"case": str(folder), **document}
+
+
+def _show(documents: list[Document]) -> Table:
+    rows = [(each["case"], each["outcome"], each["phase"], each["title"]) for each in documents]
+    return table(("case", "outcome", "phase", "what was seen"), rows)
