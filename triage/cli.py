@@ -147,6 +147,15 @@ def _hide_types_of_flags(command: Any) -> None:
     for param in command.params:
         if getattr(param, "is_flag", False):
             param.metavar = " "
+    made = command.get_help_option
+
+    def help_option(context: Any) -> Any:
+        found = made(context)
+        if found is not None:
+            found.metavar = " "
+        return found
+
+    command.get_help_option = help_option
     for child in getattr(command, "commands", {}).values():
         _hide_types_of_flags(child)
 

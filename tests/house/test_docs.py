@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -111,3 +113,26 @@ def test_every_file_named_exists() -> None:
     places = (ROOT, ROOT / "docs", ROOT / "docs/campaigns")
     wanted = {name.partition("#")[0] for name in named}
     assert sorted(name for name in wanted if not any((place / name).exists() for place in places)) == []
+
+
+def help_of(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "triage.cli", *words, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("words", [(), ("hunt",), ("triage", "mark"), ("check",)])
+def test_the_help_of_a_flag_asks_for_no_value(words: tuple[str, ...]) -> None:
+    assert "<bool>" not in help_of(*words)
+
+
+def test_inputs_are_offered_where_a_case_is_named() -> None:
+    assert "--inputs" in help_of("check")
+    assert [
+        name for name in ("hunt", "fuzz", "generate", "replay", "wrap") if "--inputs" in help_of(name)
+    ] == []

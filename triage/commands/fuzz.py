@@ -40,7 +40,7 @@ AvoidKnown = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("fuzz")(as_command(CaseOptions, fuzz))
+    app.command("fuzz")(as_command(CaseOptions, fuzz, unsaid=("inputs",)))
 
 
 def fuzz(

@@ -39,7 +39,7 @@ MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("generate")(as_command(CaseOptions, generate))
+    app.command("generate")(as_command(CaseOptions, generate, unsaid=("inputs",)))
 
 
 def generate(

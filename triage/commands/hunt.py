@@ -64,7 +64,7 @@ Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("hunt")(as_command(CaseOptions, hunt))
+    app.command("hunt")(as_command(CaseOptions, hunt, unsaid=("inputs",)))
 
 
 def hunt(

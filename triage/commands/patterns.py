@@ -28,7 +28,7 @@ Source = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     group = typer.Typer(no_args_is_help=True, help="Optimisation patterns from documented tests.")
-    group.command("extract")(as_command(CaseOptions, extract))
+    group.command("extract")(as_command(CaseOptions, extract, unsaid=("inputs",)))
     group.command("list")(as_command(StoreOptions, list_patterns))
     app.add_typer(group, name="patterns")
 

@@ -24,7 +24,7 @@ JUnit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Wri
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("replay")(as_command(CaseOptions, replay))
+    app.command("replay")(as_command(CaseOptions, replay, unsaid=("inputs",)))
 
 
 def replay(options: CaseOptions, cases: Cases = None, record: Record = False, junit: JUnit = None) -> int:

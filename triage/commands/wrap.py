@@ -32,7 +32,7 @@ Catch = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("wrap")(as_command(CaseOptions, wrap))
+    app.command("wrap")(as_command(CaseOptions, wrap, unsaid=("inputs",)))
 
 
 def wrap(

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -146,15 +146,18 @@ class CaseOptions(StoreOptions):
         )
 
 
-def as_command(options: type[StoreOptions], function: Callable[..., int]) -> Callable[..., int]:
+def as_command(
+    options: type[StoreOptions], function: Callable[..., int], *, unsaid: tuple[str, ...] = ()
+) -> Callable[..., int]:
     """A function of (options, its own parameters) as one of all these parameters, for typer to read.
 
-    The function's result is the exit code.
+    The function's result is the exit code. `unsaid` are shared options that mean nothing to it: every
+    command takes them, and its help leaves them out.
     """
     hints = get_type_hints(function, include_extras=True)
     _, *own = inspect.signature(function).parameters.values()
     own = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
-    shared = _parameters(options)
+    shared = [_hidden(each) if each.name in unsaid else each for each in _parameters(options)]
 
     @functools.wraps(function)
     def command(**given: Any) -> int:
@@ -166,6 +169,12 @@ def as_command(options: type[StoreOptions], function: Callable[..., int]) -> Cal
     command.__annotations__ = {}
     vars(command)["__signature__"] = inspect.Signature(every)
     return command
+
+
+def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter with an option of the same names that no help shows."""
+    kind, option = get_args(parameter.annotation)
+    return parameter.replace(annotation=Annotated[kind, typer.Option(*option.param_decls, hidden=True)])
 
 
 def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
