@@ -17,6 +17,7 @@ COPY oracles /opt/tensorcrux/oracles
 COPY reducer /opt/tensorcrux/reducer
 COPY generators /opt/tensorcrux/generators
 COPY triage /opt/tensorcrux/triage
+COPY tensorcrux-stubs /opt/tensorcrux/tensorcrux-stubs
 RUN pip install --no-cache-dir --constraint /opt/tensorcrux/constraints.txt \
     "/opt/tensorcrux${EXTRAS:+[$EXTRAS]}"
 

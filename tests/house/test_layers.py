@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-PACKAGES = [name for name in SHIPPED if not name.endswith(".py")]
+PACKAGES = [name for name in SHIPPED if not name.endswith((".py", "-stubs"))]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -100,6 +101,14 @@ def test_a_foreign_package_that_hides_one_of_ours_is_named(tmp_path: Path) -> No
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import tensorcrux"
     done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False)
     assert "the package `corpus` is found at" in done.stderr
+
+
+def test_type_checkers_are_told_of_every_public_name() -> None:
+    stubs = ROOT / "tensorcrux-stubs"
+    told = set(re.findall(r"\bas (\w+)$", (stubs / "__init__.pyi").read_text(), re.MULTILINE))
+    assert told == set(tensorcrux.__all__)
+    told = set(re.findall(r"\bas (\w+)$", (stubs / "testing.pyi").read_text(), re.MULTILINE))
+    assert told == {"Disagreement", "assert_agrees"}
 
 
 USER_TEST = """

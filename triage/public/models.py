@@ -31,14 +31,16 @@ Inputs: TypeAlias = Mapping[str, Any] | Sequence[Any] | Path | None
 class Settings(TypedDict, total=False):
     """Settings that all functions take by name; the command line's options of these names say the same.
 
-    `timeout` is in CPU seconds and `memory` in MB, both for one run. `rtol` and `atol` replace the tolerances
-    that crux chooses. `trust` lets files that run code be opened; `db` is the database that ids refer to.
+    `timeout` is in CPU seconds and `memory` in MB, both for one run. `tolerance` is `auto`: crux chooses,
+    unless `rtol` or `atol` are given. `trust` lets files that run code be opened; `db` is the database that
+    ids refer to.
     """
 
     seed: int
     jobs: int
     timeout: float
     memory: int
+    tolerance: str
     rtol: float
     atol: float
     oracles: str
