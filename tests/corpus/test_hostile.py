@@ -1,4 +1,4 @@
-"""Whatever is named as a case opens or is refused with one clear line, soon, and leaves nothing behind."""
+"""Whatever is named as a case opens or is refused with one clear line, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
 from tests.corpus.models import cyclic, external, identity, model, relu, value, write
+from tests.counting import bytes_read_by
 
-SECONDS = 5
+pytestmark = pytest.mark.timeout(60)
 
 
 def refusal(path: Path, **options: object) -> str:
     """The one line with which a case is refused, in time and without a trace on disk."""
     root = path if path.is_dir() else path.parent
     before = sorted(root.rglob("*"))
-    start = time.monotonic()
     with pytest.raises(UserError) as refused:
         open_case(path, **options)
-    assert time.monotonic() - start < SECONDS
     assert sorted(root.rglob("*")) == before
     line = str(refused.value)
     assert line
@@ -71,9 +70,9 @@ def test_gigabytes_of_zeros_are_refused_unread(size: int, tmp_path: Path) -> Non
     path = tmp_path / "zeros.onnx"
     with open(path, "wb") as file:
         file.truncate(size)
-    start = time.process_time()
-    assert "not an ONNX model" in refusal(path)
-    assert time.process_time() - start < 0.5
+    said: list[str] = []
+    assert bytes_read_by(lambda: said.append(refusal(path))) < 1 << 20
+    assert "not an ONNX model" in said[0]
 
 
 def test_a_message_over_two_gibibytes_is_refused_unread(tmp_path: Path) -> None:

@@ -104,10 +104,8 @@ def test_it_reads_nothing_and_says_nothing(capfd: pytest.CaptureFixture[str]) ->
 
 def test_out_of_time_is_not_interesting_and_takes_grandchildren_along(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    start = time.monotonic()
-    line = f": {{}}; (sleep 60 & echo $! > {shlex.quote(str(pid))}; wait) & wait"
+    line = f": {{}}; (sleep 600 & echo $! > {shlex.quote(str(pid))}; wait) & wait"
     assert Command(line, timeout=0.5)(small_case()) == Answer(False, "timeout")
-    assert time.monotonic() - start < 5
     assert is_gone(int(pid.read_text()))
 
 

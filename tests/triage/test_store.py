@@ -180,11 +180,9 @@ def test_with_100000_failures_the_usual_questions_use_an_index(store):
                SELECT case_id, 'ort@n=' || n, outcome, title, symptom, verdict, signature, cluster,
                       'duplicate', first_seen, last_seen FROM failures, numbers"""
         )
-    start = time.perf_counter()
     record_failure(store, healthy(), verdict())
     find_case(store, failure.name)
     assert len(list_failures(store, status="new")) == 1
-    assert time.perf_counter() - start < 0.5
     for question in ("case_id = 'a' AND target = 'b'", "status = 'new'", "cluster = 1", "signature = 'a'"):
         (row, *_) = store.rows(f"EXPLAIN QUERY PLAN SELECT * FROM failures WHERE {question}")
         assert "USING INDEX" in row["detail"], question
