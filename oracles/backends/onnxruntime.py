@@ -188,6 +188,7 @@ CLASSES = (
             r"is not available in this build",
             r"Unknown Provider Type",
             r"\bnot (yet )?supported\b",
+            r"Failed to construct locale",  # the machine lacks it
         ),
     ),
     (

@@ -7,6 +7,7 @@ from corpus.errors import UserError
 from oracles.naming.symptom import symptom_of_run
 from oracles.probes.context import Context
 from oracles.run import Run, Status
+from oracles.text.normalise import parse_message
 from oracles.verdict import Outcome, Verdict
 
 ORDER = 40
@@ -47,4 +48,5 @@ def _refused(outcome: Outcome, why: str, runs: tuple[Run, ...], context: Context
 
 
 def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0][:200]
+    """The first line of what is said, without the C++ function and file that say it."""
+    return (parse_message(text.strip()).rest or text).strip().split("\n")[0][:200]

@@ -154,8 +154,6 @@ def parse_message(message: str) -> Parsed:
     """Find the innermost C++ site and operator in a message.
 
     For a C++ compiler's output, its first complaint is the message.
-
-    Of what a C++ compiler writes its first complaint is the message.
     """
     told = COMPILER.search(message)
     if told:

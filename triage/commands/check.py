@@ -23,25 +23,36 @@ Locate = Annotated[
 ]
 
 
+Targets = Annotated[
+    str, typer.Option("--targets", metavar="A,B,…", help="Several targets at once: which one stands alone?")
+]
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command("check")(as_command(CaseOptions, check))
 
 
-def check(options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate = False) -> int:
+def check(
+    options: CaseOptions, cases: Cases, repeat: Repeat = 1, locate: Locate = False, targets: Targets = ""
+) -> int:
     """Judge cases; exit code 1 when one of them shows a bug.
 
     Example: crux check model.onnx --target ort
     """
     single = len(cases) == 1 and cases != ["-"]
     troubles: list[str] = []
-    found = _verdicts(options, cases, repeat, locate, troubles)
+    if targets:
+        found = _compared(options, cases, targets)
+    else:
+        found = _verdicts(options, cases, repeat, locate, troubles)
     documents = emit(found, as_json=options.json, show=_show, single=single)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
-    failing = [document["case"] for document in documents if document["bug"]]
+    failing = [document for document in documents if document["bug"]]
     if failing:
-        say(f"next: crux reduce {failing[0]} -o crux-small")
+        target = f" --target {failing[0]['target']}" if targets else ""
+        say(f"next: crux reduce {failing[0]['case']}{target} -o crux-small")
     return 1 if failing else 2 if troubles else 0
 
 
@@ -86,6 +97,30 @@ def _verdicts(
             yield {"case": word, **document}
 
 
+def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Document]:
+    """Yield for each case what every target does with it."""
+    from corpus.errors import UserError
+    from corpus.target import Target
+    from oracles.backends import find_backend
+    from triage.cases.judges import Judges
+
+    if options.target:
+        raise UserError("--target and --targets: give one of the two")
+    targets = [Target.parse(name.strip()) for name in names.split(",") if name.strip()]
+    for target in targets:
+        find_backend(target.backend)
+    if len(targets) < 2:
+        raise UserError(f"--targets {names!r}: name several, such as ort,tvm,reference")
+    with Judges(options) as judges:
+        from triage.cases.bounded import bounded
+        from triage.cases.sides import compare_sides
+        from triage.cases.sources import open_cases
+
+        for word, case in open_cases(words, options, judges):
+            with bounded(options.timeout * len(targets), word):
+                yield {"case": word, **compare_sides(case, targets, judges)}
+
+
 def _show(documents: list[Document]) -> Table:
     columns = ("case", "outcome", "phase", "what was seen")
     rows = [(each["case"], each["outcome"], each["phase"], _seen(each)) for each in documents]
@@ -93,7 +128,10 @@ def _show(documents: list[Document]) -> Table:
 
 
 def _seen(document: Document) -> str:
-    """What was seen, and of a located wrong value where it begins."""
+    """What was seen: of several targets by each, of a located wrong value where it begins."""
+    if "targets" in document:
+        lines = [f"{each['target']}: {each['outcome']}, {each['title']}" for each in document["targets"]]
+        return "\n".join([*lines, f"{document['alone']} stands alone"] if document["alone"] else lines)
     found = document.get("located")
     if not found:
         return str(document["title"])
