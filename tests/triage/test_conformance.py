@@ -13,7 +13,7 @@ import onnx.parser
 import pytest
 
 from corpus.case import Case
-from corpus.onnx.standard import StandardTest, standard_tests
+from corpus.standard import StandardTest, standard_tests
 from corpus.target import Target
 from oracles.judge import Judge
 from triage.cases.conformance import conform_one, save

@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from corpus.onnx.graph import walk_model
-from corpus.onnx.standard import StandardTest
+from corpus.standard import StandardTest
 from corpus.target import Target
 from corpus.values import write_inputs
 from oracles.judge import Judge

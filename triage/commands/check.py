@@ -114,11 +114,11 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     with Judges(options) as judges:
         from triage.cases.bounded import bounded
         from triage.cases.sides import compare_sides
-        from triage.cases.sources import open_cases
+        from triage.cases.sources import each_named, open_one
 
-        for word, case in open_cases(words, options, judges):
-            with bounded(options.timeout * len(targets), word):
-                yield {"case": word, **compare_sides(case, targets, judges)}
+        for word in each_named(words):
+            with bounded(options.timeout, word, len(targets)):
+                yield {"case": word, **compare_sides(open_one(word, options, judges), targets, judges)}
 
 
 def _show(documents: list[Document]) -> Table:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="DIR", help="Write the failing tests as case folders, too."),
+    typer.Option("-o", "--out", metavar="DIR", help="Write the failing tests as case folders, too."),
 ]
 Only = Annotated[str, typer.Option("--only", metavar="REGEX", help="Only tests whose name matches.")]
 
@@ -49,7 +49,7 @@ def conformance(options: CaseOptions, only: Only = "", output: Output = None) ->
 def _results(options: CaseOptions, only: str, output: Path | None) -> Iterator[Document]:
     from contextlib import ExitStack
 
-    from corpus.onnx.standard import standard_tests
+    from corpus.standard import standard_tests
     from triage.cases.conformance import FAILS, conform, save
 
     target = options.target_of(None)
