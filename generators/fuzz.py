@@ -165,18 +165,9 @@ def judge_cases(
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
             patterns = fired(each.case) if runs else (0, 0)
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
-            yield Tested(
-                each.seed,
-                each.case.case_id,
-                verdict,
-                each.covered,
-                news,
-                each.arm,
-                each.forms,
-                *patterns,
-                trial=_trial(each, look.covered if look else frozenset(), known, verdict),
-                cpu=cpu,
-            )
+            shown = (verdict, each.covered, news, each.arm, each.forms, *patterns)
+            trial = _trial(each, look.covered if look else frozenset(), known, verdict)
+            yield Tested(each.seed, each.case.case_id, *shown, trial=trial, cpu=cpu)
             before = time.process_time()
             if time.monotonic() >= deadline:
                 return

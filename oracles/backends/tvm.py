@@ -66,7 +66,6 @@ def _run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     import tvm
-    import tvm_ffi
     from tvm import relax
 
     from oracles.in_worker.tvm.watch import apply_passes
@@ -76,12 +75,7 @@ def _run(
 
         return source(program, inputs)
     if settings.get("format") == "tir":
-        from oracles.in_worker.tvm.loops.batch import run_batch
-        from oracles.in_worker.tvm.loops.run import run_program
-
-        if settings.get("batch"):
-            return run_batch(program, inputs, settings, _target(settings), enter)
-        return run_program(program, inputs, settings, outputs, _target(settings), enter)
+        return _run_loops(program, inputs, settings, outputs, enter)
     module, main, taken, names = _loaded(program, settings)
     enter("optimise")
     target = _target(settings)
@@ -103,10 +97,27 @@ def _run(
         machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
         enter("execute")
     found = machine[main](*[_to_tvm(inputs[name], kind, device) for name, kind in taken])
+    values = _members(found, names, settings)
+    return {name: _from_tvm(values[names.index(name)]) for name in (names if outputs is None else outputs)}
+
+
+def _run_loops(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
+) -> dict[str, Any]:
+    from oracles.in_worker.tvm.loops.batch import run_batch
+    from oracles.in_worker.tvm.loops.run import run_program
+
+    if settings.get("batch"):
+        return run_batch(program, inputs, settings, _target(settings), enter)
+    return run_program(program, inputs, settings, outputs, _target(settings), enter)
+
+
+def _members(found: Any, names: list[str], settings: dict[str, Any]) -> list[Any]:
+    """The results by their order: of a tuple its members."""
+    import tvm_ffi
+
     is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
-    values = list(found) if is_tuple else [found]
-    wanted = names if outputs is None else outputs
-    return {name: _from_tvm(values[names.index(name)]) for name in wanted}
+    return list(found) if is_tuple else [found]
 
 
 def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tuple[str, str]], list[str]]:

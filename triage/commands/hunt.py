@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from corpus.target import Target
     from generators.mixture import Plan
     from triage.campaigns.front import Front
-    from triage.campaigns.hunt import Hunt
+    from triage.campaigns.hunt import Hunt, Limits
     from triage.store.database import Store
 
 Minutes = Annotated[
@@ -90,28 +90,44 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
-    from contextlib import ExitStack
-
-    from triage.campaigns.hunt import Hunt, Limits
-    from triage.campaigns.serving import serving
+    from triage.campaigns.hunt import Limits
     from triage.campaigns.teaching import must_go_on
-    from triage.cases.sources import finite_source
-    from triage.console.display import display
-    from triage.store.database import Store
 
     chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust)
     if resume:
         for target in chosen:
             must_go_on(options.database, str(target), options.seed)
+    limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
+    _hunt(options, chosen, plan, limits, out, (native_coverage, cluster), port if serve else None)
+    return 0
+
+
+def _hunt(
+    options: CaseOptions,
+    chosen: list[Target],
+    plan: Plan,
+    limits: Limits,
+    out: Path,
+    how: tuple[bool, str],
+    port: int | None,
+) -> None:
+    """Hunt on the targets with all that it takes open, and tell what came of it, interrupted or not."""
+    from contextlib import ExitStack
+
+    from triage.campaigns.hunt import Hunt
+    from triage.campaigns.serving import serving
+    from triage.cases.sources import finite_source
+    from triage.console.display import display
+    from triage.store.database import Store
+
     with ExitStack() as stack:
         settled = stack.enter_context(finite_source(plan, options))
         store = stack.enter_context(Store(options.database))
-        page = stack.enter_context(serving(options.database, port)) if serve else None
-        fronts = [_front(stack, store, options, each, settled, native_coverage, cluster) for each in chosen]
+        page = stack.enter_context(serving(options.database, port)) if port is not None else None
+        fronts = [_front(stack, store, options, each, settled, *how) for each in chosen]
         with display(options.json) as shown:
             if page:
                 shown.note(f"the hunt is shown at {page}")
-            limits = Limits(60 * minutes, tests, 60 * cost, int(disk * 1e9))
             hunting = Hunt(store, options, fronts, out, limits, shown)
             try:
                 hunting.run()
@@ -119,7 +135,6 @@ def hunt(
                 _tell(options, hunting)
                 raise
         _tell(options, hunting)
-    return 0
 
 
 def _targets(options: CaseOptions, words: str) -> list[Target]:
