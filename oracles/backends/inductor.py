@@ -90,6 +90,7 @@ def _run(
     from oracles.in_worker.lowered.module import build, exported
     from oracles.in_worker.onnx.program import read_model
     from oracles.in_worker.torch.compiled import compiled
+    from oracles.in_worker.torch.devices import on_device, placed
     from oracles.in_worker.torch.tensors import from_torch
 
     if settings.get("format") == "torch":
@@ -109,9 +110,11 @@ def _run(
         module, feeds = build(model, inputs, lenient=backend != "eager")
         if settings.get("via") == "export":
             module = exported(module, feeds)
+        module, feeds = placed(module, feeds, settings)
         if backend != "eager":
             module = compiled(module, backend, enter)
-        values = module(*feeds)
+        with on_device(settings):
+            values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs
     return {name: from_torch(values[names.index(name)]) for name in wanted}
@@ -138,21 +141,30 @@ WAYS = ("inductor", "aot_eager_decomp_partition", "aot_eager")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Eager, then compiled by inductor (or `@backend=`), then without code generation, then only traced."""
+    """Eager, then compiled by inductor (or `@backend=`), then without code generation, then only traced.
+
+    On the GPU, eager on the CPU comes first all the same: both devices must come to the same.
+    """
     from corpus.errors import UserError
     from oracles.run import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: ONNX graphs are lowered to torch for the CPU only")
+    if target.device not in ("cpu", "cuda"):
+        raise UserError(f"target {target}: torch runs on cpu and cuda")
     first = target.get("backend", WAYS[0])
     if first not in WAYS:
         raise UserError(f"target {target}: @backend= is one of {', '.join(WAYS)}")
     ways = ("eager", *WAYS[WAYS.index(first) :])
-    return tuple(Config(way, (("backend", way),)) for way in ways)
+    if target.device == "cpu":
+        return tuple(Config(way, (("backend", way),)) for way in ways)
+    there = tuple(Config(f"{way} on cuda", (("backend", way), ("device", "cuda"))) for way in ways)
+    return (Config("eager", (("backend", "eager"),)), *there)
 
 
 REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
-UNSUPPORTED = re.compile(r"not implemented for|not supported|has no lowering|no lowering for|takes no ")
+UNSUPPORTED = re.compile(
+    r"not implemented for|not supported|has no lowering|no lowering for|takes no |"
+    r"device type tensor to numpy|tensors to be on the same device"
+)
 
 
 def classify(run: Run) -> str:

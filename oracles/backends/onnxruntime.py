@@ -124,7 +124,7 @@ def tables() -> list[list[Any]]:
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Un-optimised, the level of `@opt=` (all), then the lower ones.
+    """Un-optimised, the level of `@opt=` (all), then the lower ones; for the GPU, first on the CPU.
 
     Settings: `@opt=LEVEL`, `@threads=N` (one within an operator), `@disabled_optimizers=NAME,NAME`.
     """
@@ -145,7 +145,11 @@ def configs(target: Target) -> tuple[Config, ...]:
         ("threads", int(target.get("threads", "1"))),
         ("disabled_optimizers", tuple(name for name in target.get("disabled_optimizers").split(",") if name)),
     )
-    return tuple(Config(name, (("level", name), *shared)) for name in ("none", level, *reversed(lower)))
+    own = tuple(Config(name, (("level", name), *shared)) for name in ("none", level, *reversed(lower)))
+    if target.device != "cuda":
+        return own
+    cpu = (("providers", provider_names("cpu")), *shared[1:])
+    return (Config("none on the CPU", (("level", "none"), *cpu)), *own)
 
 
 PROVIDERS = {

@@ -36,6 +36,7 @@ def run(
 
     from oracles.in_worker.lowered.module import build, exported
     from oracles.in_worker.onnx.program import read_model
+    from oracles.in_worker.torch.devices import on_device, placed
     from oracles.in_worker.torch.tensors import from_torch
 
     if settings.get("format") == "torch":
@@ -57,7 +58,9 @@ def run(
         module, feeds = build(model, inputs)
         if settings.get("via") == "export":
             module = exported(module, feeds)
-        values = module(*feeds)
+        module, feeds = placed(module, feeds, settings)
+        with on_device(settings):
+            values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs
     return {name: from_torch(values[names.index(name)]) for name in wanted}
@@ -82,17 +85,21 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """One way only: eagerly."""
+    """Eagerly on the CPU; and on the GPU, which must come to the same."""
     from corpus.errors import UserError
     from oracles.run import Config
 
-    if target.device != "cpu":
-        raise UserError(f"target {target}: ONNX graphs are lowered to torch for the CPU only")
-    return (Config("eager"),)
+    if target.device not in ("cpu", "cuda"):
+        raise UserError(f"target {target}: torch runs on cpu and cuda")
+    eager = Config("eager")
+    return (eager,) if target.device == "cpu" else (eager, Config("eager on cuda", (("device", "cuda"),)))
 
 
 REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
-UNSUPPORTED = re.compile(r"not implemented for|not supported|has no lowering|no lowering for|takes no ")
+UNSUPPORTED = re.compile(
+    r"not implemented for|not supported|has no lowering|no lowering for|takes no |"
+    r"device type tensor to numpy|tensors to be on the same device"
+)
 
 
 def classify(run: Run) -> str:

@@ -43,7 +43,7 @@ class Worker:
     """A worker process: its socket and the memory files that outlive it.
 
     `pid` is its number among the sandbox's processes, `ticks` asks for the CPU time that it and its children
-    have taken, `cpu_seconds` is what it last reported.
+    have taken, `cpu_seconds` is what it last reported; `lost` says that its device answers it no more.
     """
 
     pid: int
@@ -55,6 +55,7 @@ class Worker:
     tests: int = 0
     ticket: str = ""
     cpu_seconds: float = 0.0
+    lost: bool = False
 
     def wait_for_reply(self, seconds: float, cpu_seconds: float) -> None:
         """Until there is something to read; raises `TimeoutError` after so long of doing hardly anything.

@@ -200,6 +200,8 @@ class Sandbox:
             self._send(target, job, start, laid_out)
             for index in range(start, len(job.configs)):
                 runs.append(self._receive(target, job.configs[index], index, runs))
+                if target.lost:
+                    break
         except TimeoutError:
             waited = True
         except (EOFError, ConnectionError):
@@ -208,14 +210,14 @@ class Sandbox:
             garbled = str(error)
         if self.watch:
             self.watch.collect()
-        if start + len(runs) < len(job.configs):
+        if start + len(runs) < len(job.configs) and not target.lost:
             dead = self._bury(target, job.configs[start + len(runs)], waited=waited, garbled=garbled)
             self._must_be_given_its_time(dead, runs)
             runs.append(replace(dead, log=tuple(dead.message.splitlines())) if job.collect_log else dead)
         else:
             starved = any(run.status is Status.OUT_OF_MEMORY for run in runs)
             most = max(self.renew_after, SHARED) if job.shared else self.renew_after
-            self._give_back(target, is_done=fresh or starved or target.tests >= most)
+            self._give_back(target, is_done=fresh or starved or target.lost or target.tests >= most)
         return runs
 
     def _must_be_given_its_time(self, dead: Run, earlier: Sequence[Run]) -> None:
@@ -265,6 +267,7 @@ class Sandbox:
             raise worker.Garbled("it answers another request")
         try:
             target.cpu_seconds = float(header["total"])
+            target.lost = bool(header.get("lost"))
             run = decode_run(config, header, body, earlier)
         except MALFORMED as error:
             raise worker.Garbled(f"{type(error).__name__}: {error}") from error

@@ -57,8 +57,19 @@ OWN_FAILURE, STARVED = 70, 71
 OWN_WORDS = "crux failed in the worker, not the framework:\n"
 LOG_LIMIT = 8 << 20
 OUT_OF_MEMORY = re.compile(
-    r"std::bad_alloc|MemoryError|(failed to|cannot|can't) allocate memory", re.IGNORECASE
+    r"std::bad_alloc|MemoryError|(failed to|cannot|can't) allocate memory|CUDA(_ERROR_| )out.of.memory",
+    re.IGNORECASE,
 )
+DEVICE_ERRORS = (
+    ("CudaIllegalAddress", r"illegal memory access|CUDA_ERROR_ILLEGAL_ADDRESS"),
+    ("CudaLaunchFailure", r"unspecified launch failure|CUDA_ERROR_LAUNCH_FAILED"),
+    ("CudaAssert", r"device-side assert|CUDA_ERROR_ASSERT"),
+    ("CudaMisalignedAddress", r"CUDA.*misaligned address|CUDA_ERROR_MISALIGNED_ADDRESS"),
+    ("CudaIllegalInstruction", r"CUDA.*illegal instruction|CUDA_ERROR_ILLEGAL_INSTRUCTION"),
+    ("CudaLaunchTimeout", r"the launch timed out|CUDA_ERROR_LAUNCH_TIMEOUT"),
+    ("CudaHardware", r"CUDA.*(hardware stack error|ECC error)|CUDA_ERROR_(HARDWARE_STACK|ECC)"),
+)
+"""Errors after which no call on the device succeeds any more in this process, by what crux calls them."""
 BITS = {
     "bfloat16": "uint16",
     "float8_e4m3fn": "uint8",
@@ -75,6 +86,10 @@ BITS = {
     "uint2": "uint8",
 }
 """The types that numpy lacks, by their names in ml_dtypes, and what one element is kept in."""
+
+
+class DeviceLost(Exception):
+    """The device answers this process no more: it ends, and costs nothing but itself."""
 
 
 class Garbled(Exception):
@@ -327,7 +342,7 @@ class Marker:
 def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> None:
     """Answer requests until the other side goes away."""
     marker = Marker(options.evidence)
-    with contextlib.suppress(EOFError, ConnectionError):
+    with contextlib.suppress(EOFError, ConnectionError, DeviceLost):
         while True:
             request, body = receive(channel)
             if request["op"] == "run":
@@ -377,6 +392,8 @@ def run_configs(
         if request["log"]:
             header["log"] = contents(2)
         send(channel, header, buffers)
+        if header.get("lost"):
+            raise DeviceLost
         if first is None and header["status"] == "ok":
             first = outputs
 
@@ -403,7 +420,14 @@ def failure(error: BaseException, backend: Any) -> dict[str, Any]:
     trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))
     is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
     status = "out-of-memory" if is_memory else "exception"
-    return {"status": status, "error": type(error).__name__, "message": str(error), "trace": trace}
+    lost = device_error(str(error))
+    name = lost or type(error).__name__
+    return {"status": status, "error": name, "message": str(error), "trace": trace, "lost": bool(lost)}
+
+
+def device_error(text: str) -> str:
+    """Name the error of a device that is of no use to this process any more; empty for any other."""
+    return next((name for name, pattern in DEVICE_ERRORS if re.search(pattern, text)), "")
 
 
 def copied(value: Any) -> Any:

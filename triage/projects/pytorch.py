@@ -11,6 +11,9 @@ from triage.projects import Installing, Printed, Project, Runner, ToShow, Words
 
 PART = '''\
 CONFIGS = {{ configs | repr }}
+{% if on_gpu %}
+ON_GPU = {{ on_gpu | repr }}
+{% endif %}
 {% if has_double %}
 DOUBLE = "float64"  # eager mode in float64: what both results should be near to
 CONFIGS[DOUBLE] = "eager"
@@ -43,6 +46,10 @@ def run(config, path):
                 module = module.double()
                 inputs = [each.double() if each.is_floating_point() else each for each in inputs]
 {% endif %}
+{% if on_gpu %}
+            if config in ON_GPU:
+                module, inputs = module.cuda(), [each.cuda() for each in inputs]
+{% endif %}
             if CONFIGS[config] != "eager":
 {% for place, dim in source.dims %}
                 torch._dynamo.maybe_mark_dynamic(inputs[{{ place }}], {{ dim }})
@@ -63,7 +70,7 @@ def run(config, path):
 
 def from_torch(value):
     """The element type and the array; bfloat16, which numpy lacks, as bit patterns."""
-    value = value.detach().contiguous()
+    value = value.detach(){{ ".cpu()" if on_gpu }}.contiguous()
     if value.dtype is torch.bfloat16:
         return "bfloat16", value.view(torch.int16).numpy().view("uint16")
     return str(value.dtype).replace("torch.", ""), value.numpy()
@@ -103,6 +110,10 @@ for name, backend in {{ configs | repr }}.items():
     torch.manual_seed(0)
     torch._dynamo.reset()
     module, inputs = Repro(), build_inputs()
+{% if on_gpu %}
+    if name in {{ on_gpu | repr }}:
+        module, inputs = module.cuda(), [each.cuda() for each in inputs]
+{% endif %}
     if backend != "eager":
 {% for place, dim in source.dims %}
         torch._dynamo.maybe_mark_dynamic(inputs[{{ place }}], {{ dim }})
@@ -123,14 +134,16 @@ MODULE = Printed(frozenset(_NAMES.split()), frozenset(("operator", "_operator", 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
     """Values that differ are shown beside what eager mode gives in float64, as torch asks of fuzzers."""
     configs = {label: config.get("backend") or "eager" for label, config in shown.own.items()}
-    return {"configs": configs, "has_double": shown.compares_values and len(configs) > 1}
+    on_gpu = tuple(label for label, config in shown.own.items() if config.get("device") == "cuda")
+    has_double = shown.compares_values and len(configs) > 1
+    return {"configs": configs, "has_double": has_double, "on_gpu": on_gpu}
 
 
 def _words(config: Config) -> str:
-    backend = config.get("backend")
+    backend, there = config.get("backend"), " on CUDA" if config.get("device") == "cuda" else ""
     if backend and backend != "eager":
-        return f'with `torch.compile(backend="{backend}")`'
-    return "in eager mode" if backend or config.label == "eager" else ""
+        return f'with `torch.compile(backend="{backend}")`{there}'
+    return f"in eager mode{there}" if backend or config.label.startswith("eager") else ""
 
 
 def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:

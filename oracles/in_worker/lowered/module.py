@@ -82,9 +82,14 @@ def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
 
 
 def survives(function: Any, operands: list[Any]) -> bool:
-    """Whether a call returns, tried in a process of its own where integers could end this one."""
+    """Whether a call returns, tried in a process of its own where integers could end this one.
+
+    A process that has started the GPU is never forked: there, what could end it is not tried.
+    """
     if not any(each is not None and not each.is_floating_point() for each in operands):
         return True
+    if torch.cuda.is_initialized():
+        return False
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == 0

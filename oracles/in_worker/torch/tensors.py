@@ -36,7 +36,7 @@ def to_torch(value: Any, known: Any = FOREIGN) -> Any:
 
 def from_torch(value: Any) -> Any:
     """The array of a tensor, or (type name, bits); what is quantised or sparse is written out."""
-    value = value.detach()
+    value = value.detach().cpu()
     value = value.dequantize() if value.is_quantized else value.to_dense() if not is_strided(value) else value
     value = value.contiguous().resolve_conj().resolve_neg()
     if value.dtype is torch.bfloat16:

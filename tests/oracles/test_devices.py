@@ -1,0 +1,153 @@
+"""GPUs: how they are asked for, what their errors cost; and, where there is one, that it comes to the same.
+
+Without a GPU, `cpu:0` stands for the device of torch; that it was used is seen from outside.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.target import Target
+from oracles.backends import find_backend
+from oracles.judge import Judge
+from oracles.run import Config, Limits, Status
+from oracles.sandbox.configurations import configs_of
+from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
+from oracles.verdict import Outcome
+
+GPU = os.path.exists("/dev/nvidiactl")
+ODD = str(Path(__file__).parent / "sandboxed" / "odd.py")
+LIMITS = Limits(cpu_seconds=2.0, wall_seconds=10.0, memory_bytes=256 << 20)
+WAYS = tuple(Config(name) for name in ("first", "second", "third"))
+ILLEGAL = "CUDA error: an illegal memory access was encountered"
+TARGETS = ["ort:cuda", "torch:cuda", "inductor:cuda", "tvm:cuda"]
+
+
+def model() -> bytes:
+    """Two operators and a weight, so that something has to be moved to the device."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0])
+    nodes = [helper.make_node("Add", ["x", "w"], ["s"]), helper.make_node("Exp", ["s"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], [weight])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+INPUTS = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) / 6}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_runs_on_a_gpu_is_compared_with_the_cpu(target: str) -> None:
+    first, *others = configs_of(Target.parse(target), "onnx")
+    assert first.get("device") in (None, "cpu")
+    assert first.get("providers") in (None, ("CPUExecutionProvider",))
+    on_gpu = [
+        each
+        for each in others
+        if each.get("device") == "cuda" or "CUDAExecutionProvider" in (each.get("providers") or ())
+    ]
+    assert on_gpu
+    with pytest.raises(UserError, match="runs on cpu and cuda"):
+        find_backend("torch").configs(Target.parse("torch:tpu"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (ILLEGAL, "CudaIllegalAddress"),
+        ("CUDA failure 700: an illegal memory access was encountered ; GPU=0", "CudaIllegalAddress"),
+        ("CUDAError: cuModuleUnload failed with error: CUDA_ERROR_ILLEGAL_ADDRESS", "CudaIllegalAddress"),
+        ("CUDA error: unspecified launch failure", "CudaLaunchFailure"),
+        ("CUDA error: device-side assert triggered", "CudaAssert"),
+        ("CUDA error: misaligned address", "CudaMisalignedAddress"),
+        ("CUDA error: no kernel image is available for execution on the device", ""),
+        ("CUDA out of memory. Tried to allocate 20.00 GiB", ""),
+        ("misaligned address", ""),
+    ],
+)
+def test_errors_after_which_a_device_is_lost_have_names(text: str, name: str) -> None:
+    assert device_error(text) == name
+    assert name in ("", *(each for each, _ in DEVICE_ERRORS))
+
+
+@pytest.mark.parametrize(
+    "text", ["CUDA out of memory. Tried to allocate 2 GiB", "CUDA_ERROR_OUT_OF_MEMORY: out"]
+)
+def test_a_device_without_memory_is_out_of_memory(text: str) -> None:
+    assert OUT_OF_MEMORY.search(text)
+
+
+def test_a_lost_device_costs_one_worker_and_the_other_ways_run_in_a_new_one() -> None:
+    with Sandbox(ODD, limits=LIMITS) as sandbox:
+        before = sandbox.ask("pid")
+        runs = sandbox.run(Job(f"throw {ILLEGAL}".encode(), {}, WAYS))
+        assert [run.error for run in runs] == ["CudaIllegalAddress"] * 3
+        assert {run.status for run in runs} == {Status.EXCEPTION}
+        after = sandbox.ask("pid")
+        assert after != before
+        (fine,) = sandbox.run(Job(b"echo", {"x": np.ones(1)}, WAYS[:1]))
+        assert fine.is_ok
+        runs = sandbox.run(Job(b"throw an ordinary error", {}, WAYS))
+        assert {run.error for run in runs} == {"LookupError"}
+        assert sandbox.ask("pid") == after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["torch", "inductor"])
+def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_inputs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from oracles.in_worker.torch import devices
+
+    moved: list[Any] = []
+    real = torch.nn.Module.to
+    monkeypatch.setitem(devices.NAMES, "cuda", "cpu:0")
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, where: moved.append(where) or real(self, where))
+    made_on: list[Any] = []
+    seen = SimpleNamespace(device=lambda where: made_on.append(where) or torch.device(where))
+    monkeypatch.setattr(devices, "torch", seen)
+    settings = {"device": "cuda", "backend": "eager"}
+    found = find_worker_half(name).run(model(), dict(INPUTS), settings, None, lambda phase: None)
+    assert (moved, made_on) == (["cpu:0"], ["cpu:0"])
+    np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
+    moved.clear()
+    find_worker_half(name).run(model(), dict(INPUTS), {"backend": "eager"}, None, lambda phase: None)
+    assert moved == []
+
+
+def test_a_process_that_has_started_the_gpu_is_never_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from oracles.in_worker.lowered import module
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("it was forked"))
+    assert not module.survives(lambda *operands: None, [torch.ones(1, dtype=torch.int64)])
+
+
+def find_worker_half(name: str) -> Any:
+    from importlib import import_module
+
+    return import_module(f"oracles.backends.{name}")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU, reason="there is no GPU here")
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_gpu_comes_to_what_the_cpu_comes_to(target: str) -> None:
+    chosen = Target.parse(target)
+    with Judge(chosen) as judge:
+        verdict = judge.verdict(Case("onnx", model(), INPUTS, chosen))
+    if verdict.outcome is Outcome.UNSUPPORTED:
+        pytest.skip(verdict.title)
+    assert verdict.outcome is Outcome.PASS, verdict.title
