@@ -40,6 +40,7 @@ FORMS: Mapping[str, float] = {
     "unknown": 0.4,
     "shape": 0.03,
     "primfunc": 0.9,
+    "inplace": 0.5,
     "alias": 0.3,
 }
 """How often each form of `generators/relax/forms` is tried."""

@@ -233,3 +233,19 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge:
         for left, right in zip(before, after, strict=True):
             np.testing.assert_array_equal(left, right)
     assert done > REWRITTEN // 3
+
+
+def test_forms_that_are_seldom_come_up_in_three_hundred_programs() -> None:
+    held = {op: 0 for op in ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")}
+    for seed in range(300):
+        program = make_program(seed, 12).program
+        graphs = {"": program.main, **program.functions}
+        found = {each.op for graph in graphs.values() for each in graph.walk()}
+        calls = {name: {f for each in graph.walk() for f in each.calls} for name, graph in graphs.items()}
+        found |= {"recursion" for name in program.functions if name in calls[name]}
+        pairs = ((one, other) for one in program.functions for other in calls[one] & program.functions.keys())
+        found |= {"mutual recursion" for one, other in pairs if one != other and one in calls[other]}
+        for op in held.keys() & found:
+            held[op] += 1
+    assert held["match_cast"] > 100
+    assert min(held.values()) >= 3, held

@@ -8,15 +8,15 @@ from generators.relax.operator import ANY, Want, Within
 from generators.relax.types import Dim, Json, Tensor, type_to_json
 
 NAME = "primfunc"
-_DTYPES = ("float32", "float64", "int32", "int64")
+DTYPES = ("float32", "float64", "int32", "int64")
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Operands of the target's dtype, read at places that the result's own give, and a formula of them."""
-    if not target.is_static or target.dtype not in _DTYPES:
+    if not target.is_static or target.dtype not in DTYPES:
         return None
     draws = growth.draws
-    reads = [_read(growth, target, place) for place in range(draws.between(1, 3))]
+    reads = [read_of(growth, target, place) for place in range(draws.between(1, 3))]
     value: Json = reads[0][1]
     for _, read in reads[1:]:
         value = [draws.pick(["+", "-", "*", "max", "min"]), value, read]
@@ -38,7 +38,7 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
     return growth.bind(frame, "relax.call_tir", args, target, {"types": [type_to_json(target)]})
 
 
-def _read(growth: Growth, target: Tensor, operand: int) -> tuple[tuple[Dim, ...], Json]:
+def read_of(growth: Growth, target: Tensor, operand: int) -> tuple[tuple[Dim, ...], Json]:
     """An operand's shape and the element that is read: axes in another order, shifted or left out."""
     draws = growth.draws
     axes = draws.sample(range(target.rank), target.rank)

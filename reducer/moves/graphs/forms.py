@@ -105,10 +105,14 @@ def _computed(sizes: dict[str, int], item: Json) -> Json:
     return evaluate(item, sizes) if is_dim else item
 
 
+WHOLE = ("attrs", "attributes")
+"""What TVM's operators cannot do without: it reads them unasked."""
+
+
 def drop_arguments(subject: GraphSubject, hints: Hints) -> Search:
     """One keyword argument at a time; what has a default does without."""
     bindings = subject.program.main.bindings
-    places = [(binding.name, key) for binding in bindings for key in binding.kwargs if key != "attrs"]
+    places = [(binding.name, key) for binding in bindings for key in binding.kwargs if key not in WHOLE]
     return (yield from one_by_one(subject, [partial(_without, name, key) for name, key in places]))
 
 
