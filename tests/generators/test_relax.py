@@ -236,7 +236,7 @@ def test_a_rewritten_program_is_well_formed_and_gives_the_same(what: str, judge:
 
 
 def test_forms_that_are_seldom_come_up_in_three_hundred_programs() -> None:
-    held = {op: 0 for op in ("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion")}
+    held = dict.fromkeys(("match_cast", "relax.call_tir_inplace", "recursion", "mutual recursion"), 0)
     for seed in range(300):
         program = make_program(seed, 12).program
         graphs = {"": program.main, **program.functions}
