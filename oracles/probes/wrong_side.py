@@ -47,7 +47,9 @@ class Judgement:
         """How the side was found, for a person."""
         if self.errors is None:
             return "" if self.truth else PRESUMED
-        words = "the optimised result lies up to {1:.3g} from {0}, the un-optimised {2:.3g}".format(
+        if not np.isfinite(self.errors).all():
+            return ""
+        words = "against {}, the optimised result is off by up to {:.3g}, the un-optimised by {:.3g}".format(
             self.truth, *self.errors[::-1]
         )
         near, far = sorted(self.errors)

@@ -17,6 +17,7 @@ from tests.triage.failing import clip_exception, model
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SHOWS = {"check": {0, 1}, "repro.py": {1}, "doctor": {0, 1}, "passes": {0, 1}, "replay": {0, 1}}
 """The exit codes that the first word of a command may have; of all others 0 only."""
@@ -118,3 +119,17 @@ def test_every_console_block_runs(page: str, tmp_path: Path) -> None:
         allowed = SHOWS.get(command_of(line), {0})
         assert done.returncode in allowed, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         assert done.stdout or done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search((ROOT / page).read_text())])
+def test_every_python_block_runs(page: str, tmp_path: Path) -> None:
+    """As a script, or in pytest where it is a test; a test may fail, since the model there may."""
+    usual_folder(tmp_path)
+    for at, text in enumerate(PYTHON.findall((ROOT / page).read_text())):
+        is_test = "def test_" in text
+        file = tmp_path / f"test_block_{at}.py"
+        file.write_text(text)
+        done = run(f"python {'-m pytest -q -p no:cacheprovider ' if is_test else ''}{file.name}", tmp_path)
+        told = f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert done.returncode == 0 or (is_test and "smallest case: " in done.stdout), told

@@ -119,9 +119,7 @@ def short_output(text: str) -> str:
 def _advice(draft: Draft) -> str:
     """What to disable; nothing where every way fails, or the importer before every pass."""
     own = [run for run in draft.runs if not run.config.backend]
-    is_everywhere = draft.expectation.outcome is not Outcome.MISMATCH and all(
-        _shows(draft, each) for each in own
-    )
+    is_everywhere = all(_shows(draft, each) for each in own)
     if draft.expectation.failing.phase is Phase.IMPORT or is_everywhere:
         return ""
     passes = draft.judge.backend.passes

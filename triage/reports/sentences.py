@@ -17,6 +17,8 @@ from triage.claims.words import in_short, in_words, while_doing
 from triage.projects import Project
 from triage.views.privacy import scrub
 
+FAR = ("nan", "inf")
+"""Kinds of differences that no tolerance decides."""
 MOST_ROWS = 8
 MOST_LINES = 60
 
@@ -105,7 +107,8 @@ def expected(
 
 def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tolerance, referee: str) -> str:
     what = expectation.kind if expectation.kind in ("shape", "dtype") else "values"
-    within = f" (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})" if expectation.compares_floats else ""
+    is_near = expectation.compares_floats and expectation.kind not in FAR
+    within = f" (rtol={tolerance.rtol:g}, atol={tolerance.atol:g})" if is_near else ""
     text = f"The same {what} as {_other(expectation)}{within}."
     is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
     if is_presumed or not expectation.wrong or expectation.passing is None:

@@ -1,0 +1,133 @@
+"""The Dockerfile, the action and its script: what a linter would ask, and that they name what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triage.failing import clip_exception, healthy
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+INSTRUCTIONS = re.findall(r"^([A-Z]+) +((?:[^\n\\]|\\\n|\\.)*)", DOCKERFILE, re.MULTILINE)
+SHIPPED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+
+
+def given(name: str) -> list[str]:
+    """What each instruction of that name is given, on one line."""
+    return [re.sub(r"\\\n\s*", "", text) for kind, text in INSTRUCTIONS if kind == name]
+
+
+def test_the_image_is_of_a_named_release_and_runs_as_nobody_special() -> None:
+    (base,) = given("FROM")
+    assert re.fullmatch(r"python:3\.1[12]-slim", base)
+    assert given("USER") == ["crux"]
+    assert [kind for kind, _ in INSTRUCTIONS].index("USER") > max(
+        at for at, (kind, _) in enumerate(INSTRUCTIONS) if kind in ("RUN", "COPY")
+    )
+    assert json.loads(given("ENTRYPOINT")[0]) == ["crux"]
+    assert isinstance(json.loads(given("CMD")[0]), list)
+
+
+def test_layers_keep_no_lists_and_no_caches() -> None:
+    for text in given("RUN"):
+        if "apt-get install" in text:
+            assert "--no-install-recommends" in text
+            assert text.startswith("apt-get update")
+            assert text.rstrip().endswith("rm -rf /var/lib/apt/lists/*")
+        if "pip install" in text:
+            assert "--no-cache-dir" in text
+            assert "--constraint" in text
+        assert "sudo" not in text
+
+
+def test_the_image_gets_all_that_the_wheel_holds_and_what_it_takes_is_there() -> None:
+    sources = [word for text in given("COPY") for word in text.split()[:-1]]
+    assert [name for name in sources if not (ROOT / name).exists()] == []
+    assert set(SHIPPED["only-include"]) <= set(sources)
+    assert {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"} <= set(sources)
+
+
+def has_docker() -> bool:
+    """Whether there is a daemon to build with, not a client alone."""
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, timeout=20, check=False).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_image_is_built_and_runs() -> None:
+    if not has_docker():
+        pytest.skip("no docker daemon here")
+    subprocess.run(["docker", "build", "-q", "-t", "crux-test", ROOT], check=True, capture_output=True)
+    command = ["docker", "run", "--rm", "crux-test", "doctor", "--json"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert next(each for each in found if each["part"] == "target ort")["works"]
+
+
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    found: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+    return found
+
+
+def test_the_action_uses_what_it_declares(action: dict[str, Any]) -> None:
+    assert action["runs"]["using"] == "composite"
+    steps = action["runs"]["steps"]
+    text = json.dumps([steps, action["outputs"]])
+    assert set(re.findall(r"inputs\.(\w+)", text)) == set(action["inputs"])
+    assert set(re.findall(r"steps\.(\w+)\.outputs", text)) <= {step.get("id") for step in steps}
+    assert all(each["description"] for each in [*action["inputs"].values(), *action["outputs"].values()])
+    assert [step["uses"] for step in steps if not re.search(r"@v\d+$", step.get("uses", "@v0"))] == []
+
+
+def test_the_scripts_of_the_action_parse_and_no_input_is_pasted_into_them(action: dict[str, Any]) -> None:
+    for step in action["runs"]["steps"]:
+        if "run" in step:
+            assert step["shell"] == "bash"
+            assert "${{" not in step["run"]  # what an input says would be run
+            subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+    subprocess.run(["bash", "-n", ROOT / ".ci/judge-cases"], check=True)
+
+
+def test_the_action_gives_its_script_what_it_asks_for(action: dict[str, Any]) -> None:
+    (step,) = [each for each in action["runs"]["steps"] if "judge-cases" in each.get("run", "")]
+    asked = set(re.findall(r"\$\{([A-Z]+)[:-]", (ROOT / ".ci/judge-cases").read_text()))
+    assert {"CASES", "OUT", "TARGET"} <= asked <= set(step["env"])
+
+
+@pytest.mark.slow
+def test_the_script_of_the_action_judges_shrinks_and_reports(tmp_path: Path) -> None:
+    clip_exception().save(tmp_path / "cases" / "clip")
+    healthy().save(tmp_path / "cases" / "healthy")
+    crux = tmp_path / "crux"
+    crux.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m triage.cli "$@"\n')
+    crux.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CASES": str(tmp_path / "cases"),
+        "OUT": str(tmp_path / "out"),
+        "CRUX": str(crux),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    done = subprocess.run(
+        [ROOT / ".ci/judge-cases"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        pytest.skip("the installed onnxruntime does not show the bug")
+    assert (done.returncode, (tmp_path / "output").read_text()) == (1, "failing=1\n"), done.stderr
+    assert (tmp_path / "out" / "reports" / "C0001" / "issue.md").is_file()
+    assert (tmp_path / "out" / "index.html").is_file()
+    assert json.loads((tmp_path / "out" / "bugs.sarif").read_text())["version"] == "2.1.0"
