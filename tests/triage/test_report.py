@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
@@ -26,7 +27,7 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import expect
-from triage.claims.titles import title_of
+from triage.claims.titles import operators_of, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.report import write_report
@@ -178,6 +179,13 @@ def test_wrong_values_are_shown_side_by_side():
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "Mul: 9 instead of 2 (optimisation level all, not none)"
     assert title_of(expectation, ["Mul"], ["A"]) == "Mul: 9 instead of 2 with A"
+
+
+def test_a_title_names_the_attributes_that_a_single_operator_has_left():
+    made = model([("Cast", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [2])}, {"y": (TensorProto.INT64, [2])})
+    made.graph.node[0].attribute.append(onnx.helper.make_attribute("to", TensorProto.INT64))
+    assert operators_of(Case("onnx", made.SerializeToString(), {})) == ("Cast with to=7",)
+    assert operators_of(clip_exception()) == ("Relu", "Clip")
 
 
 def test_the_wrong_side_is_named():

@@ -9,9 +9,11 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from oracles.naming.titles import with_operators
 from oracles.numerics.compare import Tolerance, differing
@@ -35,6 +37,7 @@ MOST = 100
 PREAMBLE = re.compile(r"^.*?\bwith the following errors?: *(?=\S)")
 """What stands before what is wrong, and would leave no room for it."""
 MOST_PASSES = 2
+MOST_ATTRIBUTES = 2
 MOST_NUMBER = 24
 _TOLERANCE = Tolerance()
 
@@ -60,6 +63,21 @@ def title_of(
     return with_operators(text, operators)
 
 
+def operators_of(case: Case) -> tuple[str, ...]:
+    """The operators of a case as its title names them; of a single one with the attributes that are left."""
+    if case.format != "onnx" or case.measure.nodes != 1:
+        return tuple(case.measure.ops)
+    (node,) = parse(case.program).graph.node
+    said = [f"{each.name}={_attribute(each)}" for each in node.attribute]
+    short = [text for text in said if len(text) <= MOST_NUMBER and "\n" not in text]
+    return (f"{node.op_type} with {', '.join(short)}" if 0 < len(short) <= MOST_ATTRIBUTES else node.op_type,)
+
+
+def _attribute(attribute: onnx.AttributeProto) -> str:
+    value = onnx.helper.get_attribute_value(attribute)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: Tolerance = _TOLERANCE) -> str:
     """The title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
     backend = case.target.backend if case.target else ""
@@ -68,7 +86,7 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
         expectation = expect(verdict, tolerance, project_of(backend))
     except UserError:
         return with_operators(verdict.title, case.measure.ops)
-    return title_of(expectation, case.measure.ops, passes, tolerance)
+    return title_of(expectation, operators_of(case), passes, tolerance)
 
 
 def _effect(expectation: Expectation, tolerance: Tolerance) -> str:

@@ -18,7 +18,7 @@ from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
 from triage.claims.claim import Claim, expect, tolerance_showing
-from triage.claims.titles import title_of
+from triage.claims.titles import operators_of, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.projects import project_of
@@ -104,7 +104,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
         return
     tolerance = tolerance_showing(verdict, options.tolerance)
     expectation = expect(verdict, tolerance, project_of(options.target.backend), names_of_case(case))
-    title = title_of(expectation, case.measure.ops)
+    title = title_of(expectation, operators_of(case))
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     try:
         with Judge(options.target, limits=options.limits, format=case.format) as judge:

@@ -136,7 +136,7 @@ def _witness(draft: Draft) -> Witness:
 
 def is_apt(note: str, expectation: Expectation) -> bool:
     """Whether a remark on a verdict says something of this claim; distances are of floats."""
-    return expectation.compares_floats or " in float64 " not in note
+    return expectation.compares_floats or " in float64" not in note
 
 
 def _parting(wrong: WrongResult | None) -> str:

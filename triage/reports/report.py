@@ -18,7 +18,7 @@ from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
 from triage.claims.claim import Claim, expect, tolerance_showing
-from triage.claims.titles import title_of
+from triage.claims.titles import operators_of, title_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
@@ -125,7 +125,7 @@ def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...]
     limits = judge.limits
     tolerance = tolerance_showing(verdict, judge.tolerance)
     expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))
-    title = request_title(title_of(expectation, case.measure.ops, passes, tolerance), verdict)
+    title = request_title(title_of(expectation, operators_of(case), passes, tolerance), verdict)
     seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
     return Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
 

@@ -113,9 +113,10 @@ def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tole
     is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
     if is_presumed or not expectation.wrong or expectation.passing is None:
         return text
-    right = expectation.failing if expectation.wrong == UNOPTIMISED else expectation.passing
-    way = in_words(right.config, expectation.project)
-    return f"{text} {referee[0].upper()}{referee[1:]} agrees with the result {way}."
+    who = f"{referee[0].upper()}{referee[1:]}"
+    if expectation.wrong != UNOPTIMISED:
+        return f"{text} {who} gives them, too."
+    return f"{text} {who} agrees with the result {in_words(expectation.failing.config, expectation.project)}."
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
