@@ -115,7 +115,7 @@ def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tole
         return text
     who = f"{referee[0].upper()}{referee[1:]}"
     if expectation.wrong != UNOPTIMISED:
-        return f"{text} {who} gives them, too."
+        return f"{text} {who} agrees."
     return f"{text} {who} agrees with the result {in_words(expectation.failing.config, expectation.project)}."
 
 
