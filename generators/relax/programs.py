@@ -12,9 +12,9 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
 from generators.language.program import PATTERN
-from generators.relax.blocks import in_blocks
 from generators.relax.choices import Choices
-from generators.relax.counting import count_program
+from generators.relax.finished.blocks import in_blocks
+from generators.relax.finished.counting import count_program
 from generators.relax.forms import forms
 from generators.relax.frame import Frame, graph_json
 from generators.relax.growing import Growth

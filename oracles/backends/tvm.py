@@ -156,14 +156,14 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """A user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.in_worker.opening import opened
-    from oracles.in_worker.tvm.capture import capture
+    from oracles.in_worker.tvm.opening.capture import capture
 
     return opened(capture, name, content)
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """What the tests of a file (in base64) give to passes, as ONNX models; runs the file's code."""
-    from oracles.in_worker.tvm import documented as relax_documented
+    from oracles.in_worker.tvm.opening import documented as relax_documented
 
     return relax_documented.documented(path, content)
 

@@ -37,7 +37,7 @@ def test_a_broken_program_is_another_one_with_its_violation_named() -> None:
             continue
         assert demands_refusal(case)
         assert case.program != made.program.to_bytes()
-        relax.parse(case.program)
+        relax.FORMAT.parse(case.program)
         (note,) = case.notes
         kinds[note.removeprefix("violation: ").partition(" of ")[0]] += 1
     assert len(kinds) >= 6

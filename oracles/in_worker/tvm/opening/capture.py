@@ -12,8 +12,8 @@ from oracles.in_worker.arrays import encoded_array
 from oracles.in_worker.tvm.build import to_module
 from oracles.in_worker.tvm.loops import read as loops_read
 from oracles.in_worker.tvm.loops.build import build_module
+from oracles.in_worker.tvm.opening.script import Scripted, scripted
 from oracles.in_worker.tvm.read import read_module
-from oracles.in_worker.tvm.script import Scripted, scripted
 from oracles.in_worker.tvm.types import NotData
 
 REWRITTEN = (

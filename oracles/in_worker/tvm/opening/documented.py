@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.in_worker.documented import run_tests
-from oracles.in_worker.tvm.onnx import NoSuchOperator, Writer
+from oracles.in_worker.tvm.opening.onnx import NoSuchOperator, Writer
 from oracles.in_worker.tvm.read import read_module
 from oracles.in_worker.tvm.watch import instrumented
 
