@@ -15,6 +15,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
+from corpus.files import must_stay_within
 from corpus.formats import find_format, format_names
 from corpus.measure import Measure
 from corpus.target import Target
@@ -216,5 +217,6 @@ def _move_into(made: Path, folder: Path) -> None:
         return
     files = [path.relative_to(made) for path in made.rglob("*") if path.is_file()]
     for file in sorted(files, key=lambda file: (file.name == CASE_FILE, file)):
+        must_stay_within(folder, folder / file)
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         os.replace(made / file, folder / file)

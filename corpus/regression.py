@@ -10,6 +10,7 @@ from typing import Any
 
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
+from corpus.files import write_fresh
 
 FOLDER = Path(__file__).with_name("regressions")
 EXPECTED_FILE = "expected.json"
@@ -37,7 +38,7 @@ class Regression:
             "shown": {release: list(shown) for release, shown in sorted(self.shown.items())},
         }
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-        (folder / EXPECTED_FILE).write_text(text, encoding="utf-8")
+        write_fresh(folder / EXPECTED_FILE, text)
 
 
 def load_regression(folder: Path) -> Regression:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.files import write_fresh
 from corpus.measure import Measure
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
@@ -78,9 +78,7 @@ class Reduction:
             "steps": [asdict(step) for step in self.steps],
             "curve": [asdict(point) for point in self.curve],
         }
-        fresh = folder / f"{NAME}.tmp"
-        fresh.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        os.replace(fresh, folder / NAME)
+        write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
     def _lasting(self) -> dict[str, Any]:
         """What does not depend on the machine or on how often the run was interrupted."""

@@ -65,8 +65,10 @@ def check(module: Module, where: str, memory_bytes: int) -> None:
     """UserError where a parameter's static dims alone exceed the memory."""
     for name, declared in input_types(module, where).items():
         dims = [dim for dim in declared.shape or () if isinstance(dim, int)]
+        if any(dim < 0 for dim in dims):
+            raise UserError(f"{where}: parameter {name!r} has a dim of {min(dims)}; mend it")
         size = math.prod(dims) * declared.dtype.itemsize
-        if size > memory_bytes or any(dim < 0 for dim in dims):
+        if size > memory_bytes:
             raise UserError(
                 f"{where}: parameter {name!r} takes {size} bytes, over the memory limit of {memory_bytes};"
                 " make it smaller or raise --memory"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from corpus.errors import UserError
+from corpus.files import write_fresh
 
 NAME = "journal.jsonl"
 VERSION = 1
@@ -116,10 +116,8 @@ class Journal:
         return text[: text.rfind("\n") + 1].splitlines()
 
     def _rewrite(self, answers: Iterable[tuple[str, Answer]]) -> None:
-        fresh = self.path.with_suffix(".tmp")
         lines = [self._header + "\n", *(self._line(*entry) for entry in answers)]
-        fresh.write_text("".join(lines), encoding="utf-8")
-        os.replace(fresh, self.path)
+        write_fresh(self.path, "".join(lines))
 
     def _line(self, case_id: str, answer: Answer) -> str:
         entry = {"case": case_id, **asdict(answer)}

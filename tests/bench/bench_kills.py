@@ -1,6 +1,6 @@
 """A fault matrix: kill -9 at random moments over the commands; nothing lost, nothing wrong, nothing left.
 
-Run with `pytest -s tests/bench/bench_kills.py -m bench`; `CRUX_KILLS` says how many (200 by default).
+Run with `pytest -s tests/bench/bench_kills.py -m bench`; `CRUX_KILLS` says how many (200 by default), `CRUX_KILLS_SEED` which moments.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from corpus.case import Case
 from triage.store.database import Store
 
 KILLS = int(os.environ.get("CRUX_KILLS", "200"))
+SEED = int(os.environ.get("CRUX_KILLS_SEED", "1"))
 CRUX = [sys.executable, "-m", "triage.cli"]
 ROLES = ("main", "launcher", "worker")
 FAILED_BY_KILL = (-9, 3)
@@ -78,7 +79,7 @@ def test_kills_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     counts: Counter[str] = Counter()
-    draws = random.Random(1)
+    draws = random.Random(SEED)
     base = tmp_path / "base"
     division().save(base / "case")
     subprocess.run([*CRUX, *commands(base)["check"]], check=False, capture_output=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from triage.bugs.known import KnownIssue
@@ -64,7 +65,7 @@ def counted(states: Iterable[str]) -> str:
 
 def next_step(documents: Sequence[Document], database: Path) -> str:
     """The command to give next, for the user's database."""
-    at = f" --db {database}" if str(database) != "crux.db" else ""
+    at = f" --db {quote(str(database))}" if str(database) != "crux.db" else ""
     by_state = {state: [each for each in documents if each["state"] == state] for state in COUNTED}
     if by_state[UNREDUCED]:
         return f"crux reduce --all{at}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,8 +51,8 @@ def check(
         say(f"crux: {trouble}")
     failing = [document for document in documents if document["bug"]]
     if failing:
-        target = f" --target {failing[0]['target']}" if targets else ""
-        say(f"next: crux reduce {failing[0]['case']}{target} -o crux-small")
+        target = f" --target {quoted(str(failing[0]['target']))}" if targets else ""
+        say(f"next: crux reduce {quoted(str(failing[0]['case']))}{target} -o crux-small")
     return 1 if failing else 2 if troubles else 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -136,7 +136,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
     emit(iter([document]), as_json=options.json, show=_show, single=True)
     if not request.check:
-        say(f"next: crux report {out} -o crux-report")
+        say(f"next: crux report {quoted(str(out))} -o crux-report")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -87,6 +88,13 @@ def say(text: str) -> None:
         print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         leave_off(sys.stderr)
+
+
+def quoted(name: str) -> str:
+    """A file's name or an id as a word of a command that a person may paste; what looks like an option is
+    told apart.
+    """
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.files import write_fresh
 from oracles.naming.names import names_of_case
 from triage.bugs.known import KnownIssue
 from triage.bugs.standing import next_step, overview_with_states
@@ -187,9 +187,7 @@ def write_bug_page(
         script_hash=hash_of(SCRIPT),
     )
     folder.mkdir(parents=True, exist_ok=True)
-    fresh = folder / f"{NAME}.tmp"
-    fresh.write_text(page, encoding="utf-8")
-    os.replace(fresh, folder / NAME)
+    write_fresh(folder / NAME, page)
     return folder / NAME
 
 

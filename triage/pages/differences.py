@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 
 from corpus.case import Case
+from corpus.files import write_fresh
 from corpus.formats import find_format
 from corpus.onnx.graph import subgraphs, walk_graphs
 from corpus.onnx.infer import inferred_types
@@ -71,7 +72,7 @@ def draw_differences(one: Case, other: Case, folder: Path) -> list[str]:
         picture = drawn(case)
         shown = GraphPicture(picture.graph, picture.types, places).original()
         path = folder / f"{name}.svg"
-        path.write_text(render("graph.svg.html.j2", shown=shown, name=name), encoding="utf-8")
+        write_fresh(path, render("graph.svg.html.j2", shown=shown, name=name))
         paths.append(str(path))
     return paths
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.files import write_fresh
 from reducer.result import NAME as REDUCTION
 from triage.views.curve import curve
 from triage.views.drawn import drawn
@@ -35,9 +35,7 @@ def write_page(folder: Path, original: Case | None) -> None:
     """
     facts = json.loads((folder / REDUCTION).read_text(encoding="utf-8"))
     page = _page(facts, Case.load(folder), original, has_script=(folder / "repro.py").is_file())
-    fresh = folder / f"{NAME}.tmp"
-    fresh.write_text(page, encoding="utf-8")
-    os.replace(fresh, folder / NAME)
+    write_fresh(folder / NAME, page)
 
 
 def _page(facts: Mapping[str, Any], case: Case, original: Case | None, *, has_script: bool) -> str:

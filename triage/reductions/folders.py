@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.files import write_fresh
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.names import names_of_case
@@ -112,7 +113,7 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     except NotWritten as error:
         shown.note(f"no {SCRIPT}: {error}")
         return
-    (out / SCRIPT).write_text(write_script(case, claim, source=source), encoding="utf-8")
+    write_fresh(out / SCRIPT, write_script(case, claim, source=source))
 
 
 def _line(step: Progress) -> str:

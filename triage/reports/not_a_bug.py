@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from corpus.case import Case
+from corpus.files import write_fresh
 from corpus.formats.onnx import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
@@ -37,7 +38,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
     ]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    write_fresh(path, "\n\n".join(lines) + "\n")
     return path
 
 

@@ -66,7 +66,8 @@ def as_row(text: object) -> str:
 
 
 def as_fence(text: str, language: str = "") -> str:
-    """A block of code in Markdown, whatever fences it holds."""
+    """A block of code in Markdown, whatever fences it holds; what is not plain is written out."""
+    text = "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)
     return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"

@@ -1,0 +1,25 @@
+"""Files put into folders that may be a stranger's: no link in one leads a write elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from corpus.errors import UserError
+
+
+def write_fresh(path: Path, content: str | bytes) -> None:
+    """Put a file in place, whole or not at all; whatever stood there goes, and no link is followed."""
+    data = content.encode() if isinstance(content, str) else content
+    fresh = path.with_name(f"{path.name}.tmp")
+    fresh.unlink(missing_ok=True)  # a link that was laid there, or what a kill has left
+    with fresh.open("xb") as file:
+        file.write(data)
+    os.replace(fresh, path)
+
+
+def must_stay_within(folder: Path, path: Path) -> None:
+    """Raises `UserError` where a folder on the way from `folder` to a file in it is a link."""
+    for each in path.relative_to(folder).parents:
+        if each != Path(".") and (folder / each).is_symlink():
+            raise UserError(f"{folder / each}: is a link, so nothing is written there; remove it")

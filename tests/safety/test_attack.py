@@ -1,0 +1,389 @@
+"""An attack by further ways: links in a stranger's folders, hostile names on pages, files that change."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, StringStringEntryProto, TensorProto, helper
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.files import must_stay_within, write_fresh
+from corpus.load import open_case
+from corpus.target import Target
+from reducer.api import reduce_case
+from reducer.options import Options
+from triage.cli import run
+from triage.console.output import in_json, quoted
+from triage.pages.reduction import write_page
+from triage.store.database import Store
+from triage.views.rendering import as_code, as_fence
+
+SECRET = "a secret of the user's"
+
+
+def model(*names: str, weight: TensorProto | None = None) -> ModelProto:
+    """Relu and Erf whose nodes, tensors and graph have such names."""
+    first, second, value = (*names, "first", "second", "value")[:3]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", f"{value}y"))
+    nodes = [
+        helper.make_node("Relu", ["x"], [value], name=first),
+        helper.make_node("Erf", [value], [f"{value}y"], name=second),
+    ]
+    if weight is not None:
+        nodes[1] = helper.make_node("Add", [value, weight.name], [f"{value}y"], name=second)
+    graph = helper.make_graph(nodes, first, [x], [y], [weight] if weight is not None else [])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def case(*names: str) -> Case:
+    return Case(
+        "onnx", model(*names).SerializeToString(), {"x": np.array([-1, 2], np.float32)}, Target("ort")
+    )
+
+
+# Links in folders
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_text(SECRET)
+    return tmp_path / "secret"
+
+
+NAMES = [
+    "journal.jsonl",
+    "reduction.json",
+    "reduction.html",
+    "repro.py",
+    "case.json",
+    "model.onnx",
+    "inputs.npz",
+]
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "dangling"])
+def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(
+    tmp_path: Path, secret: Path, kind: str
+) -> None:
+    """Every file that it writes, and every name that it writes for a moment, is a link there."""
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in NAMES:
+        for place in (out / f"{name}.tmp", out / name):
+            if kind == "symlink" and place.suffix == ".tmp":
+                place.symlink_to(secret)
+            elif kind == "hard link" and place.suffix == ".tmp":
+                place.hardlink_to(secret)
+            elif kind == "dangling" and place.name != "journal.jsonl":
+                place.symlink_to(tmp_path / "planted")
+    done = reduce_case(case(), out, Options(check="grep -q Erf {}"))
+    write_page(out, case())
+
+    assert done.is_minimal
+    assert secret.read_text() == SECRET
+    assert not (tmp_path / "planted").exists()
+
+
+def test_a_folder_that_is_a_link_takes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "weights").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="is a link"):
+        must_stay_within(tmp_path / "out", tmp_path / "out" / "weights" / "w")
+
+
+def test_weights_do_not_go_through_a_link(tmp_path: Path) -> None:
+    weight = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    weight.external_data.append(StringStringEntryProto(key="location", value="sub/w.bin"))
+    (tmp_path / "theirs" / "sub").mkdir(parents=True)
+    (tmp_path / "theirs" / "sub" / "w.bin").write_bytes(bytes(8))
+    (tmp_path / "theirs" / "m.onnx").write_bytes(model(weight=weight).SerializeToString())
+    found = open_case(tmp_path / "theirs" / "m.onnx")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "sub").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="is a link"):
+        found.save(tmp_path / "out")
+
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_file_takes_the_place_of_whatever_was_there(tmp_path: Path, secret: Path) -> None:
+    (tmp_path / "file").symlink_to(secret)
+    write_fresh(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+    assert not (tmp_path / "file").is_symlink()
+    assert secret.read_text() == SECRET
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"offset": str(1 << 63), "length": "8"},
+        {"offset": "-8", "length": "8"},
+        {"offset": "0", "length": str(1 << 62)},
+        {"offset": "0", "length": "-1"},
+        {"offset": "1e3", "length": "8"},
+        {"offset": "٣", "length": "8"},
+        {"offset": "9" * 5000, "length": "8"},
+        {"offset": "8", "length": "8"},
+    ],
+)
+def test_absurd_places_of_weights_are_refused_or_judged(tmp_path: Path, entries: dict[str, str]) -> None:
+    weight = TensorProto(name="w", data_type=1, dims=[2], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", **entries}.items():
+        weight.external_data.append(StringStringEntryProto(key=key, value=value))
+    (tmp_path / "w.bin").write_bytes(bytes(8))
+    (tmp_path / "m.onnx").write_bytes(model(weight=weight).SerializeToString())
+    assert run(["check", str(tmp_path / "m.onnx")]) in (0, 2)
+
+
+# Names
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><script>1</script>",
+    "]]>--><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "{{ 7*7 }}{% raw %}",
+    "```\n# owned\n[x](javascript:alert(1))",
+    "\x1b]0;owned\x07\x9b31m\u202egnp",
+    "'; DROP TABLE failures; --",
+    "$(touch owned)`touch owned`",
+    "'''\nimport os\nos.system('touch owned')\n'''",
+]
+
+
+class Reader(HTMLParser):
+    """Collects what of a page could run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts: list[str] = []
+        self.dangers: list[str] = []
+        self._in_script = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_script = tag == "script"
+        if tag in ("iframe", "object", "embed", "img", "base", "form", "foreignobject"):
+            self.dangers.append(tag)
+        for name, value in attrs:
+            is_link = name in ("href", "src", "xlink:href", "action")
+            if name.startswith("on") or (is_link and not (value or "").startswith(("#", "http", "report"))):
+                self.dangers.append(f"{tag} {name}={value}")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.scripts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+
+
+def must_be_harmless(page: str, scripts: int) -> None:
+    reader = Reader()
+    reader.feed(page)
+    assert reader.dangers == []
+    assert len(reader.scripts) <= scripts
+    assert not any("alert" in text or "owned" in text for text in reader.scripts)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path: Path, name: str) -> None:
+    found = case(name, f"{name}2", f"{name}3")
+    reduce_case(found, tmp_path, Options(check="grep -q Erf {}", max_checks=3))
+    write_page(tmp_path, found)
+    must_be_harmless((tmp_path / "reduction.html").read_text(), 1)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_runs_nothing_in_pictures_and_stays_a_name_in_the_database(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case(name).save(tmp_path / "one")
+    case(f"{name}!").save(tmp_path / "other")
+    words = ["diff", str(tmp_path / "one"), str(tmp_path / "other"), "-o", str(tmp_path / "drawn")]
+    assert run(words) in (0, 1)
+    for path in (tmp_path / "drawn").glob("*.svg"):
+        must_be_harmless(path.read_text(), 0)
+    with Store(tmp_path / "crux.db") as store:
+        store.add_case(case(name))
+        assert store.count("cases") == 1
+    assert run(["triage", "--search", name, "--db", str(tmp_path / "crux.db")]) in (0, 2)
+    said = capsys.readouterr()
+    assert all(sign.isprintable() or sign == "\n" for sign in said.out + said.err)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_cannot_leave_its_place_in_markdown(name: str) -> None:
+    inline, block = as_code(name), as_fence(name)
+    assert "\n" not in inline
+    ticks = len(inline) - len(inline.lstrip("`"))
+    assert "`" * ticks not in inline.strip("`")
+    first, *lines, last = block.splitlines()
+    assert first == last
+    assert not any(line.strip().startswith(first) for line in lines)
+    assert all(sign.isprintable() or sign in "\n\t" for sign in inline + block)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_json_steers_no_terminal_and_says_the_same(name: str) -> None:
+    text = in_json({"name": name})
+    assert text.isprintable()
+    assert json.loads(text) == {"name": name}
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "--trust", "-o", "a b", "a;b"])
+def test_what_a_person_is_to_paste_is_one_word(name: str) -> None:
+    word = quoted(name)
+    shown = subprocess.run(["sh", "-c", f"printf %s {word}"], capture_output=True, text=True, check=True)
+    assert shown.stdout.removeprefix("./") == name
+    assert not word.startswith("-")
+
+
+# Documents
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"format": "onnx", "format": "torch"}',
+        '{"format": "onnx", "version": NaN}',
+        '{"format": "onnx", "version": 1e999}',
+        '{"format": "onnx", "settings": {"a": 1e999}}',
+        '{"format": "onnx", "settings": {"a": "\\ud800"}}',
+        '{"format": "onnx", "origin": "\\ud800"}',
+        '{"format": "onnx", "notes": ["\\u0000"]}',
+        '{"format": "onnx", "settings": {"LD_PRELOAD": "/tmp/evil.so", "PYTHONPATH": "/tmp"}}',
+        '{"format": "onnx", "target": "ort@LD_PRELOAD=/tmp/evil.so"}',
+        '{"format": "onnx", "version": ' + "9" * 5000 + "}",
+    ],
+)
+def test_odd_json_of_a_case_ends_in_one_line(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case().save(tmp_path / "case")
+    (tmp_path / "case" / "case.json").write_text(text)
+    code = run(["check", str(tmp_path / "case")])
+    said = capsys.readouterr()
+
+    assert code in (0, 2)
+    assert "failure of its own" not in said.err
+    assert len(said.err.splitlines()) == (code == 2)
+
+
+def loops(**change: Any) -> bytes:
+    """A program of one loop, with an extent, a size, an index, a value or a type changed."""
+    facts = {
+        "extent": 8,
+        "size": 8,
+        "index": "i",
+        "value": 1.0,
+        "dtype": "float32",
+        "kind": "serial",
+    } | change
+    store = ["store", "A", [facts["index"]], facts["value"]]
+    function = {
+        "params": [{"name": "A", "shape": [facts["size"]], "dtype": facts["dtype"]}],
+        "returns": "void",
+        "attrs": {},
+        "body": [["for", "i", "int32", 0, facts["extent"], facts["kind"], {"body": [store]}]],
+    }
+    return json.dumps({"format": "tir", "version": 1, "functions": {"main": function}}).encode()
+
+
+def test_a_loop_opens(tmp_path: Path) -> None:
+    (tmp_path / "program.tir.json").write_bytes(loops())
+    assert open_case(tmp_path / "program.tir.json").measure.nodes == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extent": 1 << 31},
+        {"extent": 1 << 70},
+        {"extent": "i"},
+        {"size": -1},
+        {"size": 1 << 30, "dtype": "float64x8"},
+        {"size": 1 << 62},
+        {"size": 1e300},
+        {"index": 1 << 62},
+        {"index": "nowhere"},
+        {"value": ["call_extern", "system"]},
+        {"value": json.loads("[" * 400 + "]" * 400)},
+        {"dtype": "object"},
+        {"dtype": "float32x99999999"},
+        {"kind": "nonsense"},
+    ],
+)
+def test_hostile_loops_are_refused_in_one_line(tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / "program.tir.json").write_bytes(loops(**change))
+    with pytest.raises(UserError):
+        open_case(tmp_path / "program.tir.json")
+
+
+def varint(number: int) -> bytes:
+    """As protobuf writes it."""
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+@pytest.mark.parametrize("length", [1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
+@pytest.mark.parametrize("field", [7, 99, 999])
+def test_fields_of_absurd_lengths_are_refused(tmp_path: Path, field: int, length: int) -> None:
+    content = model().SerializeToString() + varint(field << 3 | 2) + varint(length) + b"x"
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(UserError, match=r"truncated|damaged|not"):
+        open_case(tmp_path / "m.onnx")
+
+
+# Where crux is started
+
+
+def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path: Path) -> None:
+    """Modules by the names of what is imported, settings, hooks."""
+    trap = "open('it-ran', 'w').close()\n"
+    for name in (
+        "onnx",
+        "numpy",
+        "typer",
+        "rich",
+        "triage",
+        "corpus",
+        "sitecustomize",
+        "usercustomize",
+        "conftest",
+    ):
+        (tmp_path / f"{name}.py").write_text(trap)
+    for name in (".crux", "crux.toml", ".env", "pyproject.toml", "setup.cfg", ".pth"):
+        (tmp_path / name).write_text(f"import os; {trap}")
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "__init__.py").write_text(trap)
+    case().save(tmp_path / "case")
+    program = Path(sys.executable).with_name("crux")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(program), "check", "case"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "it-ran").exists()
