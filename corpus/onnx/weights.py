@@ -58,8 +58,19 @@ def _check_extent(tensor: TensorProto, file: ExternalFile, where: str) -> None:
 def map_weight(tensor: TensorProto, files: dict[str, ExternalFile]) -> Tensor:
     """The value of a tensor; an external one of whole bytes an element as a view of its file, not in memory.
 
-    `files` maps locations to files, as `external_files` gives them.
+    `files` maps locations to files, as `external_files` gives them. Raises `UserError` for one that does not
+    hold what its type and dims say.
     """
+    try:
+        return _mapped(tensor, files)
+    except (ValueError, TypeError, LookupError) as error:
+        raise UserError(
+            f"weight {tensor.name[:80]!r}: does not hold what its type and dims say"
+            f" ({type(error).__name__}: {error}); export the model again"
+        ) from error
+
+
+def _mapped(tensor: TensorProto, files: dict[str, ExternalFile]) -> Tensor:
     if not is_external(tensor):
         return numpy_helper.to_array(tensor)
     file = files[str(Path(external_entry(tensor, "location")))]

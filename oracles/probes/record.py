@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import onnx
-from onnx import numpy_helper
 
 from corpus.case import Case
 from corpus.formats.onnx import repair
 from corpus.onnx.graph import outer_names, topological
 from corpus.onnx.types import memory_bytes
+from corpus.onnx.weights import map_weight
 from corpus.values import Value
 from oracles.numerics.value_types import Types, static_dims, tensor_types
 from oracles.run import Run
@@ -89,7 +89,7 @@ def _initializers(model: onnx.ModelProto) -> dict[str, Value]:
     stored = (
         tensor for tensor in model.graph.initializer if tensor.data_location != onnx.TensorProto.EXTERNAL
     )
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in stored}
+    return {tensor.name: map_weight(tensor, {}) for tensor in stored}
 
 
 def _affordable(model: onnx.ModelProto, types: Types, byte_budget: int) -> tuple[frozenset[str], bool]:

@@ -16,6 +16,7 @@ import onnx
 from onnx import GraphProto, NodeProto
 
 from corpus.onnx.graph import free_names, subgraphs
+from corpus.onnx.types import DTYPES
 from reducer.move import Hints, Move, Search, SearchOf, over_sets
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.facts import inferred
@@ -164,9 +165,9 @@ class _Body:
         element, dims = kind
         if not isinstance(dims, tuple) or not all(isinstance(dim, int) for dim in dims):
             return None
-        if (self._is_endless and name == self.graph.output[0].name) or not isinstance(element, int):
+        if (self._is_endless and name == self.graph.output[0].name) or element not in DTYPES:
             return None
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+        dtype = DTYPES[element]
         return initializer(name, np.ones(dims, dtype)) if dtype.kind not in "OUS" else None
 
     def _links(self, keep: Items) -> dict[str, str]:

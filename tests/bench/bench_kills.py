@@ -1,6 +1,7 @@
 """A fault matrix: kill -9 at random moments over the commands; nothing lost, nothing wrong, nothing left.
 
-Run with `pytest -s tests/bench/bench_kills.py -m bench`; `CRUX_KILLS` says how many (200 by default), `CRUX_KILLS_SEED` which moments.
+Run with `pytest -s tests/bench/bench_kills.py -m bench`; `CRUX_KILLS` says how many (200 by
+default), `CRUX_KILLS_SEED` at which moments.
 """
 
 from __future__ import annotations

@@ -70,7 +70,9 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["symlink", "hard link", "dangling"])
+@pytest.mark.parametrize(
+    "kind", ["symlink", *(pytest.param(each, marks=pytest.mark.slow) for each in ("hard link", "dangling"))]
+)
 def test_a_reduction_into_a_strangers_folder_writes_nowhere_else(
     tmp_path: Path, secret: Path, kind: str
 ) -> None:
@@ -147,6 +149,27 @@ def test_absurd_places_of_weights_are_refused_or_judged(tmp_path: Path, entries:
     assert run(["check", str(tmp_path / "m.onnx")]) in (0, 2)
 
 
+WEIGHTS = [
+    TensorProto(name="w", data_type=99, dims=[2], raw_data=bytes(8)),
+    TensorProto(name="w", data_type=0, dims=[2]),
+    TensorProto(name="w", data_type=1, dims=[2], raw_data=bytes(4)),
+    TensorProto(name="w", data_type=1, dims=[2], float_data=[1.0]),
+    TensorProto(name="w", data_type=8, dims=[2], string_data=[b"\xff", b"b"]),
+    TensorProto(name="w", data_type=1, dims=[-2], raw_data=b""),
+]
+
+
+@pytest.mark.parametrize("weight", WEIGHTS, ids=range(len(WEIGHTS)))
+def test_a_weight_that_is_not_what_it_says_ends_a_reduction_in_one_line(
+    tmp_path: Path, weight: TensorProto, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = model(weight=weight).SerializeToString()
+    Case("onnx", program, {"x": np.ones(2, np.float32)}, Target("ort")).save(tmp_path / "case")
+    words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--check", "true"]
+    assert run(words) in (0, 2)
+    assert "failure of its own" not in capsys.readouterr().err
+
+
 # Names
 
 
@@ -163,6 +186,10 @@ HOSTILE = [
     "$(touch owned)`touch owned`",
     "'''\nimport os\nos.system('touch owned')\n'''",
 ]
+
+
+DEAR = [pytest.param(name, marks=() if name in HOSTILE[1:3] else pytest.mark.slow) for name in HOSTILE]
+"""For tests that take longer."""
 
 
 class Reader(HTMLParser):
@@ -199,7 +226,7 @@ def must_be_harmless(page: str, scripts: int) -> None:
     assert not any("alert" in text or "owned" in text for text in reader.scripts)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", DEAR)
 def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path: Path, name: str) -> None:
     found = case(name, f"{name}2", f"{name}3")
     reduce_case(found, tmp_path, Options(check="grep -q Erf {}", max_checks=3))
@@ -207,7 +234,7 @@ def test_a_name_runs_nothing_on_the_page_of_a_reduction(tmp_path: Path, name: st
     must_be_harmless((tmp_path / "reduction.html").read_text(), 1)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", DEAR)
 def test_a_name_runs_nothing_in_pictures_and_stays_a_name_in_the_database(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -354,6 +381,7 @@ def test_fields_of_absurd_lengths_are_refused(tmp_path: Path, field: int, length
 # Where crux is started
 
 
+@pytest.mark.slow
 def test_nothing_in_the_folder_where_crux_is_started_is_run(tmp_path: Path) -> None:
     """Modules by the names of what is imported, settings, hooks."""
     trap = "open('it-ran', 'w').close()\n"

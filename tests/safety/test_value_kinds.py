@@ -21,6 +21,7 @@ from reducer.moves import all_moves, hiding_moves
 from reducer.options import Options
 from reducer.subject.onnx.facts import learn
 from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.tensors import initializer
 from tests.reducer.driving import drive
 
 ML = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -97,8 +98,8 @@ def through(name: str) -> OnnxSubject:
     weights = []
     if name in GIVEN and isinstance(value, np.ndarray) and value.dtype.kind != "U":
         code = declared.tensor_type.elem_type or declared.optional_type.elem_type.tensor_type.elem_type
-        raw = np.ascontiguousarray(value).tobytes()
-        weights.append(helper.make_tensor("w", code, value.shape, raw, raw=True))
+        weights.append(initializer("w", value))
+        assert weights[-1].data_type == code
         nodes.append(helper.make_node("Identity", ["w"], ["v"]))
     made = [helper.make_value_info("y", declared), helper.make_tensor_value_info("g", 1, [2])]
     graph = helper.make_graph(nodes, "kinds", [info, flag, number], made, weights)
