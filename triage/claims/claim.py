@@ -119,6 +119,10 @@ class Expectation:
         return self.passing.config.label if self.passing else ""
 
 
+PASSES = "passes"
+"""The oracle whose checks stand in the script: they are made between the passes of a case."""
+
+
 def tolerance_showing(verdict: Verdict, tolerance: Tolerance) -> Tolerance:
     """The fixed tolerance by which plain runs show a verdict: half of a wrong value that is a small one."""
     baseline, *others = verdict.runs
@@ -141,7 +145,7 @@ def expect(
     if asked_by and (reference := _reference(verdict)):
         kind = verdict.symptom.kind if verdict.symptom else ""
         return Expectation(project, verdict.outcome, verdict.runs[0], reference, kind=kind)
-    if asked_by:
+    if asked_by and asked_by != PASSES:
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
         return _mismatch(verdict, tolerance, project)

@@ -39,6 +39,12 @@ def least():
 tvm.tirx.register_tir_pipeline("least", least)
 {% endif %}
 
+{% if watched %}
+
+
+{{ watch }}
+{% endif %}
+
 
 def package_version():
     return tvm.__version__
@@ -70,7 +76,7 @@ def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}
 {% endif %}
 {% if sequence %}
         for each in passes() if is_sequenced else ():
-            module = each(module)
+            module = {{ "watched(each, module)" if watched else "each(module)" }}
 {% endif %}
         built = tvm.tirx.build(module, target=target, pipeline=pipeline)
 {% if only_compile %}
@@ -117,6 +123,12 @@ def least():
 
 tvm.tirx.register_tir_pipeline("least", least)
 {% endif %}
+{% if watched %}
+
+
+{{ watch }}
+
+{% endif %}
 
 for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ configs | repr }}.items():
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
@@ -127,7 +139,7 @@ for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ c
     with target:
 {% endif %}
 {% for code in sequence %}
-        module = {{ code }}(module) if is_sequenced else module
+        module = {{ "watched(" + code + ", module)" if watched else code + "(module)" }} if is_sequenced else module
 {% endfor %}
         built = tvm.tirx.build(module, target=target, pipeline=pipeline)
 {% if only_compile %}
@@ -139,6 +151,22 @@ for name, (pipeline, level{{ ", is_sequenced" if sequence or options }}) in {{ c
 {% endif %}
 """
 """Compiles the module that stands above it in each way and prints what its buffers hold."""
+
+
+WATCH = '''\
+def watched(each, module):
+    """What a pass makes of a module, which it may neither change nor break, nor fail on itself."""
+    import tvm_ffi
+
+    before = tvm_ffi.structural_hash(module)
+    after = each(module)
+    if tvm_ffi.structural_hash(module) != before:
+        raise RuntimeError(f"{each.info.name} changes the module that it is given")
+    for function in after.functions.values():
+        tvm.s_tir.analysis.verify_well_formed(function)
+    each(after)
+    return after'''
+"""Looks closely at a pass, as `oracles/in_worker/tvm/loops/checks.py` does."""
 
 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
@@ -157,6 +185,8 @@ def _settings(shown: ToShow) -> Mapping[str, Any]:
         "sequence": code_of(shown.passes) if sequenced else (),
         "options": options_of(shown.passes) if sequenced else {},
         "lowers": code_of_least() if lowers else (),
+        "watched": bool(shown.failing.get("checks")) and bool(sequenced),
+        "watch": WATCH,
         "only_compile": shown.failing.get("run") == "off",
     }
 
