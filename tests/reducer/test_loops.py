@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Alloc, Axis, Bind, Block, For, Function, If, Module, Stmt, Store
+from corpus.tir.tree import Alloc, Axis, Bind, Block, For, Function, If, Match, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Range, Region, Var
 from corpus.tir.walk import statements
 from oracles.verdict import Outcome
@@ -77,6 +78,12 @@ BLOCK = Block(
     (Region("A", (Range(Var("v"), Const(1)),)),),
     (Region("B", (Range(Var("v"), Const(1)),)),),
     (store("B", Call("exp", (load("A", Var("v")),), "float32"), Var("v")),),
+)
+PART = Region("B", (Range(Var("v"), Const(1)),))
+MATCHING = replace(
+    BLOCK,
+    matches=(Match(Buffer("M", (Const(1),), "float32", offset_factor=1), PART),),
+    body=(store("M", Call("exp", (load("A", Var("v")),), "float32"), Const(0)),),
 )
 FRESH = Buffer("F", (Const(8),), "float32", scope="local")
 
@@ -153,6 +160,30 @@ MOVES: dict[str, tuple[str, tuple[Stmt, ...], str, str]] = {
         (store("B", ONE, Const(0)),),
         '"B"',
         '{"name": "B", "shape": [1]',
+    ),
+    "a dim of one goes": (
+        "lower ranks",
+        (Alloc(Buffer("G", (Const(8), Const(1)), "float32")), loop(Store("G", (I, Const(0)), ONE))),
+        '"store", "G"',
+        '"shape": [8], "dtype": "float32"}',
+    ),
+    "types get plain": (
+        "plain types",
+        (Alloc(Buffer("G", (Const(8),), "float64")), loop(Store("G", (I,), Const(1.0, "float64")))),
+        '"store", "G"',
+        '{"name": "G", "shape": [8], "dtype": "float32"}',
+    ),
+    "a matched buffer gives way": (
+        "drop matched buffers",
+        (loop(MATCHING),),
+        '"exp"',
+        '["store", "B", [["add", "v", 0]]',
+    ),
+    "names get plain": (
+        "plain names of loops",
+        (For(Var("iteration"), Const(0), Const(8), "serial", (store("B", ONE, Var("iteration")),)),),
+        '"store"',
+        '["for", "i", "int32", 0, 8',
     ),
     "parameters go": (
         "drop parameters",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Attr, Block, Body, For, If, Seq, Stmt, Thread, While
-from corpus.tir.values import Expr
+from corpus.tir.values import Const, Expr
 from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
 from reducer.subject.loops.subject import LoopSubject
@@ -23,9 +23,10 @@ def _bodies(stmt: Stmt) -> Iterator[Body]:
             yield _with(stmt.body, {stmt.var.name: stmt.min})
         case While() | Seq():
             yield stmt.body
+        case Attr(node=Thread() as thread):
+            yield _with(stmt.body, {thread.name: Const(0, thread.dtype)})
         case Attr():
-            if not isinstance(stmt.node, Thread):
-                yield stmt.body
+            yield stmt.body
         case If():
             yield stmt.then
             if stmt.other is not None:
