@@ -179,6 +179,12 @@ def has_blocks(module: Module) -> bool:
     return any(isinstance(stmt, Block) for one in module.functions.values() for stmt in statements(one.body))
 
 
+def has_vectorised(module: Module) -> bool:
+    """Whether any loop runs in lanes."""
+    loops = (stmt for one in module.functions.values() for stmt in statements(one.body))
+    return any(isinstance(stmt, For) and stmt.kind == "vectorized" for stmt in loops)
+
+
 def is_flat(module: Module) -> bool:
     """Whether every buffer has one dim."""
     return all(len(buffer.shape) == 1 for one in module.functions.values() for buffer in buffers(one))

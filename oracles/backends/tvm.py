@@ -305,12 +305,13 @@ def facts_of(format: str, program: bytes) -> frozenset[str]:
     """Of a module of PrimFuncs its form: blocks, plain loops, or these over buffers of one dim."""
     if format != "tir":
         return tvm_passes.START
-    from corpus.tir.program import has_blocks, is_flat, parse
+    from corpus.tir.program import has_blocks, has_vectorised, is_flat, parse
 
     module = parse(program)
+    lanes = {"lanes"} if has_vectorised(module) else set()
     if has_blocks(module):
-        return tvm_passes.BLOCKS
-    return tvm_passes.PLAIN_LOOPS | ({"flat"} if is_flat(module) else set())
+        return tvm_passes.BLOCKS | lanes
+    return tvm_passes.PLAIN_LOOPS | lanes | ({"flat"} if is_flat(module) else set())
 
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:

@@ -30,7 +30,10 @@ BLOCKS = frozenset(("primfuncs", "plain"))
 """The facts of a module of PrimFuncs alone."""
 
 PLAIN_LOOPS = BLOCKS | {"initialised", "opaque", "loops"}
-"""The facts of one without blocks; where all buffers have one dim, it is `flat` as well."""
+"""The facts of one without blocks; where all buffers have one dim, it is `flat` as well.
+
+One with vectorised loops has `lanes`, which passes over memory do not take.
+"""
 
 
 _PLACES = {
@@ -103,7 +106,7 @@ ANYWHERE = """
 ON_PRIMFUNCS = """
     tirx.AnnotateEntryFunc tirx.BF16ComputeLegalize tirx.ConvertSSA tirx.FP8ComputeLegalize
     tirx.ForceNarrowIndexToInt32 tirx.InlinePrivateFunctions tirx.LowerTVMBuiltin
-    tirx.RemoveAssume tirx.RemoveNoOp tirx.SkipAssert tirx.StmtSimplify tirx.UnrollLoop tirx.VectorizeLoop
+    tirx.RemoveAssume tirx.RemoveNoOp tirx.SkipAssert tirx.StmtSimplify tirx.UnrollLoop
     tirx.VerifyMemory
     s_tir.AnnotateIrregularLoop s_tir.CanonicalizeLoop s_tir.HoistExpression s_tir.HoistIfThenElse
     s_tir.InjectDoubleBuffer s_tir.InjectPermutedLayout s_tir.InjectSoftwarePipeline s_tir.InjectVirtualThread
@@ -117,7 +120,7 @@ ON_PRIMFUNCS = """
 """Passes over PrimFuncs in any form: of blocks, as legalising the operators makes them, or of loops."""
 
 ON_FLAT = """
-    tirx.PointerValueTypeRewrite tirx.StorageRewrite
+    tirx.PointerValueTypeRewrite
     s_tir.DecorateDeviceScope s_tir.InstrumentProfileIntrinsics
 """
 """Passes over PrimFuncs of loops over buffers of one dim."""
@@ -147,6 +150,8 @@ CONDITIONAL = (
     _pass("s_tir.LowerOpaqueBlock", needs="opaque plain", gives="loops"),
     _pass("tirx.FlattenBuffer", needs="loops", gives="flat"),
     _pass("tirx.CommonSubexprElim", needs="loops"),
+    _pass("tirx.StorageRewrite", needs="flat", bars="lanes"),
+    _pass("tirx.VectorizeLoop", needs="primfuncs", takes="lanes"),
     _pass("tirx.NarrowDataType", needs="flat", arguments=(32,)),
 )
 """Passes with conditions of their own."""
