@@ -13,7 +13,8 @@ from corpus.case import Case
 from corpus.tir.document import to_bytes
 from corpus.tir.scopes import problems
 from corpus.tir.tree import Function, Module
-from corpus.tir.walk import with_function
+from corpus.tir.values import Const
+from corpus.tir.walk import buffers, with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
@@ -65,7 +66,7 @@ class LoopSubject(Subject):
     @cached_property
     def is_valid(self) -> bool:
         """Whether the module is well-formed, and defined where it must be."""
-        if problems(self.module):
+        if problems(self.module) or _has_no_elements(self.module):
             return False
         return not self.must_be_defined or not interpret(self.module, self.inputs, trials=0).reason
 
@@ -83,3 +84,9 @@ class LoopSubject(Subject):
     def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
         """The subject with another module."""
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
+
+
+def _has_no_elements(module: Module) -> bool:
+    """Whether a buffer holds nothing: whoever reads a report would stop there."""
+    found = (dim for one in module.functions.values() for each in buffers(one) for dim in each.shape)
+    return any(isinstance(dim, Const) and dim.value < 1 for dim in found)

@@ -1,0 +1,148 @@
+"""Measurements of programs of loops: their rate, how many are sound, and what each part of the loop is worth.
+
+`CRUX_BENCH_SECONDS` (12) are CPU seconds a variant and a seed, `CRUX_BENCH_SEEDS` (1) how many seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from corpus.target import Target
+from corpus.tir.scopes import problems
+from generators.fuzz import judge_cases, lesson_of
+from generators.language.draws import Draws
+from generators.learning import Course, Lesson
+from generators.mixture import BLOCK, LOOPS, Drawn
+from generators.tir.breeding import ALL, Rules, breed
+from generators.tir.mutators import all_mutators
+from generators.tir.programs import make_program, mutated
+from oracles.judge import Judge
+from oracles.tir.interpreter import interpret
+from triage.campaigns.testers import judgement, looking
+
+pytestmark = pytest.mark.bench
+SECONDS = float(os.environ.get("CRUX_BENCH_SECONDS", "12"))
+SEEDS = int(os.environ.get("CRUX_BENCH_SEEDS", "1"))
+VARIANTS = {
+    "the paper's loop": ALL,
+    "no coverage": Rules(keeps=False),
+    "general mutators only": Rules(domain=False),
+    "programs only": Rules(passes=False),
+    "both at random": Rules(evolves=False),
+    **{f"N_max {number}": Rules(n_max=number) for number in (1, 3, 9)},
+}
+
+
+def drawn(block: range, lesson: Lesson, rules: Rules) -> Iterator[Drawn]:
+    for seed in block:
+        made = breed(seed, 8, lesson.pool, rules)
+        yield Drawn(seed, made.as_case(seed), {}, bred=made.bred)
+
+
+def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, float, int]:
+    """How many tests there were, their CPU seconds, and how many pieces they met."""
+    executor = judge.of_format(LOOPS).executor
+    course, tests, block, seen = Course(), 0, 0, set[str]()
+    start, near = executor.cpu_seconds(), time.process_time()
+    spent = 0.0
+    while spent < SECONDS:
+        lesson = course.lesson(block)
+        assert lesson is not None
+        seeds = range(first + block * BLOCK, first + (block + 1) * BLOCK)
+        found = list(
+            judge_cases(
+                drawn(seeds, lesson, rules),
+                judgement(judge),
+                600,
+                looking=looking(judge),
+                known=lesson.pool.seen,
+            )
+        )
+        course.add(block, lesson_of(found))
+        seen.update(piece for each in found if each.trial for piece in each.trial.news)
+        tests, block = tests + len(found), block + 1
+        spent = executor.cpu_seconds() - start + time.process_time() - near
+    return tests, spent, len(seen)
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_each_part_is_worth(capsys, name):
+    rows = []
+    with Judge(Target("tvm")) as judge:
+        list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
+        for number in range(SEEDS):
+            rows.append(campaign(judge, 1_000_000 * (number + 1), VARIANTS[name]))
+    rates = [tests / spent for tests, spent, _ in rows]
+    pieces = [met for *_, met in rows]
+    with capsys.disabled():
+        band = f"{min(pieces)} to {max(pieces)}"
+        print(f"\n| {name} | {statistics.mean(rates):.1f} tests/s | {band} pieces | {len(rows)} seeds |")
+
+
+def test_mutants_are_sound(capsys):
+    tried = formed = defined = raw = raw_formed = 0
+    for seed in range(60):
+        base = make_program(seed, 8)
+        for mutator in all_mutators():
+            first = mutator.mutate(Draws(f"bench/{seed}/{mutator.NAME}"), base.module)
+            raw, raw_formed = (
+                raw + (first is not None),
+                raw_formed + (first is not None and not problems(first)),
+            )
+            found = mutated(Draws(f"bench/{seed}/{mutator.NAME}"), base.module, seed, (mutator,))
+            if found != base.module:
+                tried += 1
+                formed += not problems(found)
+                defined += interpret(found, dict(make_program(seed, 8).inputs), trials=0).is_defined
+    with capsys.disabled():
+        print(f"\n| mutants {tried} | well-formed {formed / tried:.1%} | defined {defined / tried:.1%} |")
+        print(f"before anything is checked: {raw_formed / raw:.1%} of {raw} well-formed")
+
+
+PAIRS = """
+import json, sys, time
+import numpy, tvm
+from oracles.in_worker.tvm.loops.cover import Cover
+from oracles.in_worker.tvm.watch import instrumented
+from generators.mixture import Plan, make_cases
+from oracles.backends.tvm import _run
+found, start, seed, tests = set(), time.process_time(), 0, 0
+while time.process_time() - start < float(sys.argv[1]):
+    for case in make_cases(Plan(strategy=sys.argv[2], nodes=8, passes_of="tvm"), range(seed, seed + 16)):
+        pieces = set()
+        settings = {"format": case.format, "passes": case.passes, "opt-level": 0}
+        try:
+            with instrumented(lambda: Cover(pieces)):
+                _run(case.program, dict(case.inputs), settings, None, lambda phase: None)
+        except Exception:
+            pass
+        tests += 1
+        found |= {piece.replace("<", ">") for piece in pieces}
+        if time.process_time() - start >= float(sys.argv[1]):
+            break
+    seed += 16
+print(json.dumps([tests, len(found)]))
+"""
+"""Counts (pass, kind of node) pairs of programs that run one after the other, without isolation."""
+
+
+@pytest.mark.timeout(0)
+def test_pairs_beside_onnx_programs(capsys):
+    told = {}
+    for strategy in ("random", "tir"):
+        command = [sys.executable, "-c", PAIRS, str(SECONDS), strategy]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        told[strategy] = json.loads(output.splitlines()[-1])
+    with capsys.disabled():
+        ratio = told["tir"][1] / told["random"][1]
+        print(f"\n| ONNX {told['random'][1]} pairs in {told['random'][0]} tests | loops {told['tir'][1]} in")
+        print(f" {told['tir'][0]} | {ratio:.1f} times as many in {SECONDS:.0f} CPU seconds |")
