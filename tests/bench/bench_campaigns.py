@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,17 @@ from corpus.target import Target
 from generators.changes.modes import Mode
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases, lesson_of
+from generators.language.operator import Operator
 from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
+from generators.strategies import coverage, uniform
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Watch
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+from tests.bench.bench_generate import HIRFUZZ
 
 pytestmark = pytest.mark.bench
 
@@ -58,8 +62,26 @@ def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, flo
     return pieces, time.process_time() - start
 
 
+def only_hirfuzz(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let both strategies know the operators of HirFuzz's paper alone."""
+    known = tuple(each for each in uniform.known_operators() if each.name in HIRFUZZ)
+    some = coverage.operators_for
+
+    def chosen(*words: Any) -> dict[Any, list[Operator]]:
+        found = some(*words)
+        return {key: [each for each in group if each.name in HIRFUZZ] for key, group in found.items()}
+
+    monkeypatch.setattr(uniform, "known_operators", lambda: known)
+    monkeypatch.setattr(coverage, "operators_for", chosen)
+
+
+@pytest.mark.parametrize("pool", ["all", "hirfuzz"])
 @pytest.mark.parametrize("tests", [208, 4000, 20000])
-def test_the_guide_of_a_campaign(tests: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guide_of_a_campaign(
+    tests: int, pool: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pool == "hirfuzz":
+        only_hirfuzz(monkeypatch)
     guided = Plan("coverage", Mode.STRICT)
     found = {
         "learning": score(guided, tests, Remembering()),
@@ -68,7 +90,8 @@ def test_the_guide_of_a_campaign(tests: int, capsys: pytest.CaptureFixture[str])
     }
     with capsys.disabled():
         print(
-            f"\n{tests} programs:", {name: (pieces, round(cpu, 1)) for name, (pieces, cpu) in found.items()}
+            f"\n{tests} programs, operators: {pool}:",
+            {name: (pieces, round(cpu, 1)) for name, (pieces, cpu) in found.items()},
         )
         print(f"  learning / unguided {found['learning'][0] / found['unguided'][0]:.2f},", end=" ")
         print(f"forgetting / unguided {found['forgetting'][0] / found['unguided'][0]:.2f}")

@@ -1,0 +1,80 @@
+"""The files for clusters in the documents: what they say is well-formed, and they start what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+
+import yaml
+
+from tests.house.test_docs import COMMANDS, options
+from tests.triage.test_cli import ROOT
+
+SLURM, KUBERAY = ROOT / "docs/cluster/crux.sbatch", ROOT / "docs/cluster/raycluster.yaml"
+
+
+def crux_words(text: str) -> list[str]:
+    """The words of the hunt that a file starts."""
+    joined = re.sub(r"\\\n[ #]*", " ", text)
+    (line,) = re.findall(r"^[ #]*(?:.*--\s+)?crux (hunt .*?)(?:>.*)?$", joined, re.M)
+    return shlex.split(line.replace("$", ""))
+
+
+def test_both_start_a_hunt_with_options_that_there_are() -> None:
+    for path in (SLURM, KUBERAY):
+        words = crux_words(path.read_text(encoding="utf-8"))
+        assert words[0] == "hunt"
+        assert "--cluster" in words
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= options(COMMANDS["hunt"])
+
+
+def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
+    claim, cluster = yaml.safe_load_all(KUBERAY.read_text(encoding="utf-8"))
+    assert (claim["kind"], cluster["kind"], cluster["apiVersion"]) == (
+        "PersistentVolumeClaim",
+        "RayCluster",
+        "ray.io/v1",
+    )
+    head, (workers,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    assert all(isinstance(each, str) for each in head["rayStartParams"].values())
+    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+    pod = head["template"]["spec"]
+    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    assert mounted == {each["name"] for each in pod["volumes"]}
+
+
+def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(
+    tmp_path: Path,
+) -> None:
+    """On commands of our own that write down how they are called."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "activate").write_text("")
+    says = {
+        "scontrol": "printf 'one\\ntwo\\nthree\\n'",
+        "srun": 'echo "srun $*" >> "$HOME/calls"; exec sleep 60',
+        "sleep": 'if [ "$1" = 60 ]; then exec /bin/sleep 5; fi',
+        "crux": "trap 'echo ended >> \"$HOME/calls\"; exit 0' TERM\n"
+        'echo "crux $*" >> "$HOME/calls"; for i in $(seq 100); do /bin/sleep 0.1; done',
+    }
+    for name, text in says.items():
+        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tools / name).chmod(0o755)
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
+    env |= {"SLURM_JOB_NODELIST": "x[1-3]", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "32"}
+    script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
+    calls, deadline = tmp_path / "calls", time.monotonic() + 30
+    while time.monotonic() < deadline and "crux hunt" not in (calls.read_text() if calls.exists() else ""):
+        time.sleep(0.05)
+    script.terminate()
+    script.wait(timeout=30)
+    found = calls.read_text()
+    assert found.count("ray start --head") == 1
+    assert found.count("ray start --address=one:6379") == 2
+    assert "crux hunt --cluster one:6379 -j 95 --target ort" in found
+    assert found.rstrip().endswith("ended")
