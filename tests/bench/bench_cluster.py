@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.fuzz import Tested as TestOutcome
+from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
 from generators.learning import Lesson, blocks_before
 from generators.mixture import BLOCK, PLAN, make_tests
@@ -37,7 +37,7 @@ def measured(tmp_path: Path) -> tuple[float, float, float]:
     """CPU seconds of the writer a block, bytes that a block sends, bytes of the last lesson."""
     verdict, sent, lessons = Verdict(Outcome.PASS, Phase.EXECUTE, "fine"), [0], [0]
 
-    def tester(seeds: range, seconds: float, lesson: Lesson | None) -> list[TestOutcome]:
+    def tester(seeds: range, seconds: float, lesson: Lesson | None) -> list[OneTest]:
         start = time.process_time()
         found = list(judge_cases(make_tests(PLAN, seeds, lesson), lambda case, thorough: verdict, seconds))
         text = pickle.dumps([replace(each, met=None) for each in found])

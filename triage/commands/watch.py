@@ -131,8 +131,13 @@ def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Dis
 
 
 def _is_bad(document: Document) -> bool:
+    return bool(document["regressed"] or document["new"] or _brought(document))
+
+
+def _brought(document: Document) -> int:
+    """How many of a hunt's new bugs the release before does not show, as far as it could be asked."""
     hunted = document.get("hunt", {}).get("new", ())
-    return bool(document["regressed"] or document["new"] or hunted)
+    return sum(bug["before"] in ("", "pass") for bug in hunted)
 
 
 def _sentence(document: Document) -> str:
@@ -145,7 +150,8 @@ def _sentence(document: Document) -> str:
         text += f", {document['silent']} cannot be run"
     if "hunt" in document:
         hunted = document["hunt"]
-        text += f"; {hunted['tests']:,} new programs: {len(hunted['new'])} bugs that were not known"
+        text += f"; {hunted['tests']:,} new programs: {len(hunted['new'])} bugs that were not known,"
+        text += f" {_brought(document)} of them not on the release before"
     return text
 
 
