@@ -118,7 +118,8 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
 
         for word in each_named(words):
             with bounded(options.timeout, word, len(targets)):
-                yield {"case": word, **compare_sides(open_one(word, options, judges), targets, judges)}
+                found = compare_sides(open_one(word, options, judges), targets, judges)
+            yield {"case": word, **found}
 
 
 def _show(documents: list[Document]) -> Table:
