@@ -54,7 +54,10 @@ class CaseOptions(StoreOptions):
     seed: Annotated[
         int | None, _option("--seed", text="For values and programs. (default: 0, or where fuzzing stopped)")
     ] = None
-    timeout: Annotated[float, _option("--timeout", text="CPU seconds of one run; a whole check: twice that and 2.", min=0.1)] = 20.0
+    timeout: Annotated[
+        float,
+        _option("--timeout", text="CPU seconds of one run; of a whole check twice that and 2.", min=0.1),
+    ] = 20.0
     memory: Annotated[int, _option("--memory", text="MB of memory that one run may take.", min=64)] = 8192
     tolerance: Annotated[
         str, _option("--tolerance", text="auto: a wrong value is one that rounding does not explain.")
