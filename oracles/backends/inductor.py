@@ -161,6 +161,11 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
+UNAVAILABLE = re.compile(
+    r"not compiled with CUDA enabled|No CUDA GPUs are available|no NVIDIA driver|CUDA driver version is"
+    r" insufficient|"
+    r"Cannot find a working triton"
+)
 UNSUPPORTED = re.compile(
     r"not implemented for|not supported|has no lowering|no lowering for|takes no |"
     r"device type tensor to numpy|tensors to be on the same device"
@@ -169,6 +174,8 @@ UNSUPPORTED = re.compile(
 
 def classify(run: Run) -> str:
     """What the table of lowerings or torch's kernels do not have; of a compiled run, nothing."""
+    if not run.is_ok and UNAVAILABLE.search(run.message):
+        return "unavailable"
     if run.is_ok or run.config.get("backend") != "eager":
         return ""
     if run.error == "Unsupported" or UNSUPPORTED.search(run.message):

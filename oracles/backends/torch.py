@@ -96,6 +96,10 @@ def configs(target: Target) -> tuple[Config, ...]:
 
 
 REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
+UNAVAILABLE = re.compile(
+    r"not compiled with CUDA enabled|No CUDA GPUs are available|no NVIDIA driver|CUDA driver version is"
+    r" insufficient"
+)
 UNSUPPORTED = re.compile(
     r"not implemented for|not supported|has no lowering|no lowering for|takes no |"
     r"device type tensor to numpy|tensors to be on the same device"
@@ -106,6 +110,8 @@ def classify(run: Run) -> str:
     """What the table of lowerings or torch's kernels do not have."""
     if run.is_ok:
         return ""
+    if UNAVAILABLE.search(run.message):
+        return "unavailable"
     if run.error == "Unsupported" or UNSUPPORTED.search(run.message):
         return "unsupported"
     return "invalid-input" if REFUSED.search(run.message) else ""

@@ -19,15 +19,16 @@ WHOM = {
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Invalid or unsupported, if the un-optimised run is refused."""
+    """Invalid or unsupported, if the un-optimised run is refused; `UserError` if a device is missing."""
+    for run in runs:
+        if run.status is Status.EXCEPTION and context.classify(run) == "unavailable":
+            raise UserError(
+                f"target {case.target}: {_first_line(run.message)}; choose another target or build"
+            )
     baseline = runs[0]
     if baseline.status is not Status.EXCEPTION:
         return None
     kind = context.classify(baseline)
-    if kind == "unavailable":
-        raise UserError(
-            f"target {case.target}: {_first_line(baseline.message)}; choose another target or build"
-        )
     if kind == "unsupported":
         return _refused(Outcome.UNSUPPORTED, "not supported", runs, context)
     if kind == "invalid-input":

@@ -103,9 +103,12 @@ def test_the_baseline_comes_first_then_the_target_then_lower_levels(target: str,
 
 def test_the_targets_settings_reach_every_config() -> None:
     target = Target.parse("ort:cuda@threads=4@disabled_optimizers=A,B")
-    for config in find_backend("ort").configs(target):
+    cpu, *others = find_backend("ort").configs(target)
+    assert cpu.get("providers") == ("CPUExecutionProvider",)
+    for config in (cpu, *others):
         assert config.get("threads") == 4
         assert config.get("disabled_optimizers") == ("A", "B")
+    for config in others:
         assert config.get("providers") == ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 

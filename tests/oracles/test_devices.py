@@ -141,6 +141,16 @@ def find_worker_half(name: str) -> Any:
     return import_module(f"oracles.backends.{name}")
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(GPU, reason="there is a GPU here")
+@pytest.mark.parametrize("target", ["ort:cuda", "torch:cuda"])
+def test_a_device_that_is_not_there_is_no_verdict_but_the_users_to_mend(target: str) -> None:
+    chosen = Target.parse(target)
+    case = Case("onnx", model(), INPUTS, chosen)
+    with Judge(chosen) as judge, pytest.raises(UserError, match="choose another target"):
+        judge.verdict(case)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not GPU, reason="there is no GPU here")
 @pytest.mark.parametrize("target", TARGETS)

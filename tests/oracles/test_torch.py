@@ -140,7 +140,7 @@ def test_only_the_eager_run_may_refuse(way: str, error: str, message: str, kind:
     assert inductor.classify(run) == kind
 
 
-@pytest.mark.parametrize("text", ["torch:cuda", "inductor:cuda", "inductor@backend=best"])
+@pytest.mark.parametrize("text", ["torch:tpu", "inductor:tpu", "inductor@backend=best"])
 def test_what_cannot_be_had_is_one_clear_line(text: str) -> None:
     target = Target.parse(text)
     with pytest.raises(UserError, match=f"target {text}"):
