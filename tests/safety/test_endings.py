@@ -166,21 +166,21 @@ def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path: 
     assert done.is_minimal
 
 
+ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "checks", "minutes"]
+
+
 @pytest.mark.slow
-def test_fifty_moments(tmp_path: Path, whole: tuple[str, int]) -> None:
-    draws = random.Random(7)
-    for moment in range(50):
-        folder = tmp_path / str(moment)
-        folder.mkdir()
-        way = moment % 5
-        if way < 3:
-            number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[way]
-            assert interrupted(folder, number, draws.uniform(0, 1.5)) in (0, 130)
-        elif way == 3:
-            reduce_case(network(), folder / "out", options(max_checks=draws.randint(1, whole[1])))
-        else:
-            reduce_case(network(), folder / "out", options(minutes=draws.uniform(0, 0.02)))
-        must_be_sound(folder / "out")
+@pytest.mark.parametrize("moment", range(10))
+@pytest.mark.parametrize("end", ENDS, ids=str)
+def test_fifty_moments(tmp_path: Path, whole: tuple[str, int], end: int | str, moment: int) -> None:
+    draws = random.Random(f"{end}/{moment}")
+    if isinstance(end, int):
+        assert interrupted(tmp_path, end, draws.uniform(0, 1.5)) in (0, 130)
+    elif end == "checks":
+        reduce_case(network(), tmp_path / "out", options(max_checks=draws.randint(1, whole[1])))
+    else:
+        reduce_case(network(), tmp_path / "out", options(minutes=draws.uniform(0, 0.02)))
+    must_be_sound(tmp_path / "out")
 
 
 # What lies on disk
