@@ -6,7 +6,7 @@ Whatever complains further down, or differs because of it, follows from the firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -64,13 +64,21 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, runs[:1], wrong=wrong)
 
 
-def _site(node: onnx.NodeProto, functions: Iterable[onnx.FunctionProto]) -> str:
+def _site(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> str:
     """The node's family; of a call of the model's own function the families that it is made of."""
-    for function in functions:
-        if (function.domain, function.name) == (node.domain, node.op_type):
-            within = {family(each) for each in function.node if each.op_type not in _PASSED_ON}
-            return REDUCTION if REDUCTION in within else " ".join(sorted(within))
-    return family(node)
+    within = {family(each) for each in _made_of(node, functions) if each.op_type not in _PASSED_ON}
+    return REDUCTION if REDUCTION in within else " ".join(sorted(within or {family(node)}))
+
+
+def _made_of(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
+    """The node, or what the functions that it calls hold; one that calls itself ends there."""
+    body = next((each for each in functions if (each.domain, each.name) == (node.domain, node.op_type)), None)
+    if body is None:
+        yield node
+        return
+    others = [each for each in functions if each is not body]
+    for each in body.node:
+        yield from _made_of(each, others)
 
 
 def family(node: onnx.NodeProto) -> str:

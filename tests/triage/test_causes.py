@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
+from oracles.rules.declared import _site
 from oracles.verdict import Mark
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
@@ -172,6 +173,32 @@ def test_two_operators_that_break_their_declaration_are_two_bugs():
         for site in ("Reduction", "GatherND")
     )
     assert "site differs" in compare(one, two).obstacle
+
+
+def accepted(site: str) -> Signature:
+    return Signature.of(("backend", "ort"), ("outcome", "mismatch"), ("site", site), ("kind", "accepted"))
+
+
+def test_an_invalid_model_that_is_accepted_is_named_by_the_rule_that_it_breaks():
+    rule = "[ShapeInferenceError] axis must be in [-rank, rank-*]. Input"
+    one, two, other = (
+        accepted(f"[ShapeInferenceError] Inference error(s): (op_type:{operator}: {rule}{rest}")
+        for operator, rest in (
+            ("ReduceSumSquare, node name: *", ""),
+            ("ReduceSumSquare)", " rank was *"),
+            ("Pad)", ""),
+        )
+    )
+    assert compare(one, two).distance <= MERGE
+    assert compare(one, other).obstacle
+
+
+def test_a_call_is_named_by_what_the_functions_within_it_hold():
+    inner = helper.make_function("own", "f0", ["a"], ["b"], [helper.make_node("ReduceMax", ["a"], ["b"])], [])
+    call = helper.make_node("f0", ["x"], ["y"], domain="own")
+    outer = helper.make_function("own", "closure", ["x"], ["y"], [call], [])
+    assert _site(helper.make_node("closure", ["x"], ["y"], domain="own"), [outer, inner]) == "Reduction"
+    assert _site(helper.make_node("Pad", ["x"], ["y"]), [outer, inner]) == "Pad"
 
 
 CRASH = "crash | execute | SIGSEGV | onnxruntime_pybind11_state fn_7f1cc0"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-import onnx
-
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from oracles.judge import Judge
@@ -23,7 +21,8 @@ from reducer.pass_sets import failing_config
 def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
     """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
 
-    It cannot where the optimised program does not come to be, as with a kernel that does not exist.
+    It cannot where the optimised program does not come to be, as with a kernel that does not exist. Whose
+    operators they are does not count: QuantizeLinear is one in either of its domains.
     """
     known, config = judge.backend.passes, failing_config(verdict, judge)
     if not (passes and judge.backend.shows_optimised) or known is None or config is None:
@@ -57,11 +56,7 @@ def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
 
 def _operators(case: Case, config: Config, judge: Judge) -> Counter[str] | None:
     model = judge.executor.optimised(case, config)
-    return Counter(map(_name, walk_nodes(model.graph))) if model is not None else None
-
-
-def _name(node: onnx.NodeProto) -> str:
-    return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    return Counter(node.op_type for node in walk_nodes(model.graph)) if model is not None else None
 
 
 def _signed(sign: str, operators: Counter[str]) -> list[str]:

@@ -21,6 +21,7 @@ PLAIN_KINDS = frozenset({"value", "zeros", "sign", "off by one", "ulp", "saturat
 _PLACES = frozenset({"tensor(int32)", "tensor(int64)", "tensor(bool)"})
 _DTYPE = re.compile(r"(?:bfloat|float|u?int|bool|complex)\d*(?:_?e\dm\d\w*)?")
 """Graphs of other formats than ONNX say the types of what flows in as words of their own."""
+_REFUSED = re.compile(r"op_type:(\w+)")
 _LEVEL = re.compile(r"(?:L\d|_\w+ExecutionProvider)$")
 SLIGHTLY = 0.3
 FAIRLY = 0.6
@@ -30,7 +31,7 @@ Facts = Mapping[str, str]
 
 def obstacle(one: Facts, two: Facts) -> str:
     """Why two wrong results can never be one bug, if so: without a common pass only equal operators are."""
-    if one.get("site", "") != two.get("site", ""):
+    if _site(one) != _site(two):
         return f"the site differs: {one.get('site') or 'none'} and {two.get('site') or 'none'}"
     passes, others = passes_of(one), passes_of(two)
     if not (passes <= others or others <= passes) or bool(passes) != bool(others):
@@ -38,6 +39,15 @@ def obstacle(one: Facts, two: Facts) -> str:
     if not passes and names(one) != names(two):
         return f"the operators differ: {' '.join(names(one))} and {' '.join(names(two))}"
     return ""
+
+
+def _site(facts: Facts) -> str:
+    """The operator that breaks its declaration; of an invalid model that is accepted the rule it breaks."""
+    site = facts.get("site", "")
+    if facts.get("kind") != "accepted":
+        return site
+    operator, rule = _REFUSED.search(site), site.rpartition("Error] ")[2].partition(". ")[0]
+    return f"{operator.group(1) if operator else ''} {rule}"
 
 
 def distance(name: str, one: Facts, two: Facts) -> float:
