@@ -20,6 +20,8 @@ _STAMPS = (
 """What logs of containers, the journal, compose and quotations put before every line."""
 
 MOST_OF_THEM = 0.8
+_TRACEBACK = re.compile(r"^(.*)Traceback \(most recent call last\):", re.M)
+_WINDOWS = re.compile(r"(?:\w:)?(?:\\[\w.+-]+){2,}")
 _ELEMENT = re.compile(r"<(failure|error|system-err)\b[^>]*>(.*)</\1>", re.S)
 _BOX = re.compile(r"^\s*[│┃|] ?(.*?)\s*[│┃|]\s*$", re.M)
 _EDGE = re.compile(r"^\s*[╭╰┌└┏┗+][─━-].*[╮╯┐┘┓┛+]\s*$\n?", re.M)
@@ -29,10 +31,25 @@ _OF_PYTEST = re.compile(r"^E   ", re.M)
 def as_written(text: str) -> str:
     """Take a text out of a log or a quotation; one that stands in neither comes back as it is."""
     text = _longest_string(text) or _element(text) or text
+    text = _WINDOWS.sub(lambda path: path.group().replace("\\", "/"), text.replace("\r\n", "\n"))
     text = _BOX.sub(r"\1", _EDGE.sub("", text)) if _EDGE.search(text) else text
     for stamp in _STAMPS:
         text = _without(stamp, text)
-    return _of_pytest(text)
+    return _set_out(_of_pytest(text))
+
+
+def _set_out(text: str) -> str:
+    """The traceback without what stands before each of its lines, times and numbers in it being any."""
+    start = _TRACEBACK.search(text)
+    if start is None or not start.group(1):
+        return text
+    before = re.compile(re.sub(r"\d+", r"\\d+", re.escape(start.group(1))))
+    rest = text[start.start() :]
+    if _without(before, rest) is rest:
+        return text
+    lines = [before.sub("", line, count=1) if before.match(line) else line for line in text.splitlines()]
+    is_quoted = start.group(1).endswith('"')
+    return "\n".join(line.removesuffix('"') if is_quoted else line for line in lines)
 
 
 def _without(stamp: re.Pattern[str], text: str) -> str:

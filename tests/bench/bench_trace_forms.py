@@ -71,9 +71,30 @@ def boxed(text):
     return "\n".join([f"╭─ Error {'─' * width}╮", *inner, f"╰{'─' * width}╯"])
 
 
+def listed(text):
+    """A code block within a list of a report: each line set in."""
+    return "\n".join(["1. run the model", "", *_behind("        ", text)])
+
+
+def windows(text):
+    """A console of Windows: its paths and ends of lines."""
+    return text.replace("/", "\\").replace("\n", "\r\n")
+
+
+def prefixed(text):
+    """What a runner of many processes puts before each line: rank and program."""
+    return "\n".join(_behind("[rank0][serve]: ", text))
+
+
+def tabbed(text):
+    """A log of fields: time, level, logger, and the line in quotes."""
+    return "\n".join(f'16:04:01\tERROR\tserve\t"{line}"' for line in text.splitlines())
+
+
 FORMS = (pytest_form, container_log, quoted, json_line)
 LATER_FORMS = (actions_log, junit, logger, boxed)
-"""Written after the rules that read the first ones."""
+LAST_FORMS = (listed, windows, prefixed, tabbed)
+"""Each written after the rules that read the ones before."""
 
 
 def _behind(prefix, text):
@@ -85,7 +106,7 @@ def _numbered(text):
 
 
 @pytest.mark.skipif(not (DATABASE and LABELS), reason="CRUX_FORMS_BENCH and CRUX_FORMS_LABELS are not set")
-@pytest.mark.parametrize("forms", [FORMS, LATER_FORMS], ids=["first", "later"])
+@pytest.mark.parametrize("forms", [FORMS, LATER_FORMS, LAST_FORMS], ids=["first", "later", "last"])
 def test_texts_of_a_campaign_in_other_forms(capsys, forms):
     labels, texts = read(json.loads(Path(LABELS).read_text()), forms)
     with capsys.disabled():

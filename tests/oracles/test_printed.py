@@ -25,6 +25,10 @@ FORMS = {
     "structured": json.dumps({"level": "error", "error": {"stack": TEXT}}),
     "junit": f'<testcase><failure message="m">{html.escape(TEXT)}</failure></testcase>',
     "boxed": "\n".join(["╭─ Error ───╮", *(f"│ {line} │" for line in LINES), "╰───────────╯"]),
+    "set in": "\n".join(["1. run it", "", *(f"        {line}" for line in LINES)]),
+    "of fields": "\n".join(f'16:04:{at:02d}\tERROR\tserve\t"{line}"' for at, line in enumerate(LINES)),
+    "rank": "\n".join(f"[rank0][serve]: {line}" for line in LINES),
+    "windows": TEXT.replace("/", "\\").replace("\n", "\r\n"),
     "pytest": "\n".join(["    def test():", ">       run()", *(f"E   {line}" for line in LINES)]),
 }
 
