@@ -63,7 +63,8 @@ class Run:
     `outputs` maps the names of the graph's outputs to values, in order, when the status is OK. `error` is
     the leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
     `trace` the full text as a person would see it. `execute_seconds` are those of the CPU seconds that the
-    execution took. `log` holds the backend's own log lines when asked for.
+    execution took. `log` holds the backend's own log lines when asked for. `at` is a tensor of the
+    node at which an exception stopped the framework, where its own stack tells.
     """
 
     config: Config
@@ -78,6 +79,7 @@ class Run:
     cpu_seconds: float = 0.0
     execute_seconds: float = 0.0
     log: tuple[str, ...] = ()
+    at: str = ""
 
     @property
     def is_ok(self) -> bool:

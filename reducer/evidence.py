@@ -6,6 +6,7 @@ import re
 
 from oracles.verdict import Outcome, Verdict
 from reducer.move import Hints
+from reducer.subject.base import NodeSubject, Subject
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _CAMEL = re.compile(r"[A-Z][a-z0-9]*|[a-z0-9]+")
@@ -28,8 +29,24 @@ def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
     ):
         text, culprit = verdict.title, ""
     quoted = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
-    names = tuple(dict.fromkeys(name for name in (culprit, *quoted) if name))
-    return Hints(operators=tuple(dict.fromkeys(_words(text))), nodes=names)
+    stopped_at = next((run.at for run in (verdict.runs if verdict else ()) if run.at), "")
+    found = (stopped_at,) if stopped_at else (culprit, *quoted)
+    names = tuple(dict.fromkeys(name for name in found if name))
+    return Hints(operators=tuple(dict.fromkeys(_words(text))), nodes=names, stopped_at=stopped_at)
+
+
+def needed_operator(verdict: Verdict | None, subject: Subject) -> str:
+    """The operator at which the framework stopped, if the symptom names it: it must stay.
+
+    Empty where the framework's stack names no node.
+    """
+    at = next((run.at for run in (verdict.runs if verdict else ()) if run.at), "")
+    if verdict is None or verdict.symptom is None or not isinstance(subject, NodeSubject):
+        return ""
+    if at not in subject.producer:
+        return ""
+    operator = subject.nodes[subject.producer[at]].op_type
+    return operator if verdict.symptom.message.startswith(f"{operator}: ") else ""
 
 
 def _words(text: str) -> list[str]:

@@ -28,12 +28,14 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 class Hints:
     """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
 
-    `parting` is where the optimised run parts from the other. `witness` is that of the last interesting
-    candidate: pairs of a dim and a position along it. `is_thorough` lifts the bounds of searches.
+    `stopped_at` is what the node makes at which the framework's own stack says that it stopped. `parting` is
+    where the optimised run parts from the other. `witness` is that of the last interesting candidate: pairs
+    of a dim and a position along it. `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    stopped_at: str = ""
     parting: PartedTensors = field(default_factory=PartedTensors)
     witness: tuple[tuple[int, int], ...] = ()
     is_thorough: bool = False
@@ -46,10 +48,11 @@ class Move(Generic[S]):
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
     `renames` that its candidates differ in names alone. One that is `late` seldom finds anything: it is not
-    asked before a round of the others has changed nothing. A move that `hides` only runs where the original
-    is to be hidden; what it leaves need not be smaller. `chance` is how often its first candidate still
-    fails, roughly: it decides what idle workers guess, and nothing else. It works on subjects of the class
-    `on`, and of those below it.
+    asked before a round of the others has changed nothing. One that is asked `once` prepares the ground: what
+    it asks later ones ask again, so it has no place but in the first round. A move that `hides` only runs
+    where the original is to be hidden; what it leaves need not be smaller. `chance` is how often its first
+    candidate still fails, roughly: it decides what idle workers guess, and nothing else. It works on
+    subjects of the class `on`, and of those below it.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Move(Generic[S]):
     reshapes: bool = field(default=False, kw_only=True)
     renames: bool = field(default=False, kw_only=True)
     late: bool = field(default=False, kw_only=True)
+    once: bool = field(default=False, kw_only=True)
     hides: bool = field(default=False, kw_only=True)
     chance: float = field(default=0.8, kw_only=True)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ NAME = "reduction.json"
 
 MOST_BYTES = 1 << 28
 NEEDED = ("nodes_before", "nodes_after", "bytes_before", "bytes_after", "checks", "symptom", "minimal")
-DETAILS = ("kept", "steps", "curve")
+DETAILS = ("kept", "steps", "curve", "asked")
 """What the file tells beyond the document that a command prints."""
 
 
@@ -40,6 +40,9 @@ class Reduction:
     than before it; `kept` are the indices of the original's nodes, main graph, of which something is left.
     `timeouts` counts the evaluations that ran out of time, which is what a hang costs.
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
+    `asked` counts by move the candidates asked about and those that still failed. `cut_short` are the moves
+    that were given up in the last round before they had asked for everything; `subsets` says of how many of
+    the subsets of the nodes that are left it is known that they do not fail.
     """
 
     case: Case
@@ -62,6 +65,14 @@ class Reduction:
     kept: tuple[int, ...] = ()
     words_left: tuple[str, ...] | None = None
     timeouts: int = 0
+    asked: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    cut_short: tuple[str, ...] = ()
+    subsets: tuple[int, int] = (0, 0)
+
+    @property
+    def covers(self) -> str:
+        """What "1-minimal" says of the result, in words; empty where it is not minimal."""
+        return covered(self.is_minimal, self.cut_short, self.subsets)
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command-line contract."""
@@ -77,6 +88,7 @@ class Reduction:
             "kept": list(self.kept),
             "steps": [asdict(step) for step in self.steps],
             "curve": [asdict(point) for point in self.curve],
+            "asked": {name: list(counts) for name, counts in sorted(self.asked.items())},
         }
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
@@ -95,6 +107,8 @@ class Reduction:
             "symptom": str(self.verdict.symptom) if self.verdict else "",
             "signature": self.signature.digest if self.signature else "",
             "minimal": self.is_minimal,
+            "minimal_covers": self.covers,
+            "cut_short": list(self.cut_short),
             "failure_rate": self.rate,
             "runs_per_decision": self.runs_per_decision,
             "moves": list(self.moves),
@@ -107,6 +121,20 @@ class Reduction:
             "timeouts": self.timeouts,
             **({} if self.words_left is None else {"private": True, "words_left": list(self.words_left)}),
         }
+
+
+def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:
+    """What was asked before a result is called minimal, and what was not, in words."""
+    if not is_minimal:
+        return ""
+    parts = ["no single node can go"]
+    asked, count = subsets
+    if count:
+        rest = "" if asked == count else ", the others were not asked"
+        parts.append(f"{asked} of the {count} smaller sets of its nodes do not fail{rest}")
+    if cut_short:
+        parts.append(f"not asked to the end: {', '.join(sorted(cut_short))}")
+    return "; ".join(parts)
 
 
 def finished(folder: Path) -> Mapping[str, Any] | None:

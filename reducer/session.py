@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,16 @@ from reducer.engine.journal import Journal
 from reducer.engine.patience import Patience
 from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.engine.rounds import Engine
-from reducer.evidence import read_hints
+from reducer.evidence import needed_operator, read_hints
 from reducer.move import Hints
 from reducer.moves import all_moves
+from reducer.moves.last_look import MOST_NODES, proposals, subsets
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
+from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subjects import Kind, kind_of
 
 
@@ -63,7 +67,7 @@ class Session:
         verdict = self._first_verdict()
         subject = self._kind.open(self.case, self.pool)
         only = self._failing_config(verdict)
-        gate = self._gate(self._predicate(verdict, only), journal, started)
+        gate = self._gate(self._predicate(verdict, only), journal, started, self._bounds(verdict, subject))
         course = self._course_of(gate, subject, verdict, Hints())
         try:
             with suppress(AllowanceSpent):
@@ -190,16 +194,25 @@ class Session:
     def _command(self, line: str, wanted: int) -> Command:
         return Command(line, wanted, self.options.timeout, Patience(self.options.timeout))
 
-    def _gate(self, predicate: Predicate, journal: Journal, started: float) -> Gate:
+    def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
+        """What every candidate must keep to, as far as the original does."""
+        if self.case.format != "onnx":
+            return Bounds()
+        plain = PlainRuns(self.pool, self.case)
+        asks_plain = not self.options.accept_invalid and plain.ends_well(subject)
+        return Bounds(needed_operator(verdict, subject), plain if asks_plain else None)
+
+    def _gate(self, predicate: Predicate, journal: Journal, started: float, bounds: Bounds) -> Gate:
         options = self.options
         deadline = started + 60 * options.minutes if options.minutes is not None else float("inf")
         most = options.max_checks if options.max_checks is not None else float("inf")
         decider = Decider(predicate, journal, Allowance(deadline, most), options.jobs)
-        return Gate(decider, self.case, self._is_valid)
+        return Gate(decider, self.case, partial(self._is_valid, bounds))
 
-    def _is_valid(self, subject: Subject) -> bool:
+    def _is_valid(self, bounds: Bounds, subject: Subject) -> bool:
         target, format = self.options.target, self.case.format
-        return subject.is_valid and not misplaced(subject.passes, target, format, subject.told_to_passes)
+        is_whole = subject.is_valid and not misplaced(subject.passes, target, format, subject.told_to_passes)
+        return is_whole and bounds.hold(subject)
 
     def _course(self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None) -> Course:
         subject, culprit = self._learn(subject)
@@ -255,7 +268,19 @@ class Session:
             kept=() if self.options.private else self._kind.kept(self.case, course.best),
             words_left=course.words_left,
             timeouts=decider.timeouts,
+            asked=dict(engine.asked),
+            cut_short=tuple(sorted(engine.cut_short)),
+            subsets=self._settled_subsets(course) if course.is_minimal else (0, 0),
         )
+
+    def _settled_subsets(self, course: Course) -> tuple[int, int]:
+        """Of how many of the smaller sets of the nodes that are left it is known that they do not fail."""
+        best = course.best
+        if not isinstance(best, OnnxSubject) or len(best.nodes) > MOST_NODES:
+            return 0, 0
+        sets = list(subsets(best))
+        settled = course.gate.is_settled
+        return sum(all(map(settled, proposals(best, keep))) for keep in sets), len(sets)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
         """What the result shows; None if it does not show even in several runs, or a command decides."""

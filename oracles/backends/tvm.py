@@ -247,14 +247,20 @@ def _from_tvm(value: Any) -> Any:
     return [_from_tvm(item) for item in value] if isinstance(value, Array) else None
 
 
-def about(error: BaseException) -> str:
-    """Which operator the importer was at, which neither the error's text nor the traceback tells."""
-    trace, operator = error.__traceback__, ""
+def about(error: BaseException) -> tuple[str, str]:
+    """Which operator the importer was at, and what that node of the main graph makes.
+
+    Neither the error's text nor the traceback tells.
+    """
+    trace, operator, at = error.__traceback__, "", ""
     while trace is not None:
+        known = trace.tb_frame.f_locals
         if trace.tb_frame.f_code.co_name == "_convert_operator":
-            operator = str(trace.tb_frame.f_locals.get("op_name", ""))
+            operator = str(known.get("op_name", ""))
+        if trace.tb_frame.f_code.co_name == "_construct_nodes" and not at and "node" in known:
+            at = next((name for name in known["node"].output if name), "")
         trace = trace.tb_next
-    return f"Error converting operator {operator}\n" if operator else ""
+    return f"Error converting operator {operator}\n" if operator else "", at
 
 
 # In crux

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 import onnx
 
-from corpus.formats.onnx import checker_complaint, inlined
+from corpus.formats.onnx import checker_complaint
 from corpus.onnx.graph import producers, walk_model
+from corpus.onnx.inline import written_out
 from corpus.onnx.work import steps
 from corpus.values import Value
 from oracles.naming.names import names_of
@@ -176,7 +177,7 @@ class OnnxContext(Context):
         """The model with its functions inlined, and its noise; None if it has no functions."""
         if not self.model.functions:
             return None
-        plain = inlined(self.model)
+        plain = written_out(self.model)
         job = replace(self.job, program=plain.SerializeToString())
         return job, OnnxNoise(plain, job, self.rerun)
 

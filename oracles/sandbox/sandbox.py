@@ -372,6 +372,7 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
         cpu_seconds=header["cpu"],
         execute_seconds=header["execute"],
         log=tuple(header.get("log", "").splitlines()),
+        at=header.get("at", ""),
     )
 
 

@@ -414,15 +414,16 @@ def attempt(
 
 
 def failure(error: BaseException, backend: Any) -> dict[str, Any]:
-    """What an exception says; a backend's `about` adds what its text leaves out."""
+    """What an exception says; a backend's `about` adds what its text leaves out, and where it stopped."""
     about = getattr(backend, "about", None)
-    trace = about(error) if about else ""
+    trace, at = about(error) if about else ("", "")
     trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))
     is_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error))
     status = "out-of-memory" if is_memory else "exception"
     lost = device_error(str(error))
     name = lost or type(error).__name__
-    return {"status": status, "error": name, "message": str(error), "trace": trace, "lost": bool(lost)}
+    told = {"message": str(error), "trace": trace, "at": at, "lost": bool(lost)}
+    return {"status": status, "error": name, **told}
 
 
 def device_error(text: str) -> str:

@@ -35,6 +35,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         self._refused: set[str] = set()
+        self._accepted: set[str] = set()
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
         """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
@@ -77,6 +78,14 @@ class Gate:
             return self.decider.journal.answers[key].interesting
         return None if self._passes_cheap_checks(subject, key) else False
 
+    def is_settled(self, proposal: Proposal) -> bool:
+        """Whether a proposal is known not to fail, or not to be valid; asks nothing."""
+        subject = proposal()
+        if subject is None:
+            return True
+        key = _key(subject, subject.case(self.like), exact=False)
+        return key in self._refused or self.committed.get(key) is False
+
     def measure(self, subject: Subject, times: int) -> float:
         """The share of so many more evaluations in which the subject fails."""
         return self.decider.measure(subject.case(self.like), times)
@@ -98,9 +107,12 @@ class Gate:
         self.committed = {key: answer for key, answer in self.committed.items() if answer}
 
     def _passes_cheap_checks(self, subject: Subject, key: str) -> bool:
-        if key not in self._refused and not self.is_valid(subject):
-            self._refused.add(key)
-            self.refused += 1
+        if key not in self._refused and key not in self._accepted:
+            if self.is_valid(subject):
+                self._accepted.add(key)
+            else:
+                self._refused.add(key)
+                self.refused += 1
         return key not in self._refused
 
     def _cases(self, ahead: Iterable[Question]) -> Iterator[Guess]:

@@ -9,7 +9,8 @@ from typing import Any
 from reducer.engine.gate import Gate
 from reducer.engine.odds import Odds
 from reducer.engine.speculation import Foresight, Position, Question
-from reducer.move import Hints, Move
+from reducer.engine.yields import patience
+from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
 
@@ -30,7 +31,9 @@ class Engine:
     """Runs moves through the gate and keeps the best subject.
 
     `learn` refreshes the recorded values after a move that changed what flows through the graph. After
-    `run`, `is_minimal` says whether a whole round of every move found nothing more.
+    `run`, `is_minimal` says whether a whole round of every move found nothing more, and `cut_short` which of
+    them were given up in that round before they had asked for everything. `asked` counts by move the
+    candidates asked about, and those that still failed.
     """
 
     gate: Gate
@@ -42,6 +45,9 @@ class Engine:
     is_minimal: bool = False
     move: str = ""
     odds: Odds = field(default_factory=Odds)
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    cut_short: set[str] = field(default_factory=set)
+    _fruitless: set[str] = field(default_factory=set)
 
     def opening(self, subject: Subject) -> Iterator[Question]:
         """What a reduction of `subject` asks first."""
@@ -58,6 +64,8 @@ class Engine:
             for place, move in enumerate(self.moves):
                 if move.late and at.has_changed:
                     break
+                if move.once and not at.is_first:
+                    continue
                 self.move = move.name
                 at = replace(at, place=place)
                 while size(found := self._apply(move, at)) < size(at.subject):
@@ -65,6 +73,7 @@ class Engine:
                     at = replace(at, subject=found, has_changed=True)
                     self._note(move, found)
                     yield found
+            at = replace(at, is_first=False)
         self.is_minimal = True
 
     def run_once(self, subject: Subject) -> Subject:
@@ -83,22 +92,50 @@ class Engine:
         self.on_best(subject, move)
 
     def _apply(self, move: Move[Any], at: Position) -> Subject:
-        """Drive one move's search to its end."""
+        """Drive one move's search to its end; once its patience is spent what it asks counts as refused."""
         foresight = self._foresight()
         search = move.search(at.subject, foresight.hints)
+        left = None if self.hints.is_thorough else patience(move, move.name in self._fruitless)
+        self.cut_short.discard(move.name)
         try:
             proposal = next(search)
             while True:
-                checks = self.gate.decider.checks
-                answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
-                if self.gate.decider.checks > checks:
-                    self.odds.note(move, at.asked, answer)
-                at = at.then(answer, was_asked=self.gate.decider.checks > checks)
+                if left is not None and _refusals(at.asked) >= left:
+                    answer = False
+                    self.cut_short.add(move.name)
+                else:
+                    at, answer = self._ask(move, at, proposal, foresight)
                 proposal = search.send(answer)
         except StopIteration as end:
             found: Subject = end.value
             return found
+        finally:
+            if at.asked:
+                (self._fruitless.discard if any(at.asked) else self._fruitless.add)(move.name)
+
+    def _ask(
+        self, move: Move[Any], at: Position, proposal: Proposal, foresight: Foresight
+    ) -> tuple[Position, bool]:
+        """One question of a search: where it stands then, and the answer."""
+        checks = self.gate.decider.checks
+        answer = self.gate(proposal, foresight.questions(at), exact=move.renames)
+        was_asked = self.gate.decider.checks > checks
+        if was_asked:
+            self.odds.note(move, at.asked, answer)
+            asked, found = self.asked.get(move.name, (0, 0))
+            self.asked[move.name] = (asked + 1, found + answer)
+        return at.then(answer, was_asked=was_asked), answer
 
     def _foresight(self) -> Foresight:
         hints = replace(self.hints, witness=self.gate.witness)
         return Foresight(self.moves, hints, self.gate.known, self.odds)
+
+
+def _refusals(asked: Sequence[bool]) -> int:
+    """How many of the last answers in a row were no."""
+    count = 0
+    for answer in reversed(asked):
+        if answer:
+            break
+        count += 1
+    return count

@@ -31,7 +31,7 @@ UNLIKELY = 0.1
 class Position:
     """A point in the rounds: which move, on which subject, and what its search was answered so far.
 
-    `asked` are those of the answers that took a check.
+    `asked` are those of the answers that took a check. `is_first`: no round has ended before.
     """
 
     place: int
@@ -39,6 +39,7 @@ class Position:
     answers: tuple[bool, ...] = ()
     asked: tuple[bool, ...] = ()
     has_changed: bool = False
+    is_first: bool = True
 
     def then(self, answer: bool, *, was_asked: bool = True) -> Position:
         """After one more answer."""
@@ -124,7 +125,10 @@ class Foresight:
     def _after(self, at: Position, found: Subject) -> Position | None:
         """Where the rounds go on when a move has ended; None where they are done."""
         if size(found) < size(at.subject):
-            return Position(at.place, found, has_changed=True)
-        if at.place + 1 < len(self.moves) and not (at.has_changed and self.moves[at.place + 1].late):
-            return replace(at, place=at.place + 1, answers=(), asked=())
-        return Position(0, at.subject) if at.has_changed else None
+            return Position(at.place, found, has_changed=True, is_first=at.is_first)
+        place = at.place + 1
+        while not at.is_first and place < len(self.moves) and self.moves[place].once:
+            place += 1
+        if place < len(self.moves) and not (at.has_changed and self.moves[place].late):
+            return replace(at, place=place, answers=(), asked=())
+        return Position(0, at.subject, is_first=False) if at.has_changed else None

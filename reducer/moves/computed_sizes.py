@@ -26,6 +26,9 @@ MOST_NODES = 40
 MOST_SIZES = 64
 """Elements of a tensor of sizes."""
 
+FEW_NUMBERS = 8
+"""Whole numbers in floating point, from which Ceil, Div and Mul compute a size, are fewer than this."""
+
 MOST_ELEMENTS = 1 << 16
 """Elements that a resized input may get."""
 
@@ -64,11 +67,14 @@ def _ancestors(subject: OnnxSubject, name: str) -> list[str]:
 
 
 def _sizes(subject: OnnxSubject, name: str) -> Tensor | None:
-    """The recorded value of a small tensor of integers."""
+    """The recorded value of a small tensor of integers, or of a few whole numbers in floating point."""
     value = subject.facts.values.get(name)
     value = subject.array(name) if value is None else value
-    is_small = isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= MOST_SIZES
-    return value if is_small and isinstance(value, np.ndarray) else None
+    if not isinstance(value, np.ndarray):
+        return None
+    if value.dtype.kind == "f":
+        return value if value.size < FEW_NUMBERS and bool((value == np.round(value)).all()) else None
+    return value if value.dtype.kind in "iu" and value.size <= MOST_SIZES else None
 
 
 def _bypassed(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
@@ -138,6 +144,35 @@ def _back_through_moves(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tens
     return _solve(subject, node.input[0], wanted.reshape(source.shape).astype(source.dtype), changes)
 
 
+def _back_through_arithmetic(
+    subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
+) -> bool:
+    """One operand changes, the other keeps its value; the first for which that can be."""
+    values = [_sizes(subject, name) for name in node.input]
+    for place, name in enumerate(node.input):
+        mine, other = values[place], values[1 - place]
+        if mine is None or other is None or mine.shape != wanted.shape:
+            continue
+        needed = _operand(node.op_type, place, wanted.astype(np.float64), other.astype(np.float64))
+        tried = dict(changes)
+        if np.array_equal(needed, np.round(needed)) and _solve(
+            subject, name, needed.astype(mine.dtype), tried
+        ):
+            changes.update(tried)
+            return True
+    return False
+
+
+def _operand(op: str, place: int, wanted: Tensor, other: Tensor) -> Tensor:
+    """What an operand must be, beside the other, for the result that is wanted; NaN where nothing is."""
+    with np.errstate(all="ignore"):
+        if op in ("Add", "Sub"):
+            return wanted - other if op == "Add" else wanted + other if place == 0 else other - wanted
+        if op == "Mul" or place == 1:
+            return wanted / other if op == "Mul" else other / wanted
+        return wanted * other
+
+
 def _back_through_gather(
     subject: OnnxSubject, node: onnx.NodeProto, wanted: Tensor, changes: Changes
 ) -> bool:
@@ -192,7 +227,8 @@ def _back_through_shape(subject: OnnxSubject, node: onnx.NodeProto, wanted: Tens
 
 Back = Callable[[OnnxSubject, onnx.NodeProto, Tensor, Changes], bool]
 _WAYS_BACK: dict[str, Back] = {
-    "Cast": _back_through_moves,
+    **dict.fromkeys(("Add", "Div", "Mul", "Sub"), _back_through_arithmetic),
+    **dict.fromkeys(("Cast", "Ceil", "Floor", "Round"), _back_through_moves),
     "Concat": _back_through_concat,
     "Flatten": _back_through_moves,
     "Gather": _back_through_gather,
@@ -207,7 +243,7 @@ _WAYS_BACK: dict[str, Back] = {
 MOVES = (
     Move(
         "size anew what sizes are computed from",
-        605,
+        602,
         bypass_computed_sizes,
         reshapes=True,
         late=True,

@@ -1,17 +1,18 @@
-"""The last look: of few nodes every connected subset, by cut and by link, not only those without one node.
+"""The last look: every subset of few nodes, with every choice of what flows into it where it is cut.
 
-A failure need not be monotone: two nodes may have to go together. Subsets asked before cost nothing.
+A failure need not be monotone: two nodes may have to go together. Where a set of nodes reads what none of
+them makes, an input, a constant, or another tensor of the type may stand. Subsets asked before cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from itertools import combinations
+from itertools import combinations, islice, product
 
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Proposal, Search
 from reducer.search import Items
-from reducer.subject.onnx.nodesets import keep_nodes
+from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
@@ -22,7 +23,13 @@ LEAST_NODES = 4
 """Of fewer nodes the moves before have asked for nearly every subset."""
 
 USUAL = 12
-"""So many subsets are proposed, fewest nodes first; a thorough reduction proposes all."""
+"""So many candidates are asked for, fewest nodes first; a thorough reduction asks for all."""
+
+MOST_CHOICES = 256
+"""So many ways to feed one subset are looked at."""
+
+MOST_LOOKED_AT = 400
+"""So many candidates are made, most of which are no valid models; a thorough reduction makes all."""
 
 
 def look_at_subsets(subject: OnnxSubject, hints: Hints) -> Search:
@@ -30,29 +37,63 @@ def look_at_subsets(subject: OnnxSubject, hints: Hints) -> Search:
     count = len(subject.nodes)
     if not (2 if hints.is_thorough else LEAST_NODES) <= count <= MOST_NODES:
         return subject
-    left = None if hints.is_thorough else USUAL
-    for keep in _subsets(subject):
-        for link in (False, True):
-            proposal = cache(partial(keep_nodes, subject, keep, link=link))
-            found = proposal()
-            if found is None or not size(found) < size(subject):
-                continue
-            if left == 0:
-                return subject
-            left = left - 1 if left is not None else None
-            if (yield proposal):
-                return found
+    asked = 0
+    every = (proposal for keep in subsets(subject) for proposal in proposals(subject, keep))
+    for proposal in every if hints.is_thorough else islice(every, MOST_LOOKED_AT):
+        found = proposal()
+        if found is None or not size(found) < size(subject):
+            continue
+        if asked == USUAL and not hints.is_thorough:
+            return subject
+        asked += 1
+        if (yield proposal):
+            return found
     return subject
 
 
-def _subsets(subject: OnnxSubject) -> Iterator[Items]:
-    """Proper subsets that hang together, in the subject or by what stands between their nodes."""
+def subsets(subject: OnnxSubject) -> Iterator[Items]:
+    """Proper subsets, fewest nodes first; of one size first those that hang together.
+
+    These are connected in the subject, or by what stands between their nodes.
+    """
     count = len(subject.nodes)
-    for length in range(1, count - 1):
-        for chosen in combinations(range(count), length):
-            keep = frozenset(chosen)
-            if _hangs_together(subject, keep):
-                yield keep
+    for length in range(1, count):
+        sets = [frozenset(chosen) for chosen in combinations(range(count), length)]
+        together = [keep for keep in sets if _hangs_together(subject, keep)]
+        yield from together
+        yield from (keep for keep in sets if keep not in together)
+
+
+def proposals(subject: OnnxSubject, keep: Items) -> Iterator[Proposal]:
+    """The subset with every choice at each tensor that it reads and does not make."""
+    made = {name for index in keep for name in subject.nodes[index].output if name}
+    read = dict.fromkeys(name for index in sorted(keep) for name in subject.reads[index])
+    cut = [name for name in read if name not in made and name in subject.producer]
+    ways = [[(name, way) for way in _ways(subject, keep, name)] for name in cut]
+    for chosen in islice(product(*ways), MOST_CHOICES):
+        yield cache(partial(_fed, subject, keep, dict(chosen)))
+
+
+def _ways(subject: OnnxSubject, keep: Items, name: str) -> Iterator[str]:
+    """An input (or what was constant before), a constant, or a tensor of the type that is made earlier."""
+    yield ""
+    if name in subject.dynamic:
+        yield name
+    first = min(index for index in keep if name in subject.reads[index])
+    kind = subject.kind(name)
+    for index in sorted(keep, reverse=True):
+        if index < first and kind is not None:
+            yield from (
+                other for other in subject.nodes[index].output if other and subject.kind(other) == kind
+            )
+
+
+def _fed(subject: OnnxSubject, keep: Items, ways: Mapping[str, str]) -> OnnxSubject | None:
+    """The subset with a way for each tensor that is cut: empty for an input, itself for a constant."""
+    constants = frozenset(name for name, way in ways.items() if way == name)
+    instead = {name: way for name, way in ways.items() if way not in ("", name)}
+    nodes = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
+    return assemble(subject, nodes, constants=constants)
 
 
 def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:

@@ -11,10 +11,21 @@ from reducer.subject.base import NodeSubject
 MOST = 24
 """A hint that names more nodes than this is no hint."""
 
+DEEPEST = 64
+"""So many steps up are looked at from the node at which the framework stopped."""
+
+WORTH = 0.8
+"""A step fewer that leaves more than this share of the nodes is not asked for."""
+
 
 def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
-    """Keep only the nodes named by the evidence; where that is not enough, also those around them."""
+    """Keep only the nodes named by the evidence; where that is not enough, also those around them.
+
+    Of a node at which the framework stopped, those that lead to it: the fewest steps up that suffice.
+    """
     named = _named(subject, hints)
+    if hints.stopped_at and len(named) == 1:
+        return (yield from _lead_to(subject, named))
     for keep in dict.fromkeys((named, named | around(subject, named))):
         if 0 < len(keep) < len(subject.nodes) and len(keep) <= MOST:
             proposal = partial(subject.keep_nodes, keep)
@@ -23,13 +34,48 @@ def keep_named_nodes(subject: NodeSubject, hints: Hints) -> Search:
     return subject
 
 
+def _lead_to(subject: NodeSubject, node: Items) -> Search:
+    """The node alone, then with what is 1, 2, 4, … steps up; between the last two by bisection."""
+    best, low, steps = subject, -1, 0
+    while best is subject and steps <= DEEPEST:
+        proposal = partial(subject.keep_nodes, above(subject, node, steps))
+        found = proposal()
+        if found is None or len(found.nodes) >= len(subject.nodes):
+            break
+        if (yield proposal):
+            best = found
+        else:
+            low, steps = steps, 2 * steps or 1
+    while best is not subject and steps - low > 1:
+        middle = (low + steps) // 2
+        keep = above(subject, node, middle)
+        if len(keep) > WORTH * len(best.nodes):
+            break
+        proposal = partial(subject.keep_nodes, keep)
+        if (yield proposal):
+            best, steps = proposal() or best, middle
+        else:
+            low = middle
+    return best
+
+
+def above(subject: NodeSubject, nodes: Items, steps: int) -> Items:
+    """These nodes and those up to so many steps up from them."""
+    found, edge = set(nodes), set(nodes)
+    for _ in range(steps):
+        read = {name for index in edge for name in subject.reads[index]}
+        edge = {subject.producer[name] for name in read if name in subject.producer} - found
+        found |= edge
+    return frozenset(found)
+
+
 def _named(subject: NodeSubject, hints: Hints) -> Items:
     """Nodes named by their own name or an output's; failing that, those of named types, rare ones first."""
     names = frozenset(hints.nodes)
     exact = {
         index
         for index, node in enumerate(subject.nodes)
-        if node.name in names or any(name in names for name in node.output if name)
+        if node.name in names or any(subject.origin(name) in names for name in node.output if name)
     }
     if exact:
         return frozenset(exact)
@@ -46,15 +92,10 @@ def _named(subject: NodeSubject, hints: Hints) -> Items:
 
 def around(subject: NodeSubject, nodes: Items) -> Items:
     """Two steps up and one down."""
-    found: set[int] = set()
-    edge = set(nodes)
-    for _ in range(2):
-        read = {name for index in edge for name in subject.reads[index]}
-        edge = {subject.producer[name] for name in read if name in subject.producer}
-        found |= edge
+    found = set(above(subject, nodes, 2))
     made = {name for index in nodes for name in subject.nodes[index].output if name}
     found |= {index for index, reads in enumerate(subject.reads) if not made.isdisjoint(reads)}
     return frozenset(found)
 
 
-MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes, on=NodeSubject),)
+MOVES = (Move("keep the nodes that the evidence names", 150, keep_named_nodes, once=True, on=NodeSubject),)

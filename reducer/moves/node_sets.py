@@ -31,12 +31,17 @@ FAR = 12
 FEW = 8
 """Up to here, asking for each node is cheaper than bisecting."""
 
+FEW_OF_A_CHAIN = 10
+"""The same of nodes that lead to the one at which the framework stopped."""
+
 MANY = 32
 """With more nodes than this left by the bisections, the essentials are many: counter-based search."""
 
 
 def keep_rare_types(subject: NodeSubject, hints: Hints) -> Search:
     """Only the nodes of rare operator types: what a bug needs is seldom what the model is full of."""
+    if _leads_to_a_stop(subject, hints):
+        return subject
     rare = [members for members in _by_type(subject) if len(members) <= RARE]
     if len(subject.nodes) <= FEW or not rare:
         return subject
@@ -51,6 +56,8 @@ def keep_rare_types(subject: NodeSubject, hints: Hints) -> Search:
 def drop_operator_types(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """All nodes of some operator types at once: a model has far fewer types than nodes."""
     groups = _by_type(subject)
+    if _leads_to_a_stop(subject, hints):
+        return subject
     if len(subject.nodes) <= FEW or len(groups) < 3 or len(groups) * 2 > len(subject.nodes):
         return subject
     search = find_essentials(range(len(groups)), patience=1, small=0)
@@ -72,26 +79,34 @@ def _keep_groups(subject: NodeSubject, groups: Groups, keep: Items, *, link: boo
 
 def bisect_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
     """Prefix bisection over single nodes; gives up early where essentials lie dense."""
-    if len(subject.nodes) <= FEW:
+    if len(subject.nodes) <= FEW or _leads_to_a_stop(subject, hints):
         return subject
     return (yield from _search(subject, _bisection(subject), link))
 
 
-def drop_few_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
+def _leads_to_a_stop(subject: NodeSubject, hints: Hints) -> bool:
+    """Whether the nodes are few and all lead to one that is needed: a chain, which bisection does not cut."""
+    return bool(hints.stopped_at) and len(subject.nodes) <= MANY
+
+
+def drop_few_nodes(subject: NodeSubject, hints: Hints) -> Search:
     """Where the bisections left few nodes, those not needed go before their dims and values are looked at.
 
-    Of two nodes both are mostly needed, and they are asked for at the end in any case.
+    By link, which is a cut where nothing can be linked. Of two nodes both are mostly needed, and they are
+    asked for at the end in any case.
     """
-    if not 2 < len(subject.nodes) <= FEW:
+    if not 2 < len(subject.nodes) <= (FEW_OF_A_CHAIN if hints.stopped_at else FEW):
         return subject
-    return (yield from drop_single_nodes(subject, hints, link=link))
+    return (yield from drop_single_nodes(subject, hints, link=True))
 
 
 def drop_runs_of_nodes(subject: NodeSubject, hints: Hints) -> Search:
     """Where the bisections left a chain: stretches of it are bridged before dims and values are looked at."""
     if not FEW < len(subject.nodes) <= MANY:
         return subject
-    return (yield from _search(subject, drop_runs(range(len(subject.nodes))), link=True))
+    order = range(len(subject.nodes))
+    # of what leads to a node, the farthest is needed least
+    return (yield from _search(subject, drop_runs(order[::-1] if hints.stopped_at else order), link=True))
 
 
 def drop_single_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
@@ -131,7 +146,7 @@ def _cone(subject: NodeSubject, nodes: Items) -> Items:
 
 
 MOVES = (
-    Move("keep rare operator types", 200, keep_rare_types, on=NodeSubject),
+    Move("keep rare operator types", 200, keep_rare_types, once=True, on=NodeSubject),
     Move("bisect nodes by cut", 205, partial(bisect_nodes, link=False), chance=0.25, on=NodeSubject),
     Move(
         "drop operator types by cut",
@@ -157,15 +172,17 @@ MOVES = (
     ),
     Move("drop runs of nodes by link", 235, drop_runs_of_nodes, reshapes=True, chance=0.25, on=NodeSubject),
     Move(
-        "drop single nodes of few by cut",
+        "drop single nodes of few by link",
         240,
-        partial(drop_few_nodes, link=False),
+        drop_few_nodes,
+        reshapes=True,
         chance=0.25,
+        once=True,
         on=NodeSubject,
     ),
     Move(
         "drop single nodes by cut",
-        600,
+        605,
         partial(drop_single_nodes, link=False),
         chance=0.1,
         late=True,
@@ -173,7 +190,7 @@ MOVES = (
     ),
     Move(
         "drop single nodes by link",
-        610,
+        600,
         partial(drop_single_nodes, link=True),
         reshapes=True,
         chance=0.1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from reducer.move import Hints, Move, Search, smaller_by
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.retype import change_model
 from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.order import size
 
 
 def omit_operands(subject: OnnxSubject, hints: Hints) -> Search:
@@ -49,8 +50,23 @@ def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | N
 
 
 def merge_inputs(subject: OnnxSubject, hints: Hints) -> Search:
-    """Two tensors that flow in become the earlier one: of one type, or else of one element type."""
-    return (yield from smaller_by(subject, [partial(_merged, name) for name in subject.sources[1:]]))
+    """Two tensors that flow in become the earlier one: of one type, or else of one element type.
+
+    All that can be at once, then one after the other.
+    """
+    names = subject.sources[1:]
+    ways: list[Callable[[OnnxSubject], OnnxSubject | None]] = [partial(_merged, name) for name in names]
+    return (yield from smaller_by(subject, [partial(_all_merged, names), *ways]))
+
+
+def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | None:
+    """Each of them that can be; None where that is one or none."""
+    best, count = subject, 0
+    for name in names:
+        found = _merged(name, best)
+        if found is not None and size(found) < size(best):
+            best, count = found, count + 1
+    return best if count > 1 else None
 
 
 def _earlier(subject: OnnxSubject, name: str) -> str | None:

@@ -64,4 +64,8 @@ def _magnitudes(array: Tensor) -> Tensor:
     return (np.where(index % 2, -1.0, 1.0) * 3.0**steps).reshape(array.shape).astype(array.dtype)
 
 
-MOVES = (Move("keep the nodes where values part", 140, keep_parting_nodes, reshapes=True, on=OnnxSubject),)
+MOVES = (
+    Move(
+        "keep the nodes where values part", 140, keep_parting_nodes, reshapes=True, once=True, on=OnnxSubject
+    ),
+)

@@ -92,5 +92,5 @@ def _cast(
 
 
 MOVES = (
-    Move("plainer operators", 620, plainer_operators, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
+    Move("plainer operators", 610, plainer_operators, reshapes=True, chance=0.1, late=True, on=OnnxSubject),
 )

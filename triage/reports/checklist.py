@@ -40,7 +40,9 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
     yield _release(draft)
     yield from _looked_up(draft)
     if draft.history.is_minimal:
-        yield Check(True, f"no reduction step makes the {who.noun} smaller (1-minimal)", is_needed=False)
+        covers = draft.history.reduction.get("minimal_covers", "")
+        text = f"no reduction step makes the {who.noun} smaller (1-minimal{': ' if covers else ''}{covers})"
+        yield Check(True, text, is_needed=False)
     else:
         why = "" if draft.history.reduction else " (it was not reduced)"
         yield Check(False, f"the {who.noun} is as small as it can be{why}", is_needed=False)

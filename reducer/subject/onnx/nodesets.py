@@ -15,6 +15,7 @@ from typing import TypeVar
 import onnx
 
 from corpus.onnx.graph import free_names, subgraphs
+from corpus.onnx.infer import inferred_types
 from corpus.values import Value
 from reducer.search import Items
 from reducer.subject.onnx.view import OnnxView
@@ -30,7 +31,7 @@ def keep_nodes(subject: S, keep: Items, *, link: bool = False, constants: bool =
     """
     instead = _links(subject, keep) if link else {}
     kept = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
-    return assemble(subject, kept, constants=constants)
+    return assemble(subject, kept, constants=subject.dynamic if constants else frozenset())
 
 
 def assemble(
@@ -38,12 +39,13 @@ def assemble(
     nodes: Sequence[onnx.NodeProto],
     outputs: Sequence[str] | None = None,
     *,
-    constants: bool = False,
+    constants: frozenset[str] = frozenset(),
 ) -> S | None:
     """A model of these nodes, sorted, that may read any tensor of `subject`; the rest is cut away.
 
     Unless they are given, the outputs are the subject's own that are still made, then what nobody reads
-    any more.
+    any more. Of the tensors that are cut those among `constants` become initializers though they depend on an
+    input.
     """
     edges = _Edges(subject, constants)
     made = {name for node in nodes for name in node.output if name}
@@ -66,7 +68,7 @@ class _Edges:
     """Collects what flows into the kept nodes: inputs and initializers, in the subject's order."""
 
     subject: OnnxView
-    constants: bool = False
+    constants: frozenset[str] = frozenset()
     inputs: dict[str, onnx.ValueInfoProto] = field(default_factory=dict)
     tensors: dict[str, onnx.TensorProto] = field(default_factory=dict)
     sparse: dict[str, onnx.SparseTensorProto] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class _Edges:
         value = self.subject.facts.values.get(name)
         if value is None:
             return False
-        is_constant = self.constants or name not in self.subject.dynamic
+        is_constant = name in self.constants or name not in self.subject.dynamic
         if is_constant and not isinstance(value, list):
             self.tensors[name] = initializer(name, value)
             return True
@@ -155,7 +157,17 @@ def _model(
     graph.output.extend(outputs)
     graph.value_info.extend(_kept_value_info(old.graph, nodes, outputs))
     inputs = {info.name: edges.values[info.name] for info in graph.input if info.name in edges.values}
+    _type_outputs(model)
     return replace(subject, model=model, inputs=inputs)
+
+
+def _type_outputs(model: onnx.ModelProto) -> None:
+    """Give outputs without a type the one that inference finds: onnx's strict checker wants one."""
+    untyped = [info for info in model.graph.output if info.type.WhichOneof("value") is None]
+    types = inferred_types(model) if untyped else {}
+    for info in untyped:
+        if info.name in types:
+            info.type.CopyFrom(types[info.name])
 
 
 def declaration(tensor: onnx.TensorProto) -> onnx.ValueInfoProto:
