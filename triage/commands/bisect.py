@@ -69,6 +69,7 @@ def bisect(
         say(f"crux: {case}: it fails on none of the releases that were tried")
     _keep(options, case, document)
     emit(iter([{"case": case, **document}]), as_json=options.json, show=_show, single=True)
+    say(f"next: crux report {case} -o crux-report")
     return 0
 
 

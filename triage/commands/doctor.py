@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from triage.console.options import StoreOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +25,13 @@ def doctor(options: StoreOptions) -> int:
     Example: crux doctor
     """
     found = emit(_findings(options), as_json=options.json, show=_show)
-    return 1 if any(each["core"] and not each["works"] for each in found) else 0
+    broken = [each for each in found if each["core"] and not each["works"]]
+    say(
+        f"next: {broken[0]['advice'] or 'see docs/troubleshooting.md'}"
+        if broken
+        else "next: crux check model.onnx"
+    )
+    return 1 if broken else 0
 
 
 def _findings(options: StoreOptions) -> Iterator[Document]:

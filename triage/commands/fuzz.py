@@ -81,6 +81,7 @@ def fuzz(
         emit(iter([{**summary, "failing": failing}]), as_json=True, show=_show, single=True)
     else:
         say(_sentence(summary))
+    say(f"next: crux {'reduce --all' if failing else 'hunt'}{f' --db {options.db}' if options.db else ''}")
     return 0
 
 

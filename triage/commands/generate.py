@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.output import Document, emit, say, table
 from triage.console.program_options import Mode, Modes, Source
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def generate(
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)
+    say(f"next: crux check {out}/*")
     return 0
 
 

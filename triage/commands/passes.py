@@ -32,6 +32,7 @@ def passes(options: CaseOptions, case: Case) -> int:
         say(f"crux: {case}: the failure does not show, there is no pass to blame")
         return 1
     emit(iter([document]), as_json=options.json, show=_show, single=True)
+    say(f"next: crux report {case} -o crux-report")
     return 0
 
 

@@ -45,6 +45,7 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
     emit(iter([facts]), as_json=options.json, show=_show_facts, single=True)
+    say(f"next: crux hunt --strategy patterns --from {out}")
     return 0
 
 

@@ -41,6 +41,9 @@ def replay(options: CaseOptions, cases: Cases = None, record: Record = False, ju
         write_junit(junit, documents)
     different = sum(document["status"] == "differs" for document in documents)
     say(f"{len(documents)} cases, {different} differ")
+    if different:
+        first = next(each["case"] for each in documents if each["status"] == "differs")
+        say(f"next: crux check {first}, and crux replay --record {first} where what it shows now is right")
     return 1 if different else 0
 
 

@@ -27,6 +27,8 @@ from triage.views.privacy import scrub
 from triage.views.rendering import as_code, render
 
 MOST_PRINTED = 12
+MOST_VALUES = 160
+"""Characters of a result that a sentence may hold."""
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
 
 
@@ -56,10 +58,23 @@ def _claimed(draft: Draft) -> Claimed:
     package = package_line(draft.environment, draft.package)
     return Claimed(
         happened=sentences.happened(expectation, package),
-        expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft)),
+        expected=sentences.expected(expectation, draft.verdict, draft.tolerance, _witness(draft))
+        + _referee_did(draft),
         outcome=expectation.outcome.value,
         package=draft.package,
     )
+
+
+def _referee_did(draft: Draft) -> str:
+    """What the reference makes of a program that no configuration runs: its result, or its exception."""
+    reference, expectation = draft.exhibit.reference, draft.expectation
+    if reference is None or expectation.passing is not None or expectation.outcome is Outcome.MISMATCH:
+        return ""
+    who = f"{draft.exhibit.witness.referee[0].upper()}{draft.exhibit.witness.referee[1:]}"
+    if not reference.is_ok:
+        return f" {who} raises {as_code(reference.error)}." if reference.error else ""
+    values = ", ".join(f"{name} = {describe_value(value)}" for name, value in reference.outputs.items())
+    return f" {who} gives {as_code(values)}." if len(values) <= MOST_VALUES else ""
 
 
 def _program(draft: Draft) -> Program:
