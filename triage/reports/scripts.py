@@ -24,6 +24,8 @@ from triage.repro.source import Source
 MODES = ("code", "bytes")
 TIMES_IF_STEADY = 2
 """Processes that must show a bug that a reduction has seen in every one of its runs."""
+SHORT_TIMES = 1
+"""Processes that must show it by the short script: the other one has shown by then that it is steady."""
 ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
 """Outcomes that other processes at the same time could bring about."""
 
@@ -53,7 +55,7 @@ class Scripts:
     def __enter__(self) -> Self:
         self._first = self._begin(self._written(MODES[0]))
         short = "" if self._is_alone else short_script(self._case, self._claim, self._source)
-        self._short = self._begin(short, shows(self._claim)) if short else None
+        self._short = self._begin(short, shows(self._claim), SHORT_TIMES) if short else None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,7 +83,7 @@ class Scripts:
     def _written(self, mode: str) -> str:
         return write_script(self._case, self._claim, mode, self._source)
 
-    def _begin(self, script: str, is_shown: Any = None) -> tuple[str, Proving]:
+    def _begin(self, script: str, is_shown: Any = None, times: int = 0) -> tuple[str, Proving]:
         claim = self._claim
         proving = Proving(
             script,
@@ -89,7 +91,7 @@ class Scripts:
             self._python,
             claim.seconds,
             claim.memory,
-            times=self._times,
+            times=times or self._times,
             shows=is_shown,
             together=not self._is_alone,
         )
