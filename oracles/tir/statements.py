@@ -85,6 +85,8 @@ def view_of(buffer: Buffer, state: State, memory: Memory | None = None, offset: 
     shape = tuple(_dim(expr, state, buffer) for expr in buffer.shape)
     strides = tuple(_dim(expr, state, buffer) for expr in buffer.strides) or compact(shape)
     if memory is None:
+        if isinstance(buffer.offset, Const) and buffer.offset.value:
+            raise Undefined(f"fresh memory of {buffer.name} that begins at {buffer.offset.value}")
         size = math.prod(shape) if not buffer.strides else _extent(shape, strides)
         if size > MOST_CELLS:
             raise NotModelled("a buffer of so many elements")

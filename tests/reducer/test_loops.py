@@ -281,6 +281,13 @@ def test_the_script_of_a_reduced_case_shows_the_bug(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, str(script)], capture_output=True).returncode == 1
 
 
+def test_memory_of_a_block_that_nothing_uses_may_matter() -> None:
+    unused = replace(BLOCK, allocs=(Buffer("U", (Const(4),), "float32"),))
+    found = found_by("drop statements", subject_of(loop(unused, store("C", ONE))), holds('"U"'))
+    assert '"U"' in found.document.decode()
+    assert '"store", "C"' not in found.document.decode() or '"exp"' not in found.document.decode()
+
+
 def test_sizes_count_statements_first() -> None:
     one = subject_of(store("B", Binary("add", load("A", N), ONE), N))
     two = subject_of(store("B", ONE, N), store("C", ONE, N))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from corpus.tir.tree import (
@@ -52,6 +53,8 @@ def accessed_buffers(node: Any) -> set[str]:
 def unused_names(function: Function) -> frozenset[str]:
     """What the function defines and does not use: it may be there for its own sake."""
     defined = {name for stmt in statements(function.body) if (name := _defines(stmt)) is not None}
+    blocks = (stmt for stmt in statements(function.body) if isinstance(stmt, Block))
+    defined |= {one.name for stmt in blocks for one in stmt.allocs}
     return frozenset(defined - _uses(function))
 
 
@@ -71,14 +74,14 @@ def without_leftovers(function: Function, kept: frozenset[str] = frozenset()) ->
     before = None
     while before is not function:
         before = function
-        function = map_statements(function, _tidied)
+        function = map_statements(function, partial(_tidied, always=kept))
         function = replace(function, body=_without_unused(function.body, kept))
         function = function if function != before else before
     return function
 
 
-def _tidied(stmt: Stmt) -> Stmt | Body:
-    """A statement that holds nothing any more is none."""
+def _tidied(stmt: Stmt, always: frozenset[str]) -> Stmt | Body:
+    """A statement that holds nothing any more is none; memory that `always` names stays in its block."""
     match stmt:
         case For(body=()) | While(body=()) | Attr(body=()) | Seq(body=()):
             return ()
@@ -98,7 +101,7 @@ def _tidied(stmt: Stmt) -> Stmt | Body:
                 init=stmt.init or None,
                 reads=tuple(region for region in stmt.reads if region.buffer in inside),
                 writes=tuple(region for region in stmt.writes if region.buffer in inside),
-                allocs=tuple(one for one in stmt.allocs if one.name in inside),
+                allocs=tuple(one for one in stmt.allocs if one.name in inside or one.name in always),
                 matches=matches,
             )
     return stmt
