@@ -75,15 +75,15 @@ class Session:
                 course = self._course(gate, subject, verdict, only)
                 course.show()
             course.run()
+            self._save(course, verdict, started, is_proven=False)
         except DoesNotFail:
             gate.decider.close()
             raise
-        except BaseException:
-            self._save(course, verdict, started)
+        except BaseException:  # one that came while it was written, too
+            self._save(course, verdict, started, is_proven=False)
             gate.decider.close()
             raise
         try:
-            self._save(course, verdict, started, is_proven=False)
             shown = self._last_verdict(course.best.case(self.case), verdict)
             if self._is_misled(course, shown):
                 journal.forget()

@@ -175,7 +175,8 @@ ENDS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "checks", "minutes"]
 def test_fifty_moments(tmp_path: Path, whole: tuple[str, int], end: int | str, moment: int) -> None:
     draws = random.Random(f"{end}/{moment}")
     if isinstance(end, int):
-        assert interrupted(tmp_path, end, draws.uniform(0, 1.5)) in (0, 130)
+        # one that comes while the interpreter itself ends, with everything written, kills it
+        assert interrupted(tmp_path, end, draws.uniform(0, 1.5)) in (0, 130, -end)
     elif end == "checks":
         reduce_case(network(), tmp_path / "out", options(max_checks=draws.randint(1, whole[1])))
     else:
