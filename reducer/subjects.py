@@ -87,7 +87,9 @@ def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> 
     if optimised is None:
         return PartedTensors()
     recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
-    return find_parting(subject, optimised, recording.values, judge.screen)
+    # what is plainly wrong tells more than the first rounding that differs
+    plain = find_parting(subject, optimised, recording.values, judge.tolerance)
+    return plain if plain.rewritten else find_parting(subject, optimised, recording.values, judge.screen)
 
 
 def _kept_of_onnx(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:
