@@ -367,8 +367,7 @@ def run_configs(
     decoder = Decoder(body)
     job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
     job["inputs"] = {name: decoder.value(spec) for name, spec in request["inputs"]}
-    first: dict[str, Any] | None = None
-    left = request["cpu"]
+    first, left = None, request["cpu"]
     os.chdir(request.get("folder") or home)
     for index, settings in request["configs"]:
         truncate(2)
@@ -387,10 +386,9 @@ def run_configs(
             cpu=marker.cpu_seconds(),
             execute=took if header["status"] == "ok" else 0.0,
             total=time.process_time(),
+            **({"log": contents(2)} if request["log"] else {}),
         )
         left -= header["cpu"]
-        if request["log"]:
-            header["log"] = contents(2)
         send(channel, header, buffers)
         if header.get("lost"):
             raise DeviceLost

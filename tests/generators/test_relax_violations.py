@@ -50,7 +50,9 @@ def test_a_campaign_breaks_a_share_of_them() -> None:
 
 
 def test_tvm_refuses_what_numpy_refuses_too_and_such_a_case_is_no_bug(judge: Judge) -> None:
-    seed, case = next((seed, found) for seed in range(40) if (found := violated(seed, make_program(seed, 4))))
+    found = ((seed, violated(seed, make_program(seed, 4))) for seed in range(60))
+    # TVM is known to take a condition that is no bool: the next test
+    seed, case = next((seed, case) for seed, case in found if case and "condition" not in case.notes[-1])
     assert judge.verdict(case).outcome is Outcome.INVALID, seed
 
 

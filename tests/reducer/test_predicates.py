@@ -315,7 +315,7 @@ class Showing:
     def hurry(self, wall_seconds: float) -> None:
         """As a judge's executor."""
 
-    def verdict(self, case: Case, *, only: Config | None = None) -> Verdict:
+    def verdict(self, case: Case, *, only: Config | None = None, baseline: Run | None = None) -> Verdict:
         context = cast(Context, SimpleNamespace(names=frozenset()))
         found = crash.judge(case, self.seen, context)
         assert found is not None

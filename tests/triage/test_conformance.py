@@ -13,10 +13,10 @@ import onnx.parser
 import pytest
 
 from corpus.case import Case
-from corpus.standard import StandardTest, standard_tests
 from corpus.target import Target
 from oracles.judge import Judge
 from triage.cases.conformance import conform_one, save
+from triage.cases.standard import StandardTest, standard_tests
 from triage.cli import run
 
 ADD = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Add(x, x) }'

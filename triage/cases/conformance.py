@@ -9,13 +9,13 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from corpus.onnx.graph import walk_model
-from corpus.standard import StandardTest
 from corpus.target import Target
 from corpus.values import write_inputs
 from oracles.judge import Judge
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs
 from oracles.run import Run
 from oracles.verdict import Outcome
+from triage.cases.standard import StandardTest
 from triage.console.output import Document
 
 PASSES, FAILS, REFUSED = "passes", "fails", "refused"
