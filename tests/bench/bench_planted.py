@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ TARGET = Target("planted")
 
 @pytest.fixture(autouse=True)
 def planted(monkeypatch):
+    monkeypatch.setenv("CRUX_SANDBOX_SHOWS", str(Path(__file__).parent))  # where the compiler stands
     monkeypatch.setitem(backends(), "planted", importlib.import_module("tests.bench.planted").backend())
 
 
