@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from corpus.allowance import allowance, left_of, take
-from corpus.onnx.server import CHECK, DIED, INFER, OK, STRICT
+from corpus.onnx.server import CHECK, DIED, INFER, NUMBER, OK, STRICT
 
 _SERVER = Path(__file__).with_name("server.py")
 _SECONDS = 20.0
@@ -36,6 +36,7 @@ class _Client:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._asked = 0
 
     def begin(self) -> None:
         with self._lock:
@@ -50,10 +51,11 @@ class _Client:
             started = time.monotonic()
             try:
                 connection.settimeout(WALL_PER_CPU * seconds)
-                head = int(1000 * seconds).to_bytes(4, "little") + len(model).to_bytes(8, "little")
-                connection.sendall(what + head + model)
-                head = _receive(connection, 9)
-                body = _receive(connection, int.from_bytes(head[1:], "little"))
+                self._asked += 1
+                number = self._asked.to_bytes(NUMBER, "little")
+                limit = int(1000 * seconds).to_bytes(4, "little")
+                connection.sendall(what + limit + number + len(model).to_bytes(8, "little") + model)
+                kind, body = _answer(connection, number)
             except OSError as error:
                 self.close()
                 raise OnnxDied(f"onnx's own checker or inference died: {error}") from error
@@ -62,9 +64,9 @@ class _Client:
                 raise
             finally:
                 take(min(time.monotonic() - started, seconds))
-        if head[:1] == DIED:
+        if kind == DIED:
             raise OnnxDied("onnx's own checker or inference crashed")
-        return head[:1] == OK, body
+        return kind == OK, body
 
     def close(self) -> None:
         server, self._server = self._server, None
@@ -90,6 +92,20 @@ class _Client:
 
 def _share() -> float:
     return 1.0 if allowance() is None else SHARE
+
+
+def _answer(connection: socket.socket, number: bytes) -> tuple[bytes, bytes]:
+    """The answer to the question of that number; `ConnectionError` if it was cut off.
+
+    A process that is killed right after its answer leaves word of its death, which is passed over.
+    """
+    while True:
+        head = _receive(connection, 1 + NUMBER + 8)
+        body = _receive(connection, int.from_bytes(head[1 + NUMBER :], "little"))
+        if _receive(connection, NUMBER) != head[1 : 1 + NUMBER]:
+            raise ConnectionError("its answer was cut off")
+        if head[1 : 1 + NUMBER] == number:
+            return head[:1], body
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -1,8 +1,9 @@
 """The process in which onnx's checker and shape inference run, since they die on some models.
 
 Started as a script with a socket as its standard input. A request is a byte for what to do, four for the CPU
-time that it may take in ms, eight for the length, and the model; an answer a byte for success, eight for the
-length, and the model or what was thrown. It ends with its input. A capital letter asks for inference without
+time that it may take in ms, eight for its number, eight for the length, and the model; an answer a byte for
+success, eight for the number, eight for the length, the model or what was thrown, and the number again, since
+an answer may be cut off by a kill. It ends with its input. A capital letter asks for inference without
 data propagation. The requests are served by a fork of the process that has imported onnx: when onnx dies or
 takes too long, `DIED` is the answer and the next fork serves, some milliseconds later. Of onnx only the
 compiled part is imported, where it can be had alone: its Python part, which brings numpy and protobuf, takes
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import mmap
 import os
 import resource
 import signal
@@ -23,6 +25,8 @@ from typing import Any
 
 INFER, CHECK, STRICT = b"i", b"c", b"s"
 OK, FAILED, DIED = b"+", b"-", b"!"
+NUMBER = 8
+NOBODY = bytes(NUMBER)
 _MEMORY = 1 << 30
 
 
@@ -33,15 +37,23 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = _MEMORY if hard == resource.RLIM_INFINITY else min(hard, _MEMORY)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    asked = mmap.mmap(-1, NUMBER)  # the number of the question under way; none: nobody waits for an answer
     with socket.socket(fileno=0) as connection:
         while True:
             child = os.fork()
             if not child:
-                serve(connection, onnx)
+                serve(connection, onnx, asked)
                 os._exit(0)
             if os.waitpid(child, 0)[1] == 0:
                 return
-            connection.sendall(DIED + bytes(8))
+            if asked[:] != NOBODY:
+                connection.sendall(framed(DIED, asked[:], b""))
+                asked[:] = NOBODY
+
+
+def framed(kind: bytes, number: bytes, body: bytes) -> bytes:
+    """An answer to the question of that number."""
+    return kind + number + len(body).to_bytes(8, "little") + body + number
 
 
 def compiled_onnx() -> Any:
@@ -59,17 +71,20 @@ def compiled_onnx() -> Any:
         return importlib.import_module(name)
 
 
-def serve(connection: socket.socket, onnx: Any) -> None:
+def serve(connection: socket.socket, onnx: Any, asked: mmap.mmap) -> None:
     """Answer until the other end closes, or until onnx dies."""
     with connection.makefile("rwb") as stream:
         while what := stream.read(1):
             seconds = int.from_bytes(stream.read(4), "little") / 1000
+            number = stream.read(NUMBER)
+            asked[:] = number
             program = stream.read(int.from_bytes(stream.read(8), "little"))
             signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal ends the process, also within onnx
             kind, body = answer(onnx, what, program)
             signal.setitimer(signal.ITIMER_PROF, 0)
-            stream.write(kind + len(body).to_bytes(8, "little") + body)
+            stream.write(framed(kind, number, body))
             stream.flush()
+            asked[:] = NOBODY
 
 
 def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import time
 import zipfile
 from contextlib import suppress
@@ -337,6 +338,20 @@ def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch:
     client.close()
     _wait_for_end(server)
     assert not running_in_group(server)
+
+
+def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_place() -> None:
+    client = onnx_client._Client()
+    server = client._start()[0].pid
+    good, bad = _doubling(1), _doubling(1)
+    bad.graph.node[0].op_type, bad.graph.node[0].domain = "NoSuchOperator", ""
+    for _ in range(3):
+        assert client.ask(b"c", good.SerializeToString()) == (True, b"")
+        for serving in set(running_in_group(server)) - {server}:
+            os.kill(serving, signal.SIGKILL)
+        told = [client.ask(b"c", each.SerializeToString())[0] for each in (bad, good, bad)]
+        assert told == [False, True, False]
+    client.close()
 
 
 def _wait_for_end(group: int) -> None:

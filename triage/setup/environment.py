@@ -60,7 +60,9 @@ def _ask(python: str) -> dict[str, Any]:
     packages = dict.fromkeys(name for project in projects().values() for name in project.packages)
     command = [python, "-I", "-c", QUESTION, *packages]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment)
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environment)
+    if done.returncode:  # killed from outside, perhaps: ask once more
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True, env=environment)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
