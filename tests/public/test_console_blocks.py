@@ -19,7 +19,14 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
-SHOWS = {"check": {0, 1}, "repro.py": {1}, "doctor": {0, 1}, "passes": {0, 1}, "replay": {0, 1}}
+SHOWS = {
+    "check": {0, 1},
+    "repro.py": {1},
+    "doctor": {0, 1},
+    "passes": {0, 1},
+    "replay": {0, 1},
+    "watch": {0, 1},
+}
 """The exit codes that the first word of a command may have; of all others 0 only."""
 
 TORCH_SCRIPT = """
@@ -69,6 +76,7 @@ def usual_folder(folder: Path) -> None:
     larger = model(nodes, {"x": typed}, {"y": typed}, {"low": np.array(-1.0)})
     (folder / "model.onnx").write_bytes(larger.SerializeToString())
     case.save(folder / "cases" / "clip")
+    case.save(folder / "tests" / "cases" / "clip")
     (folder / "inputs.npz").write_bytes((folder / "cases" / "clip" / "inputs.npz").read_bytes())
     for name, text in {
         "script.py": TORCH_SCRIPT,
@@ -80,7 +88,7 @@ def usual_folder(folder: Path) -> None:
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The command as the documents show it, with our own `crux` and `python`; a hunt takes seconds."""
-    line = re.sub(r"--minutes \d+", "--minutes 0.2", line)
+    line = re.sub(r"--(minutes|hunt) \d+", r"--\1 0.2", line)
     line = re.sub(r"^(bin/)?crux\b", f"{shlex.quote(sys.executable)} -m tensorcrux", line)
     line = re.sub(r"^python\b", shlex.quote(sys.executable), line)
     beside = str(Path(sys.executable).parent)

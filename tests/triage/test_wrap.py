@@ -23,7 +23,8 @@ def moved(x, slots):
     return torch.index_put(y, (slots,), y)
 
 
-torch.compile(moved)(torch.arange(4.0), torch.tensor([1, 2, 3, 0]))
+torch.manual_seed(0)
+torch.compile(moved)(torch.randn(64), torch.randperm(64))
 """
 
 
