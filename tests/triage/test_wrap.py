@@ -46,7 +46,10 @@ def test_a_program_that_a_signal_ends_is_told_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "catch", "said"),
-    [(["/no/such/program"], "errors", "cannot be started"), ([sys.executable], "all", "--catch all: one of")],
+    [
+        (["/no/such/program"], "errors", "cannot be started"),
+        ([sys.executable], "none", "--catch none: one of"),
+    ],
 )
 def test_what_cannot_be_run_is_one_line(command: list[str], catch: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
@@ -57,7 +60,7 @@ def test_what_cannot_be_run_is_one_line(command: list[str], catch: str, said: st
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_a_graph_with_wrong_values_in_a_program_becomes_a_failing_case(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(WRONG)
-    command = [sys.executable, "-m", "triage.cli", "wrap", "--catch", "values", "--json", "-o", "caught"]
+    command = [sys.executable, "-m", "triage.cli", "wrap", "--catch", "all", "--json", "-o", "caught"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         [*command, "--", sys.executable, "train.py"],

@@ -20,8 +20,8 @@ from oracles.run import Limits
 from oracles.sandbox.importing import importer_of
 from triage.console.output import say
 
-LEVELS = {"errors": "2", "crashes": "3", "values": "4"}
-"""What torch calls them: dump where compiling raises, before each is compiled, where its values differ."""
+LEVELS = {"errors": "2", "all": "3"}
+"""What torch calls them: dump where compiling raises; dump each graph before it is compiled."""
 DUMPS = "dumps"
 LAUNCHER = "minifier_launcher.py"
 
@@ -81,6 +81,7 @@ def run_wrapped(command: Sequence[str], folder: Path, catch: str) -> Ended:
         "TORCHDYNAMO_REPRO_AFTER": "aot",
         "TORCHDYNAMO_REPRO_LEVEL": LEVELS[catch],
         "TORCH_COMPILE_DEBUG_DIR": str(dumps),
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # what comes out of a cache is not dumped
     }
     try:
         code = subprocess.run(command, env={**os.environ, **asked}, check=False).returncode

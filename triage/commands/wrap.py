@@ -24,8 +24,8 @@ Catch = Annotated[
     typer.Option(
         "--catch",
         metavar="KIND",
-        help="errors; crashes: keeps each graph before it is compiled; values: runs each graph in eager mode"
-        " as well, which is slow.",
+        help="errors; all: keeps each graph before it is compiled, so that one which ends the process or"
+        " gives wrong values is found as well.",
     ),
 ]
 
@@ -59,7 +59,7 @@ def wrap(
             "next: run your program with the newest torch; none of its graphs fails when it is compiled alone"
         )
     elif catch == "errors":
-        say(f"next: crux wrap --catch {'crashes' if ended.is_killed else 'values'} -- {shlex.join(command)}")
+        say(f"next: crux wrap --catch all -- {shlex.join(command)}")
     return 1 if failing else 0
 
 
