@@ -90,7 +90,13 @@ def test_a_sound_case_passes_every_oracle(judge: Judge) -> None:
     assert judge.verdict(PLAIN).outcome is Outcome.PASS
 
 
-@pytest.mark.parametrize("text", ["reference@oracles=round-trip,backends", "torch@oracles=round-trip"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("reference@oracles=round-trip,backends", marks=pytest.mark.slow),
+        "torch@oracles=round-trip",
+    ],
+)
 def test_what_is_written_and_read_back_computes_the_same(text: str) -> None:
     with Judge(Target.parse(text)) as judge:
         assert judge.verdict(PLAIN).outcome is Outcome.PASS

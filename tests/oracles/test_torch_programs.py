@@ -119,6 +119,7 @@ def test_memory_that_nobody_wrote_to_leaves_the_result_open() -> None:
         assert bool(left_open_by_graph(program, {"y"}, {})) == is_open
 
 
+@pytest.mark.slow
 def test_a_cache_that_the_environment_names_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/nowhere/that/can/be/made")
     with Sandbox("inductor") as own:
