@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from corpus.values import Value
@@ -45,6 +45,12 @@ class Config:
     def get(self, key: str) -> str | int | tuple[str, ...] | None:
         """A setting; None where there is none of that name."""
         return dict(self.settings).get(key)
+
+    def adding(self, key: str, names: Iterable[str]) -> Config:
+        """The configuration with names put to those that a setting has already, in order."""
+        before = self.get(key)
+        every = tuple(sorted({*(before if isinstance(before, tuple) else ()), *names}))
+        return replace(self, settings=tuple({**dict(self.settings), key: every}.items()))
 
 
 @dataclass(frozen=True, slots=True)

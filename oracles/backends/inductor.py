@@ -234,12 +234,8 @@ def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
     """The configuration with these left out as well."""
-    from dataclasses import replace
 
-    before = config.get("disabled_passes")
-    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
-    settings = {**dict(config.settings), "disabled_passes": tuple(names)}
-    return replace(config, settings=tuple(settings.items()))
+    return config.adding("disabled_passes", disabled)
 
 
 def backend() -> Backend:

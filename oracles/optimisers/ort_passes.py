@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
-from dataclasses import replace
 
 from oracles.abilities import Passes, Telling
 from oracles.run import Config, Run
@@ -126,10 +125,7 @@ def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
     """The configuration with these passes disabled besides those that it disables already."""
-    before = config.get("disabled_optimizers")
-    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
-    settings = {**dict(config.settings), "disabled_optimizers": tuple(names)}
-    return replace(config, settings=tuple(settings.items()))
+    return config.adding("disabled_optimizers", disabled)
 
 
 DISABLING = Passes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Set
-from dataclasses import replace
 
 from oracles.abilities import Passes, Telling
 from oracles.in_worker.tvm.passes import AT_WILL, LLVM, OPTIONAL
@@ -56,10 +55,7 @@ def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
     """The configuration with these passes disabled, in the case's own sequence and in every pipeline."""
-    before = config.get("disabled_passes")
-    names = sorted({*(before if isinstance(before, tuple) else ()), *disabled})
-    settings = {**dict(config.settings), "disabled_passes": tuple(names)}
-    return replace(config, settings=tuple(settings.items()))
+    return config.adding("disabled_passes", disabled)
 
 
 DISABLING = Passes(
