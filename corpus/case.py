@@ -35,12 +35,13 @@ _MAX_JSON = 16 << 20
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is tested. Immutable; saved as a folder (`case.json`, the program, `inputs.npz`).
+    """A program, its inputs and its settings: the thing to test. Immutable.
 
-    `program` holds the exact bytes of the program without its external data. `settings` are those of the
-    case itself (its pass sequence, its optimisation level), `origin` the path or seed it came from. Hashes
-    are computed when first asked for: making a case costs next to nothing, its values are never changed.
-    Two cases are equal when their `case_id`, target and origin are.
+    A case is saved as a folder (`case.json`, the program, `inputs.npz`). `program` holds the exact bytes of
+    the program without its external data. `settings` are those of the case itself (its pass sequence, its
+    optimisation level), `origin` the path or seed it came from. Hashes are computed when first asked for:
+    making a case costs next to nothing, its values are never changed. Two cases are equal when their
+    `case_id`, target and origin are.
     """
 
     format: str
@@ -64,7 +65,7 @@ class Case:
 
     @cached_property
     def canonical_hash(self) -> str:
-        """As `case_id`, but blind to names and documentation: for offering duplicates, never for skipping."""
+        """Hash like `case_id`, without names and documentation. Use it to offer duplicates, never to skip."""
         digest = hashlib.sha256()
         found = find_format(self.format)
         model = self.parsed
@@ -79,7 +80,7 @@ class Case:
 
     @property
     def passes(self) -> tuple[str, ...]:
-        """Its own sequence of the backend's passes, run before the program is built."""
+        """Return the case's own pass sequence, which the backend runs before it builds the program."""
         return tuple(name for name in dict(self.settings).get(PASSES, "").split(",") if name)
 
     def with_passes(self, names: Sequence[str]) -> Case:
@@ -101,7 +102,7 @@ class Case:
 
     @cached_property
     def measure(self) -> Measure:
-        """Its program's size."""
+        """Measure the program's size."""
         return find_format(self.format).measure(self.parsed)
 
     def __eq__(self, other: object) -> bool:
@@ -138,7 +139,7 @@ class Case:
         (folder / CASE_FILE).write_text(self.facts_json(), encoding="utf-8")
 
     def facts_json(self) -> str:
-        """What `case.json` says: the format, the target and its settings, where the case came from."""
+        """Write `case.json`: the format, the target, the settings and the case's origin."""
         facts = {
             "version": _VERSION,
             "format": self.format,

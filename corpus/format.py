@@ -34,7 +34,7 @@ def only_computes(program: bytes) -> str:
 
 
 def holds_all(program: object, folder: Path, where: str) -> tuple[ExternalFile, ...]:
-    """None: all is in the document."""
+    """Return no file: the document holds everything."""
     return ()
 
 

@@ -114,7 +114,7 @@ def _locate(path: Path) -> tuple[Format[Any], Path, Mapping[str, Any]]:
 
 
 def _import(found: Format[Any], file: Path, trust: bool, importer: Importer | None) -> Imported | None:
-    """What the framework makes of a foreign file; None for a file that crux reads itself."""
+    """Import a foreign file through its framework; None for a file that crux reads itself."""
     if not found.is_foreign(file):
         return None
     if not trust:

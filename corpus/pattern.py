@@ -100,7 +100,7 @@ class Pattern:
         return path
 
     def facts(self) -> dict[str, object]:
-        """What a person wants to know of it."""
+        """Return the facts of a pattern that a person wants to know."""
         return {
             "name": self.name,
             "pass": self.fires,

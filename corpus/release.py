@@ -15,7 +15,7 @@ def is_before(release: str, other: str) -> bool:
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """What releases are ordered by; a local part such as `+cpu` names another build of the same one."""
+    """Return the numbers that order releases; a local part such as `+cpu` names another build of one."""
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0]))
 
 
@@ -41,7 +41,7 @@ def _main(release: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From one release to another, both included; an empty end is open."""
+    """A range of releases, both ends included; an empty end is open."""
 
     oldest: str
     newest: str

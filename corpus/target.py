@@ -38,7 +38,7 @@ class Target:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Its settings that name a program or a path: whoever gives them decides what code runs."""
+        """Return the settings that name a program or a path: they decide what code runs."""
         return tuple(
             f"@{key}={value}"
             for key, value in self.settings

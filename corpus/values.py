@@ -46,7 +46,7 @@ _DEFAULT_MEMORY = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class InputType:
-    """What a program takes under one name; `required` is False where the program has a default of its own."""
+    """The type of a program's input; `required` is False if the program has a default for it."""
 
     dtype: np.dtype[Any]
     shape: Shape | None
@@ -123,7 +123,7 @@ def read_inputs_noting(
     where: str = "",
     memory_bytes: int = _DEFAULT_MEMORY,
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """As `read_inputs`, with a note for each member that no input of the program takes."""
+    """Read inputs as `read_inputs` does, with a note for each member that no input of the program takes."""
     where = where or (str(source) if isinstance(source, Path) else "inputs.npz")
     inputs: dict[str, Value] = {}
     with NpzReader(source, where, memory_bytes) as members:

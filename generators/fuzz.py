@@ -54,7 +54,7 @@ class Tested:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a first look at a program gives: its verdict, and what its passes met."""
+    """The result of a first look at a program: its verdict, and the coverage of its passes."""
 
     verdict: Verdict
     covered: frozenset[str]
@@ -71,7 +71,7 @@ class Teacher(Protocol):
     """Who learns from the tests of a campaign and says what its blocks draw from."""
 
     def lesson(self, block: range) -> Lesson | None:
-        """What a block draws from; None while some of that is still under way."""
+        """Return the lesson that a block draws from; None until all blocks behind it have ended."""
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
         """These tests of a block have come to their end, in the order of the blocks."""
@@ -89,7 +89,7 @@ class NoTeacher:
 
 
 def lesson_of(tests: Sequence[Tested]) -> Lesson:
-    """What some tests teach. What was avoided on purpose was not refused."""
+    """Sum up what some tests teach. A program that was avoided on purpose is no refusal."""
     covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
     tried, found = Counter[str](), Counter[str]()
     for each in tests:
@@ -111,9 +111,9 @@ def lesson_of(tests: Sequence[Tested]) -> Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many tests there were; `valid` are those that the backend ran or should have run.
+    """Counts of tests; `valid` ones ran on the backend, or should have run.
 
-    Whatever is not `unsupported` was made of operators and types that the target has.
+    A test is valid if it is not `unsupported`: the target has its operators and types.
     """
 
     tests: int = 0
@@ -148,10 +148,10 @@ def judge_cases(
     looking: Looking | None = None,
     known: frozenset[str] = frozenset(),
 ) -> Iterator[Tested]:
-    """What a tester does, given the cases of its seeds: judge them until the time is over.
+    """Judge the cases of a tester's seeds until the time is over.
 
-    `fired` counts the patterns in a program that runs, and those of them whose pass fires. With a way of
-    `looking`, a block is looked at together before; `known` is what its pool has met.
+    `fired` counts the patterns in programs that run, and those of them whose pass fires. With a `looking`
+    function the tester looks at each block as a whole first; `known` is the coverage of its pool.
     """
     deadline = time.monotonic() + seconds
     before = time.process_time()
@@ -180,7 +180,7 @@ def _in_blocks(drawn: Iterable[Drawn], size: int) -> Iterator[list[Drawn]]:
 
 
 def _trial(each: Drawn, covered: frozenset[str], known: frozenset[str], verdict: Verdict) -> Trial | None:
-    """What a test of a bred program teaches; None of every other."""
+    """Return what a test of a bred program teaches; None for every other test."""
     if each.bred is None:
         return None
     if verdict.outcome is not Outcome.PASS:

@@ -28,12 +28,12 @@ _KINDS = ("covered", "ran", "refused", "tried", "found")
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What some tests taught: how often each piece of coverage and each operator came up.
+    """The lesson of some tests: how often each piece of coverage and each operator came up.
 
-    `ran` and `refused` count the programs that held an operator, of those that the target ran and of those
-    that it does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures
-    by arm and symptom, with a tab between. `pool` is what is bred, `trials` are tests
-    that it does not hold yet.
+    `ran` and `refused` count the programs with an operator, of those that the target ran and of those that it
+    does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures by arm
+    and symptom, with a tab between. `pool` holds the programs to breed from, `trials` are tests that it does
+    not hold yet.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Lesson:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Lesson:
-        """What `document` gave."""
+        """Read a lesson from `document`."""
         counted = {name: document[name] for name in _KINDS if name in document}
         trials = tuple(map(Trial.of, document.get("trials", ())))
         return cls(**counted, pool=Pool.of(document.get("pool", {})), trials=trials)
@@ -74,7 +74,7 @@ NOTHING = Lesson()
 
 
 def together(lessons: Iterable[Lesson]) -> Lesson:
-    """What several lessons teach, in the order of their seeds; the pool is the first one's."""
+    """Merge several lessons in the order of their seeds; the pool is the first one's."""
     sums = [Counter[str]() for _ in _KINDS]
     pool, trials = EMPTY, list[Trial]()
     for each in lessons:
@@ -145,7 +145,7 @@ class Course:
         self.ended = max(self.ended, block + 1)
 
     def lesson(self, block: int) -> Lesson | None:
-        """What a block draws from; None while some of that is still under way.
+        """Return the lesson that a block draws from; None until all blocks behind it have ended.
 
         Blocks are asked for in their order.
         """

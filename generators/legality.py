@@ -74,7 +74,7 @@ def _dtypes(names: Iterable[str], program: Program) -> str:
 
 
 def blamed(forms: Sequence[str], said: str) -> Mapping[str, int]:
-    """How much a refusal in these words counts against each form of the program."""
+    """Share the blame for a refusal in these words among the forms of a program."""
     words = set(re.findall(r"\w+", said))
     named = [form for form in forms if form.partition("(")[0].rpartition(".")[2] in words]
     return dict.fromkeys(named, NAMED) if named else dict.fromkeys(forms, 1)

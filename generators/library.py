@@ -30,7 +30,7 @@ COVERAGE_FILE = "coverage.json"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How programs are made: the strategy, the file that it starts from, what is done to them, the costs.
+    """The settings of generated programs: strategy, first file, changes, costs.
 
     `trust` lets a strategy be a file of code.
     """
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What `generate` did: the counts over all programs, and the wall seconds that it took."""
+    """The result of `generate`: counts over all programs, and the wall seconds."""
 
     counts: Counts
     seconds: float

@@ -62,10 +62,10 @@ _APART = 1 << 44
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to make; `strategy` is one of them or a mixture of all, `nodes` is None for several sizes.
+    """A plan of programs: a `strategy` or a mixture of all, and a size (`nodes`) or several (None).
 
     With `sequences` half of the cases have one of the passes of the backend that `passes_of` names; with
-    `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`,
+    `given` each has that one. A mixture for a target with operators of its own holds the strategy `dialect`;
     one for a target that runs programs of loops gives these some blocks.
     """
 
@@ -131,7 +131,7 @@ def covered_by(program: Program | Made) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a block is: its strategy, the size of its programs, and its mode, which may be a mixture."""
+    """The settings of one block: its strategy, the size of its programs, and its mode or mixture."""
 
     strategy: str
     size: int
@@ -166,7 +166,7 @@ def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> I
 def _allowed(
     plan: Plan, turn: _Turn, seed: int, program: Program | Made, refused: frozenset[str]
 ) -> tuple[Mode, str, Program | Made]:
-    """As `_in_turn`; drawn anew while the target has not all that the program holds."""
+    """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
     found = _in_turn(plan, turn, seed, program)
     is_mixture = plan.strategy in (MIXED, SCHEDULED)
     for again in range(1, _ANEW + 1):

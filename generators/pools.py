@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bred:
-    """Where a test comes from: the entry (empty for a fresh program), and what of it was changed."""
+    """The origin of a test: its entry in the pool (empty for a fresh program), and the parts that changed."""
 
     parent: str = ""
     changed: str = FRESH
@@ -38,9 +38,9 @@ class Bred:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a test taught: where it came from, and what it met that its pool had not seen.
+    """The lesson of one test: its origin, and the coverage that was new to its pool.
 
-    `program` is its document where there is such news, and empty elsewhere, as of a test that failed.
+    `program` is its document if it brought news and did not fail, else empty.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Trial:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Trial:
-        """What `document` gave."""
+        """Read a trial from `document`."""
         told: dict[str, Any] = {**document, "bred": Bred(**document["bred"])}
         return cls(**{**told, "news": tuple(told["news"]), "passes": tuple(told["passes"])})
 
@@ -86,7 +86,7 @@ class Pool:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Pool:
-        """What `document` gave; an empty pool of nothing."""
+        """Read a pool from `document`; an empty one gives an empty pool."""
         entries = (Entry(**{**each, "passes": tuple(each["passes"])}) for each in document.get("entries", ()))
         return cls(tuple(entries), frozenset(document.get("seen", ())))
 
@@ -95,7 +95,7 @@ EMPTY = Pool()
 
 
 def _note(entries: dict[str, Entry], trial: Trial, is_new: bool) -> None:
-    """What one test that ended well changes."""
+    """Update the entries after one test that ended well."""
     parent = entries.get(trial.bred.parent)
     if trial.bred.changed == PASSES:
         if parent is not None:

@@ -30,13 +30,13 @@ def arm(strategy: str, mode: str) -> str:
 
 
 def strategy_and_mode(name: str) -> tuple[str, str]:
-    """What an arm's name is made of."""
+    """Split an arm's name into strategy and mode."""
     strategy, _, mode = name.partition(_BETWEEN)
     return strategy, mode
 
 
 def earned(lesson: Lesson) -> Mapping[str, float]:
-    """By arm the symptoms that it met, each by the part that the arm had in it."""
+    """Credit each arm with the symptoms that it met, in proportion to its part in them."""
     together = Counter[str]()
     for key, times in lesson.found.items():
         together[key.partition("\t")[2]] += times

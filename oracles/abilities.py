@@ -15,7 +15,7 @@ from oracles.run import Config, Run
 
 
 class Misplaced(Protocol):
-    """Why passes cannot stand in this order in a program of these facts; empty if they can."""
+    """Say why passes cannot stand in this order in a program of these facts; empty if they can."""
 
     def __call__(self, names: Sequence[str], facts: frozenset[str]) -> str:
         """The complaint."""
@@ -23,7 +23,7 @@ class Misplaced(Protocol):
 
 @dataclass(frozen=True)
 class Telling:
-    """Of an optimiser whose log tells of any one pass whether it changed the program.
+    """An optimiser whose log tells of each single pass whether it changed the program.
 
     The worker's half of such a backend has `documented(path, base64)`: the programs that the tests of a file
     make.
@@ -119,9 +119,9 @@ class Graphs:
 
 @dataclass(frozen=True)
 class Backend:
-    """What crux knows of one framework that runs programs.
+    """The description of one framework that runs programs.
 
-    `file` is what the worker loads. `passes`, `sequences` and `graphs` are there if the backend has them.
+    The worker loads `file`. `passes`, `sequences` and `graphs` are set if the backend has them.
     """
 
     name: str

@@ -21,7 +21,7 @@ class Asker:
 
     @property
     def executor(self) -> Executor:
-        """What runs the ways."""
+        """Return the executor that runs the configurations."""
         return self.rulebook.executor
 
     def ask(
@@ -45,7 +45,7 @@ class Asker:
         return None
 
     def ask_way(self, opened: Opened, baseline: Run, config: Config, fresh: bool) -> Verdict | None:
-        """What the one way of an oracle finds that a configuration names."""
+        """Ask the oracle that this configuration belongs to; None if it finds nothing."""
         (oracle,) = find_asked(config.asked_by.partition(":")[0])
         only = None if own_judge(oracle) else config
         return self.ask(oracle, opened, baseline, fresh, only) if baseline.is_ok else None

@@ -96,7 +96,7 @@ class Judge:
 
     @property
     def backend(self) -> Backend:
-        """What the target runs cases with."""
+        """Return the backend that runs the target's cases."""
         return self.executor.backend
 
     @property
@@ -110,11 +110,11 @@ class Judge:
         return self.executor.release
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
-        """What the case does under each configuration, unjudged and as it is."""
+        """Run the case under each configuration, without judging and without repair."""
         return self.executor.runs(case, configs, **job_options)
 
     def open(self, case: Case) -> Context:
-        """What rules may ask of a case."""
+        """Open a case for the rules."""
         return self._rulebook.open(Opened(case))
 
     def looks_together(self, format: str) -> bool:
@@ -212,13 +212,13 @@ class Judge:
         )
 
     def parting(self, case: Case, verdict: Verdict) -> Parting | None:
-        """Where the runs of a wrong result part; None if none can tell, or the case is no ONNX model."""
+        """Find where the runs of a wrong result first differ; None if unknown, or if not ONNX."""
         if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
             return None
         return self.open(case).parting(verdict.runs[-1].config, verdict.wrong.output)
 
     def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
-        """What to compare the baseline with: all optimisations; where that passes, the lower levels."""
+        """List the rounds of comparison: all optimisations; if these pass, the lower levels."""
         if only is not None:
             return [(only,)]
         rounds = [self.configs[1:2]]
@@ -295,7 +295,7 @@ def _out_of_time(limits: Limits, runs: tuple[Run, ...]) -> Verdict:
 
 
 def _harmless(runs: tuple[Run, ...], notes: tuple[str, ...], marks: Mapping[Mark, str]) -> Verdict:
-    """What no rule objects to: it passes, differs only in what hangs on a NaN, or nothing decides."""
+    """Return the verdict if no rule objects: pass, a difference behind a NaN, or undecided."""
     if Mark.NONFINITE in marks:
         symptom = Symptom(Outcome.NONFINITE, Phase.COMPARE, "nonfinite")
         title = "differs only in what hangs on a NaN or an infinity"

@@ -53,7 +53,7 @@ class Rulebook:
     accept_invalid: bool
 
     def open(self, opened: Opened) -> Context:
-        """What rules may ask of a case; each time anew, since a context remembers answers and notes."""
+        """Open a case for rules, each time anew: a context remembers answers and notes."""
         case, executor = opened.case, self.executor
         if case.format == "tir":
             return self._open_loops(case)
@@ -120,7 +120,7 @@ class Rulebook:
         return replace(verdict, notes=tuple(every), marks={**marks, **verdict.marks})
 
     def tags(self, verdict: Verdict) -> tuple[str, ...]:
-        """What the backend says of a failure for a person, such as `importer-limit`."""
+        """Return the backend's tags of a failure for a person, such as `importer-limit`."""
         run, backend = verdict.runs[-1] if verdict.runs else None, self.executor.backend
         if run is None or run.is_ok or not verdict.is_bug:
             return ()

@@ -10,7 +10,7 @@ from corpus.values import Value
 
 
 class Phase(StrEnum):
-    """How far a run had come; the order is that of execution."""
+    """The phase that a run reached, in the order of execution."""
 
     IMPORT = "import"
     OPTIMISE = "optimise"
@@ -20,7 +20,7 @@ class Phase(StrEnum):
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """The end of a run."""
 
     OK = "ok"
     EXCEPTION = "exception"
@@ -64,13 +64,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run under one configuration did.
+    """The record of one run under one configuration.
 
-    `outputs` maps the names of the graph's outputs to values, in order, when the status is OK. `error` is
-    the leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
-    `trace` the full text as a person would see it. `execute_seconds` are those of the CPU seconds that the
-    execution took. `log` holds the backend's own log lines when asked for. `at` is a tensor of the
-    node at which an exception stopped the framework, where its own stack tells.
+    `outputs` maps the names of the graph's outputs to values, in order, if the status is OK. `error` is the
+    leaf class of a Python exception; `message` its text (of a crash: what the process wrote to stderr);
+    `trace` the full text as a person would see it. `execute_seconds` are the CPU seconds of the execution.
+    `log` holds the backend's own log lines if they were asked for. `at` is a tensor of the node at which an
+    exception stopped the framework, if its own stack tells.
     """
 
     config: Config
@@ -99,7 +99,7 @@ OWN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use: CPU seconds (a hang), wall seconds (a sleep), and bytes of data memory."""
+    """The bounds of one run: CPU seconds (a hang), wall seconds (a sleep), and bytes of data memory."""
 
     cpu_seconds: float = 20.0
     wall_seconds: float = 60.0

@@ -37,11 +37,12 @@ MORE_CONFIRMATIONS = 5
 
 @dataclass
 class Course:
-    """How far a reduction has come.
+    """The state of a reduction in progress.
 
-    `subject` is the original as its engine sees it, `best` the smallest so far. `rate` is the share of runs
-    in which the failure shows. `passes` is the minimal pass set, which is looked for last: `has_ended` says
-    that it was. `words_left` are the original's words in a result that hides the original.
+    `subject` is the original as its engine sees it, `best` the smallest failing one so far. `rate` is the
+    share of runs in which the failure shows. `passes` is the minimal pass set, which the reducer looks for
+    last. `has_ended` says that the search has ended. `words_left` are the original's words in a result that
+    must hide the original.
     """
 
     case: Case
@@ -65,7 +66,7 @@ class Course:
 
     @property
     def gate(self) -> Gate:
-        """What every candidate passes."""
+        """Return the gate that every candidate must pass."""
         return self.engine.gate
 
     @property
@@ -139,7 +140,7 @@ class Course:
             self._run_engine()
 
     def _times_to_confirm(self) -> int:
-        """How often the result is to be shown again: the target says itself when a failure is not steady."""
+        """Return how many more runs must show the result: many if the failure is not steady."""
         is_suspect = self.gate.decider.is_suspect
         if self.options.check is None and not is_suspect:
             return 1
@@ -147,7 +148,7 @@ class Course:
         return MORE_CONFIRMATIONS if is_doubtful else CONFIRMATIONS
 
     def _hide(self) -> None:
-        """Whatever the allowance; before this has ended nothing may be written but the journal."""
+        """Replace private words and values, even if no check is left: only the journal comes before."""
         self.gate.decider.allowance = Allowance()
         self.best = hide(self.engine, self.best.embedded())
         self.words_left = inspect(self.case, self.best.case(self.case))

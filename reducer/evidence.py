@@ -16,9 +16,9 @@ _QUOTED = re.compile(
 
 
 def read_hints(verdict: Verdict | None, culprit: str = "") -> Hints:
-    """What the failing run's message names, and the node at which the recording run stopped.
+    """Read the operators and nodes that a failing run names, and the node at which it stopped.
 
-    Of a result that contradicts its declaration the verdict's own words name the node.
+    If a result contradicts its declaration, the verdict's own words name the node.
     """
     text = "\n".join(run.message for run in (verdict.runs if verdict else ()) if not run.is_ok)
     if (

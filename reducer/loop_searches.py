@@ -36,7 +36,7 @@ def over_statements(subject: LoopSubject, changes: Changes) -> SearchOf[LoopSubj
 def over_expressions(
     subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]
 ) -> SearchOf[LoopSubject]:
-    """As `over_statements`, for expressions."""
+    """Do what `over_statements` does, for expressions."""
     best, position = subject, 0
     while position < len(found := [*expressions(best.main.body)]):
         for expr in changes(found[position]):

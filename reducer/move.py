@@ -26,11 +26,11 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 
 @dataclass(frozen=True)
 class Hints:
-    """What the evidence says: operators and nodes that the failure names, and where a value is wrong.
+    """The evidence that guides the moves: operators and nodes that the failure names, and wrong values.
 
-    `stopped_at` is what the node makes at which the framework's own stack says that it stopped. `parting` is
-    where the optimised run parts from the other. `witness` is that of the last interesting candidate: pairs
-    of a dim and a position along it. `is_thorough` lifts the bounds of searches.
+    `stopped_at` is the result of the node at which the framework's own stack says that it stopped. `parting`
+    is where the optimised run first differs from the un-optimised one. `witness` belongs to the last
+    interesting candidate: pairs of a dim and a position along it. `is_thorough` lifts the bounds of searches.
     """
 
     operators: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ def one_by_one(subject: S, proposals: Sequence[Callable[[S], S | None]]) -> Sear
 
 
 def smaller_by(subject: S, changes: Iterable[Callable[[S], S | None]]) -> SearchOf[S]:
-    """As `one_by_one`, of changes that need not make the subject smaller: only those that do are asked."""
+    """Search like `one_by_one`, but skip changes that do not make the subject smaller."""
     best = subject
     for change in changes:
         proposal = cache(partial(change, best))

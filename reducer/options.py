@@ -22,11 +22,11 @@ class DoesNotFail(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to reduce: on which target, or by which command; and how long.
+    """The settings of a reduction: the target or the command that judges, and the bounds.
 
-    `check` is a shell command whose exit code `check_exit` means interesting; without it the target's
-    symptom is kept. `also` is a second command that must exit with 0. `private`: nothing of the original may
-    remain in the result. `thorough`: of few nodes every subset is asked for.
+    `check` is a shell command; its exit code `check_exit` means interesting. Without a command the target's
+    symptom is kept. `also` is a second command that must exit with 0. `private` allows nothing of the
+    original in the result. `thorough` asks for every subset of few nodes.
     """
 
     target: Target = field(default_factory=lambda: Target("ort"))
@@ -44,7 +44,7 @@ class Options:
     thorough: bool = False
 
     def header(self, case: Case) -> Mapping[str, Any]:
-        """What must be the same for a journal to be of use."""
+        """Return the settings that must be equal for a journal to be reused."""
         names = ("check", "check_exit", "also", "accept_invalid")
         settings = {name: getattr(self, name) for name in names}
         settings["tolerance"] = list(astuple(self.tolerance))
@@ -77,7 +77,7 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a live line shows: where the reduction stands after a check."""
+    """The state of a reduction after a check, for the live line."""
 
     move: str
     checks: int

@@ -48,7 +48,7 @@ class PlainRuns:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What every candidate must keep to: the `operator` that fails, if known; `plain` runs, if asked."""
+    """The bounds of every candidate: the failing `operator`, if known, and `plain` runs, if asked for."""
 
     operator: str = ""
     plain: PlainRuns | None = None

@@ -71,7 +71,7 @@ class Reduction:
 
     @property
     def covers(self) -> str:
-        """What "1-minimal" says of the result, in words; empty where it is not minimal."""
+        """Say in words what "1-minimal" covers; empty if the result is not minimal."""
         return covered(self.is_minimal, self.cut_short, self.subsets)
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Reduction:
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
     def _lasting(self) -> dict[str, Any]:
-        """What does not depend on the machine or on how often the run was interrupted."""
+        """Return the fields that depend neither on the machine nor on interruptions."""
         return {
             "nodes_before": self.before.nodes,
             "nodes_after": self.after.nodes,
@@ -124,7 +124,7 @@ class Reduction:
 
 
 def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:
-    """What was asked before a result is called minimal, and what was not, in words."""
+    """Say in words which questions precede the claim of minimality, and which were not asked."""
     if not is_minimal:
         return ""
     parts = ["no single node can go"]
@@ -138,7 +138,7 @@ def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]
 
 
 def finished(folder: Path) -> Mapping[str, Any] | None:
-    """What `reduction.json` tells of a reduction that ended by itself; None where there is none."""
+    """Read `reduction.json` of a finished reduction; None if there is none."""
     path = folder / NAME
     if not path.is_file():
         return None

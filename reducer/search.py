@@ -58,7 +58,7 @@ def find_essentials(
 def _narrow(
     essential: Sequence[int], rest: list[int], near: Sequence[Callable[[Items], Items]]
 ) -> Generator[Items, bool, tuple[list[int], bool]]:
-    """What is left when only the neighbours need be looked at; whether the essentials alone may suffice."""
+    """Return the items left once only neighbours need a look, and whether the essentials may suffice."""
     tried: list[int] = []
     for neighbours in near:
         around = sorted(neighbours(frozenset(essential)) & frozenset(rest))
@@ -159,7 +159,7 @@ def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
 
 
 def _longest_run(keep: Sequence[int], end: int) -> Generator[Items, bool, int]:
-    """How many items that end at `end` can go together, found by doubling and bisection; not all of them."""
+    """Count the items before `end` that can go together, by doubling and bisection; never all of them."""
     most = min(end, len(keep) - 1)
     works, fails = 0, most + 1
     while fails - works > 1:

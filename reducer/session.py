@@ -149,7 +149,7 @@ class Session:
         return None
 
     def _first_verdict(self) -> Verdict | None:
-        """What the target shows; None if a command decides."""
+        """Return the target's verdict on the original; None if a command decides."""
         if self.options.check is not None:
             return None
         with self.pool.one() as judge:
@@ -195,7 +195,7 @@ class Session:
         return Command(line, wanted, self.options.timeout, Patience(self.options.timeout))
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
-        """What every candidate must keep to, as far as the original does."""
+        """Return the bounds of every candidate, as far as the original keeps them."""
         if self.case.format != "onnx":
             return Bounds()
         plain = PlainRuns(self.pool, self.case)
@@ -228,7 +228,7 @@ class Session:
         return course
 
     def _hints_of_values(self, subject: Subject, hints: Hints, verdict: Verdict, config: Config) -> Hints:
-        """Where values part, as well: told by nodes, or by what the optimiser made of the program."""
+        """Add the place where values differ: by node, or by the optimised program."""
         with self.pool.one() as judge:
             named = self._kind.named_by_values(subject, judge, self.case, config)
             first = judge.parting(self.case, verdict)
@@ -274,7 +274,7 @@ class Session:
         )
 
     def _settled_subsets(self, course: Course) -> tuple[int, int]:
-        """Of how many of the smaller sets of the nodes that are left it is known that they do not fail."""
+        """Count the smaller subsets of the remaining nodes, and those that are known not to fail."""
         best = course.best
         if not isinstance(best, OnnxSubject) or len(best.nodes) > MOST_NODES:
             return 0, 0
@@ -283,7 +283,7 @@ class Session:
         return sum(all(map(settled, proposals(best, keep))) for keep in sets), len(sets)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
-        """What the result shows; None if it does not show even in several runs, or a command decides."""
+        """Return the verdict on the result; None if several runs do not show it, or a command decides."""
         if first is None:
             return None
         with self.pool.one() as judge:

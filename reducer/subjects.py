@@ -34,12 +34,12 @@ S = TypeVar("S", bound=Subject)
 
 @dataclass(frozen=True)
 class Kind(Generic[S]):
-    """What the session asks of the subjects of one class.
+    """The functions that the session needs for the subjects of one class.
 
     `open` makes the subject of a whole case. `learn` gives it fresh facts, and the name of the node at which
     its un-optimised run breaks. `named_by_values` are the first bindings whose optimised values differ though
-    their operands do not; `parting` is where values part in the program as the optimiser leaves it. `kept`
-    are the original's nodes of which something is left. What a kind does not know is empty.
+    their operands do not; `parting` is where values differ in the program as the optimiser leaves it. `kept`
+    are the original's nodes of which something is left. A kind returns nothing for what it does not know.
     """
 
     subject: type[S]
@@ -81,7 +81,7 @@ def _learn_onnx(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSub
 
 
 def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> PartedTensors:
-    """By a run of the program as the optimiser leaves it."""
+    """Find where values differ by a run of the program as the optimiser leaves it."""
     case = subject.case(like)
     optimised = judge.executor.optimised(case, config)
     if optimised is None:

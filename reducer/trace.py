@@ -13,7 +13,7 @@ from reducer.subject.onnx.subject import OnnxSubject
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How large the smallest failing candidate was after so many checks; bytes without external weights."""
+    """The size of the smallest failing candidate after a number of checks; bytes without external weights."""
 
     check: int
     nodes: int
@@ -40,7 +40,7 @@ def _holder(name: str, holders: Mapping[str, int]) -> int:
 
 
 def _holders(graph: onnx.GraphProto) -> Mapping[str, int]:
-    """By the name of a computed tensor the index of its node of the main graph; -1 for an ambiguous one."""
+    """Map each computed tensor to the index of its node in the main graph; -1 if it is ambiguous."""
     found: dict[str, int] = {}
     for index, outer in enumerate(graph.node):
         within = onnx.GraphProto(node=[outer])

@@ -51,10 +51,10 @@ def check(model: ModelProto, where: str, memory_bytes: int) -> None:
 
 
 def input_types(model: ModelProto, where: str) -> dict[str, InputType]:
-    """What the model takes, in order; an input with an initializer is not required.
+    """Map each input of the model to its type, in order; an input with an initializer is not required.
 
-    UserError for an input that no array holds. An input without any type, which makes the model invalid, is
-    left out: its verdict is for the checker and the backend to give.
+    Raises UserError for an input that no array holds. An input without any type makes the model invalid and
+    is left out: the checker and the backend judge that.
     """
     defaults = initializer_names(model.graph)
     types: dict[str, InputType] = {}

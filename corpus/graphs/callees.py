@@ -18,7 +18,7 @@ FOREIGN_NODES = (
 
 
 def calls_outside(document: bytes) -> str:
-    """What a Relax document calls or carries that needs trust; empty where there is nothing."""
+    """Name a call or a content of a Relax document that needs trust; empty if there is none."""
     try:
         return next(_complaints(json.loads(document)), "")
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
@@ -26,7 +26,7 @@ def calls_outside(document: bytes) -> str:
 
 
 def _complaints(item: Json) -> Iterator[str]:
-    """What is not allowed anywhere in a document: in its bindings, and in each of TVM's own JSON texts."""
+    """Yield what a document may not hold, in its bindings and in each of TVM's own JSON texts."""
     waiting = [item]
     while waiting:
         item = waiting.pop()
@@ -56,7 +56,7 @@ def _in_binding(item: list[Json]) -> Iterator[str]:
 
 
 def _in_nodes(nodes: Nodes) -> Iterator[str]:
-    """What TVM's JSON, a list of nodes that name each other by number, holds of this."""
+    """Yield what TVM's JSON, a list of nodes that refer to each other by number, may not hold."""
     for node in nodes:
         kind, data = str(node.get("type", "")), node.get("data")
         if kind.startswith(FOREIGN_NODES):

@@ -80,7 +80,7 @@ def check(program: GraphProgram, where: str, memory_bytes: int) -> None:
 
 
 def input_types(program: GraphProgram, where: str) -> dict[str, InputType]:
-    """What the program takes, in order; a dim that is computed from others is of any size."""
+    """Map each input of the program to its type, in order; a computed dim can have any size."""
     types: dict[str, InputType] = {}
     for item in program.main.inputs:
         dtype = dtype_of(item.dtype)

@@ -56,7 +56,7 @@ def renamed(program: GraphProgram, names: Mapping[str, str]) -> GraphProgram:
 
 
 def plain_names(program: GraphProgram) -> dict[str, str]:
-    """By old name a plain one: inputs x0…, constants w0…, functions f0…, results y0… or t0… in order."""
+    """Map old names to plain ones: inputs x0…, constants w0…, functions f0…, results y0… or t0… in order."""
     counts: dict[str, int] = {}
     names: dict[str, str] = {}
 

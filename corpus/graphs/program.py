@@ -29,12 +29,12 @@ REF, GRAPH, CALL = "ref", "graph", "function"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What flows in under a name: a tensor's dtype and dims, symbolic ones by their names.
+    """An input of a program: a tensor's dtype and dims, with symbolic dims by name.
 
-    `declared` is the type that the program gives it where that is another one: a tensor of any dims, a shape
-    or a number passed as such, a function's tuple. Of torch it is a `layout` where a tensor does not lie in
-    memory as usual: its dims from the outermost to the innermost, each with its gap, which is how many times
-    as far apart its elements are as they need be, 0 where all are the same.
+    `declared` is the program's own type if it is another one: a tensor of any dims, a shape or a number, a
+    function's tuple. In torch programs a `layout` tells how an unusual tensor lies in memory: its dims from
+    the outermost to the innermost, each with its gap, which is how many times as far apart its elements are
+    as they need be, 0 where all are the same.
     """
 
     name: str
@@ -211,7 +211,7 @@ def _input_to_json(item: Input) -> Json:
 
 
 def measure(program: GraphProgram) -> Measure:
-    """Its bindings are its nodes."""
+    """Measure a program's size; its bindings are its nodes."""
     ops = tuple(binding.op for binding in program.main.walk())
     return Measure(
         nodes=len(ops),
@@ -253,7 +253,7 @@ def _walk(item: Json) -> Iterator[Json]:
 
 
 def _walk_all(item: Json) -> Iterator[Json]:
-    """As `_walk`, bodies included."""
+    """Walk a document as `_walk` does, with bodies."""
     for found in _walk(item):
         yield found
         if tag_of(found) == GRAPH:

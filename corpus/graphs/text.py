@@ -24,7 +24,7 @@ def print_text(program: GraphProgram) -> str:
 
 
 def type_text(dtype: str, shape: Shape) -> str:
-    """Such as `float32[2,n]`."""
+    """Write a tensor type, such as `float32[2,n]`."""
     return f"{dtype}[{','.join(map(str, shape))}]"
 
 

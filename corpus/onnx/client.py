@@ -141,7 +141,7 @@ def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
 
 
 def check(model: bytes, inferred: bytes, data_prop: bool = True) -> str | None:
-    """What the checker has against `model`, else strict inference against `inferred`; None where it dies."""
+    """Return the complaint of the checker about `model` or of inference about `inferred`; None if it dies."""
     client = _client(os.getpid())
     try:
         for what, program in ((CHECK, model), (STRICT if data_prop else STRICT.upper(), inferred)):

@@ -57,7 +57,7 @@ def walk_function(function: FunctionProto) -> Iterator[NodeProto]:
 
 
 def function_key(item: FunctionProto | NodeProto) -> tuple[str, str, str]:
-    """What a function is called by, and what a node calls: domain, name, overload."""
+    """Return the key by which a node calls a function: domain, name, overload."""
     name = item.name if isinstance(item, FunctionProto) else item.op_type
     return item.domain, name, item.overload
 
@@ -148,7 +148,7 @@ def topological(nodes: Sequence[NodeProto], known: Iterable[str]) -> list[NodePr
 
 
 def outer_names(graph: GraphProto) -> set[str]:
-    """What a main graph's nodes may read without a producer: its inputs and initializers."""
+    """Return the names that a main graph's nodes may read without a producer: inputs and initializers."""
     return initializer_names(graph).union(value.name for value in graph.input)
 
 

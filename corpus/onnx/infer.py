@@ -113,7 +113,7 @@ def inferred_types(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def graph_types(graph: GraphProto) -> dict[str, TypeProto]:
-    """What a graph says of its values: initializers, inputs, value_info and outputs; nothing twice."""
+    """Map each name of a graph to its type: initializers, inputs, value_info and outputs."""
     types = {tensor.name: tensor_type(tensor) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         if is_typed(value.type):

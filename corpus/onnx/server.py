@@ -99,7 +99,7 @@ def answer(onnx: Any, what: bytes, model: bytes) -> tuple[bytes, bytes]:
 
 
 def perform(onnx: Any, what: bytes, model: bytes, data_prop: bool) -> bytes:
-    """As `onnx.shape_inference.infer_shapes` and `onnx.checker.check_model` do with a model's bytes."""
+    """Run `onnx.shape_inference.infer_shapes` or `onnx.checker.check_model` on a model's bytes."""
     if what == CHECK:
         full_check = skip_opset_compatibility_check = check_custom_domain = False
         onnx.checker.check_model(model, full_check, skip_opset_compatibility_check, check_custom_domain)

@@ -103,7 +103,7 @@ def declared_shape(tensor: TypeProto.Tensor) -> tuple[int | str | None, ...] | N
 
 
 def input_type(declared: TypeProto, required: bool = True) -> InputType | None:
-    """What a declared type admits; None for what no array holds (maps, sparse tensors, an unknown type)."""
+    """Return the arrays that a declared type admits; None for maps, sparse tensors or an unknown type."""
     optional = declared.WhichOneof("value") == "optional_type"
     inner = declared.optional_type.elem_type if optional else declared
     sequence = inner.WhichOneof("value") == "sequence_type"

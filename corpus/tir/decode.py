@@ -141,7 +141,7 @@ class Decoder:
         return Range(self.expression(first), self.expression(extent))
 
     def thread(self, item: Json) -> Thread:
-        """What a loop is bound to."""
+        """Read the thread that a loop is bound to."""
         domain = self.range(item["domain"]) if "domain" in item else None
         parts(item["dtype"])
         name = _name(item["name"]) if item["name"] else ""

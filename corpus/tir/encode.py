@@ -116,7 +116,7 @@ class Encoder:
         return [var.name, var.dtype]
 
     def thread(self, thread: Thread) -> Json:
-        """What a loop is bound to."""
+        """Write the thread that a loop is bound to."""
         parts: dict[str, Json] = {"tag": thread.tag, "name": thread.name, "dtype": thread.dtype}
         if thread.domain is not None:
             parts["domain"] = self.range(thread.domain)

@@ -38,7 +38,7 @@ INTEGER_ONLY = frozenset({"mod", "floormod", "floordiv"})
 
 
 def expression_problem(expr: Expr) -> str:
-    """Why an expression's operands do not suit it; empty where they do, whatever is below them."""
+    """Say why an expression's operands do not suit it; empty if they do. Deeper operands are not checked."""
     rule = _RULES.get(type(expr))
     return rule(expr) if rule is not None else ""
 

@@ -44,7 +44,7 @@ def parse(program: bytes, where: str = "program") -> Module:
 
 
 def input_types(module: Module, where: str = "program") -> dict[str, InputType]:
-    """What the first function takes, in order; a dim that is computed from others is of any size."""
+    """Map the parameters of the first function to their types, in order; a computed dim can have any size."""
     types = {}
     for item in module.main.params:
         dtype = numpy_dtype(item.dtype)
@@ -76,7 +76,7 @@ def check(module: Module, where: str, memory_bytes: int) -> None:
 
 
 def calls_outside(program: bytes) -> str:
-    """What a document calls that is not on the list of harmless functions, in words; empty for nothing."""
+    """Name in words the callees outside the list of harmless functions; empty if there is none."""
     found = untrusted_callees(parse(program))
     return f"it calls {', '.join(map(repr, found[:3]))}" if found else ""
 
@@ -139,9 +139,7 @@ def _drawn(dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Tens
 
 
 def words(module: Module) -> tuple[str, ...]:
-    """What each statement is and what stands in it, in order: a statement's kind, then operators and
-    callees.
-    """
+    """List the kinds of statements, operators and callees in the order of the text."""
     found = []
     for function in module.functions.values():
         for stmt in statements(function.body):
@@ -191,7 +189,7 @@ def is_flat(module: Module) -> bool:
 
 
 def plain_names(module: Module) -> dict[str, dict[str, str]]:
-    """For each function by old name a plain one, in the order of definition."""
+    """Map the names of each function to plain ones, in the order of definition."""
     names: dict[str, dict[str, str]] = {}
     for key, function in module.functions.items():
         mine: dict[str, str] = {}

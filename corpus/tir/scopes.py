@@ -41,7 +41,7 @@ class IllFormed(ValueError):
 
 
 def problems(module: Module) -> list[str]:
-    """What is wrong, a line for each function that is not well-formed; none for a sound module."""
+    """List the problems of a module, one for each function that is not well-formed."""
     found = []
     for name, function in module.functions.items():
         try:
@@ -74,7 +74,7 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
 
 
 def _named(call: Call) -> str | None:
-    """What a call names that calls by name; None if that is no text."""
+    """Return the function that a call by name calls; None if the name is no text."""
     place = PLACES[call.callee]
     named = call.args[place] if place < len(call.args) else None
     return named.value if isinstance(named, Text) else None

@@ -39,7 +39,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What a loop or a scope is bound to, such as `threadIdx.x`. `domain` and `name` are often absent."""
+    """The thread that a loop or a scope is bound to, such as `threadIdx.x`.
+
+    `domain` and `name` are often absent.
+    """
 
     tag: str
     name: str = ""

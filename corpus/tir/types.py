@@ -32,7 +32,7 @@ class Type(NamedTuple):
 
 @cache
 def parts(dtype: str) -> Type:
-    """What a type is made of; ValueError for a text that names none."""
+    """Split a type into its parts; ValueError for a text that names none."""
     if dtype.startswith("ptr:"):
         element = dtype.split(":")[1]
         parts(element)
@@ -55,7 +55,7 @@ def element(dtype: str) -> str:
 
 
 def lanes(dtype: str) -> int:
-    """How many lanes a type has; 1 for a scalar."""
+    """Return the number of lanes of a type; 1 for a scalar."""
     return parts(dtype).lanes
 
 

@@ -26,7 +26,7 @@ def call_type(callee: str, args: tuple[Expr, ...]) -> str | None:
 
 
 def call_problem(call: Call) -> str:
-    """Why the operands do not suit the intrinsic; empty where they do."""
+    """Say why the operands do not suit the intrinsic; empty if they do."""
     found = INTRINSICS.get(call.callee)
     if found is None:
         return "" if call.callee.startswith("@") else f"intrinsic {call.callee!r} is not known"

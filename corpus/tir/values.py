@@ -61,7 +61,7 @@ class Binary(Expr):
 
     @property
     def dtype(self) -> str:
-        """That of the operands; truth values for comparisons and logic."""
+        """Return the operands' type; a truth value for comparisons and logic."""
         operand = type_of(self.a)
         return operand if self.op in ARITHMETIC or self.op in BITWISE else with_lanes("bool", lanes(operand))
 
@@ -97,7 +97,7 @@ class Select(Expr):
 
     @property
     def dtype(self) -> str:
-        """That of the branches."""
+        """Return the branches' type."""
         return type_of(self.then)
 
 
@@ -137,7 +137,7 @@ class Shuffle(Expr):
 
     @property
     def dtype(self) -> str:
-        """As many lanes as indices."""
+        """Return the element type with as many lanes as indices."""
         return with_lanes(type_of(self.vectors[0]), len(self.indices))
 
 
@@ -157,7 +157,7 @@ class Let(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
-    """What a buffer holds at some indices; a vector where the last index is one."""
+    """A load from a buffer at some indices; it gives a vector if the last index is a vector."""
 
     buffer: str
     indices: tuple[Expr, ...]

@@ -26,7 +26,7 @@ _CONTAINERS = (
 
 
 class Form(StrEnum):
-    """What the call leads to: the nodes, a function that holds another, a wrapper, or a wrapper of copies."""
+    """The form of a call: the nodes, a function that holds another, a wrapper, or a wrapper of copies."""
 
     PLAIN = "plain"
     NESTED = "nested"

@@ -94,7 +94,7 @@ def summed(call: Call) -> DType:
 
 
 def floating(call: Call) -> DType:
-    """What is computed in floats makes float32 of an integer."""
+    """Return the result type of an operator that computes in floats: an integer gives float32."""
     dtype = promoted(call.present)
     return dtype if is_float(dtype) else F32
 

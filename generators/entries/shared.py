@@ -15,7 +15,7 @@ Attributes = Callable[[Scope, DType], Mapping[str, Attribute]]
 
 
 def volume(shape: Shape) -> int:
-    """What counts against the budget: the elements, with empty dims taken for one."""
+    """Count the elements against the budget; an empty dim counts as one."""
     return math.prod(max(dim, 1) for dim in shape)
 
 
@@ -46,7 +46,7 @@ def is_filled(shape: Shape) -> bool:
 
 
 def filled(first: int = 0, within: Range | None = None) -> Inverse:
-    """Of operators that keep the type of the focus, but take no empty dim from an axis on."""
+    """Invert operators that keep the focus's type but take no empty dim from axis `first` on."""
 
     def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
         _, shape = wanted
@@ -59,7 +59,7 @@ def filled(first: int = 0, within: Range | None = None) -> Inverse:
 
 
 def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Sampler | None = None) -> Inverse:
-    """Of operators that keep the shape of the focus and give one of these element types whatever it has."""
+    """Invert operators that keep the focus's shape and give one of these element types, whatever it has."""
 
     def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
         shape = wanted.shape
@@ -83,7 +83,7 @@ def _none(scope: Scope, dtype: DType) -> Mapping[str, Attribute]:
 def broadcasting(
     *, truth: bool = False, second: Within = _anything, attributes: Attributes = _none
 ) -> Inverse:
-    """Of elementwise operators with two operands: one has the wanted shape, the other broadcasts to it."""
+    """Invert elementwise operators of two operands: one has the wanted shape, the other broadcasts to it."""
 
     def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
         return wanted.dtype is BOOL if truth else gives_dtype(operator, wanted, opset)
@@ -156,7 +156,7 @@ def fits(*shapes: Shape) -> bool:
 
 
 def recogniser(check: Callable[[Shape], bool], *dtypes: DType) -> Recogniser:
-    """By a condition on the shape, and these element types or else those of the focus."""
+    """Make a recogniser from a check of the shape, and these element types or else those of the focus."""
 
     def recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
         known = dtypes or operator.dtypes_at(opset)

@@ -30,7 +30,7 @@ _MORE: Mapping[str, tuple[Guard, ...]] = {
 
 @cache
 def guards() -> Mapping[str, tuple[Guard, ...]]:
-    """By operator of ONNX."""
+    """Map ONNX operators to their guards."""
     own = {
         operator.name: (Guard(0, operator.domain),)
         for operator in all_operators()

@@ -87,7 +87,7 @@ def _solved(name: str, place: int, wanted: Range, least: float, most: float) -> 
 
 
 def _over(low: float, high: float, least: float, most: float) -> Range:
-    """What lies within the bounds when it is multiplied by anything from `least` to `most`."""
+    """Return the values that stay in bounds when multiplied by anything from `least` to `most`."""
     if most < 0:
         low, high, least, most = -high, -low, -most, -least
     return Range(low / (least if low > 0 else most), high / (most if high > 0 else least))

@@ -87,7 +87,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
 
 
 def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
-    """As far as so many runs get, and the time that is left for them."""
+    """Repair the values with a number of runs, then with gradients for the seconds that are left."""
     try:
         while look.trouble is not None and runs > 0:
             used, better = _redraw(look, judge, runs)
@@ -219,7 +219,7 @@ def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[
 
 
 def _search(look: _Look, judge: Judge) -> _Look:
-    """What gradients make of the inputs, from where the draws have left them."""
+    """Improve the inputs by gradients, from the point that the draws have reached."""
     if find_spec("torch") is None:
         return look
     for rate, wanted in product(RATES, (None, *_STARTS)):
@@ -233,7 +233,7 @@ def _search(look: _Look, judge: Judge) -> _Look:
 
 
 def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None) -> _Look | None:
-    """Where a search ends that starts from the inputs as they are, or within a range."""
+    """Descend from the inputs as they are, or from a range; return the end if it is better."""
     start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
     settings = (("via", "gradients"), ("guards", _guards_as_text()), ("steps", STEPS), ("rate", rate))
     way = Config("gradients", settings, backend="torch")

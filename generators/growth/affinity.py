@@ -79,7 +79,7 @@ _AFFINITY: dict[tuple[Kind | None, Kind], float] = {
 
 @cache
 def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
-    """Those that take a value of this type at some opset."""
+    """List the operators that take a value of this type in some opset."""
     everyone = (*all_operators(), *aten_operators())
     known = (operator for operator in everyone if not operator.is_source and rank in operator.ranks)
     return tuple(operator for operator in known if dtype in operator.dtypes_at(LAST_OPSET))

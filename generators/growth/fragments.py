@@ -114,7 +114,7 @@ def _attention(place: Steps, x: Operand) -> Operand:
 
 
 def _quantised(place: Steps, x: Operand) -> Operand:
-    """To integers and back, with a scale that covers the value."""
+    """Quantise a value and dequantise it, with a scale that covers it."""
     scope, zero = place.scope, place.scope.draws.pick((0, 128))
     scale = scope.fix_scalar(rounded(max(x.range.magnitude, 0.1)) / 127, x.dtype)
     point = scope.fix_scalar(zero, U8)

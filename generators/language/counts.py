@@ -12,7 +12,7 @@ from generators.language.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What has been seen in the models so far; Constants are values, not operators.
+    """Counts of what the models have held so far; Constants are values, not operators.
 
     `op_types` holds names, `op_dtype` names with the element types of operands and results, `op_shape` names
     with the operands' shapes, `op_edge` pairs of a producer and its consumer.
@@ -34,7 +34,7 @@ class Counts:
         )
 
     def facts(self) -> dict[str, int]:
-        """How many distinct ones there are of each."""
+        """Count the distinct members of each set."""
         return {
             "models": self.models,
             "op_types": len(self.op_types),

@@ -15,7 +15,7 @@ def hull(ranges: Iterable[Range]) -> Range:
 
 
 def within_type(dtype: DType, result: Range) -> Range:
-    """What an element type makes of a result: integers wrap around, so they may become anything."""
+    """Fit a range into an element type: integers wrap around, so they can take any value."""
     if is_float(dtype) or dtype is BOOL:
         return result
     bounds = extent(dtype)
@@ -28,7 +28,7 @@ def rounded(value: float) -> float:
 
 
 def symmetric(magnitude: float) -> Range:
-    """From minus a magnitude to it."""
+    """Return the range from minus a magnitude to plus it."""
     return Range(-magnitude, magnitude)
 
 

@@ -42,7 +42,7 @@ class Kind(StrEnum):
 
 
 class Realm(StrEnum):
-    """What only some programs hold, and then more than once."""
+    """A rare group of element types: a program that has one uses it more than once."""
 
     CONTRIB = "contrib"
     CONTROL = "control"
@@ -57,7 +57,7 @@ ONNX_REALMS = frozenset(Realm) - {Realm.ATEN}
 
 
 def realm_of(dtype: DType) -> Realm | None:
-    """What lets an element type in; None where every program may hold it."""
+    """Return the realm of an element type; None if every program may hold the type."""
     if dtype in NARROW:
         return Realm.NARROW
     if dtype is TEXT:
@@ -129,7 +129,7 @@ class Body:
 
     @property
     def captures(self) -> tuple[str, ...]:
-        """What it takes from outside, in the order of use."""
+        """List the outer names that a body uses, in the order of use."""
         own = {operand.name for operand in self.inputs}
         own |= {name for name, _ in (*self.initializers, *self.constants)}
         own |= {name for node in self.nodes for name in node.results}

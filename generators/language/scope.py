@@ -52,14 +52,14 @@ class DoesNotFit(Exception):
 
 
 class Mark(NamedTuple):
-    """How far a scope had grown."""
+    """A point in the growth of a scope."""
 
     counts: tuple[int, ...]
     names: int
 
 
 class Grower(Protocol):
-    """What operators with graphs inside ask of growth, which stands above them."""
+    """The part of growth that operators with bodies need; growth stands above them."""
 
     def grow(self, inner: Scope, focus: Operand, nodes: int) -> list[Operand]:
         """Put some nodes one after another, from a value on; their results."""
@@ -95,7 +95,7 @@ class Scope:
         self.depth = 0
 
     def mark(self) -> Mark:
-        """What there is now, for `restore`."""
+        """Return the present point, for `restore`."""
         return Mark(tuple(map(len, self._parts)), self._names)
 
     def restore(self, mark: Mark) -> None:
@@ -143,7 +143,7 @@ class Scope:
         self._names = max(self._names, inner._names)
 
     def close(self, inner: Scope, inputs: Iterable[Operand], outputs: Iterable[Operand], trips: int) -> Body:
-        """What has grown inside; its names are not used again."""
+        """End a body and return it; its names are not used again."""
         self.skip_to(inner)
         parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
         cost = sum(flops for flops, _ in inner.costs) - sum(flops for flops, _ in self.costs)
@@ -225,7 +225,7 @@ class Scope:
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:
-        """What an operand holds, where it is no result."""
+        """Return the known content of an operand; None for a node's result."""
         given = [(one.name, array) for one, array in self.inputs]
         found = dict((*given, *self.initializers, *self.constants)).get(operand.name)
         return found if isinstance(found, np.ndarray) else None

@@ -12,14 +12,14 @@ from generators.language.types import ALL, NARROW, TEXT, DType
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """What one program leans to; drawn once, so that rare things meet one another in one program.
+    """The leanings of one program, drawn once so that rare things meet in one program.
 
     The rates hold for every operand of every operator alike. `dims` are the sizes that its shapes are made
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
-    of graph inputs among new operands, `reuse` of values that are there already.
-    `realms` are let in. `named` is the rate of inputs' dims that have a name instead of a size; the
-    program keeps to the `budget`.
+    of graph inputs among new operands, `reuse` of existing values. `realms` are the rare groups of types that
+    are allowed. `named` is the rate of inputs' dims that have a name instead of a size; the program keeps to
+    the `budget`.
     """
 
     opset: int

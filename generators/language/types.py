@@ -93,7 +93,7 @@ def dtype_of(array: Tensor) -> DType:
 
 
 def element(dtype: DType) -> DType:
-    """What a sequence or an optional holds; the type itself where it is neither."""
+    """Return the element of a sequence or an optional; any other type itself."""
     return DType(int(dtype) % 100)
 
 

@@ -124,7 +124,7 @@ def _sample_clamp(scope: Scope, focus: Operand) -> Call:
 
 
 def _sample_clamp_by(name: str) -> Callable[[Scope, Operand], Call]:
-    """By a number, or by a tensor."""
+    """Clamp by a number, or by a tensor."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         if scope.draws.chance(0.4):

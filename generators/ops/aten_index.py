@@ -134,7 +134,7 @@ def _sample_embedding(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _grown(call: Call) -> float:
-    """Of sums: everything may meet in one place."""
+    """Bound a sum of scattered elements: all of them may meet in one place."""
     return magnitudes(call)[0] + magnitudes(call)[2] * math.prod(call.operand(2).shape)
 
 

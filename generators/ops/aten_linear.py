@@ -27,7 +27,7 @@ _VECTOR, _MATRIX, _BATCH = range(1, 2), range(2, 3), range(3, 4)
 
 
 def _factors(scope: Scope, dtype: DType) -> Attributes:
-    """What the two terms are multiplied by; often left out."""
+    """Draw the factors of the two terms; often there are none."""
     if scope.draws.chance(0.4):
         return {}
     if dtype in (I64, I32):
@@ -36,7 +36,7 @@ def _factors(scope: Scope, dtype: DType) -> Attributes:
 
 
 def _sample_product(scope: Scope, focus: Operand) -> Call:
-    """By another matrix of as many batches."""
+    """Multiply by another matrix with as many batches."""
     *batch, _, inner = focus.shape
     return Call((focus, scope.supply(focus.dtype, (*batch, inner, scope.dim()))))
 
@@ -130,12 +130,12 @@ _FAR = shaped(_far)
 
 
 def _apart(call: Call) -> float:
-    """For any order of the norm from a half on."""
+    """Bound a distance of any norm of order one half or more."""
     return sum(magnitudes(call)) * call.operand(0).shape[-1] ** 2 + 1
 
 
 def _largest(call: Call) -> float:
-    """Of a sum of products, a term added and all of it at most doubled."""
+    """Bound a sum of products with a term added, all of it at most doubled."""
     product = (
         math.prod(magnitudes(call)[-2:]) * max(max(value.shape, default=1) for value in call.present) ** 2
     )

@@ -88,7 +88,7 @@ def _own(call: Call) -> DType:
 
 
 def _any_type(call: Call) -> DType:
-    """Of uint8 it gives uint8."""
+    """Return the result type of `any`: bool, but uint8 for uint8."""
     return U8 if call.operand(0).dtype is U8 else BOOL
 
 
@@ -115,7 +115,7 @@ def _sum(call: Call) -> float:
 
 
 def _spread(call: Call) -> float:
-    """Of a variance with any of the corrections."""
+    """Bound a variance with any of the corrections."""
     return 4 * magnitudes(call)[0] ** 2 * max(_count(call), 1) + magnitudes(call)[0]
 
 

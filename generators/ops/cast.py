@@ -39,7 +39,7 @@ _ROUND_8 = 1.15
 
 
 def _rare(scope: Scope) -> list[DType]:
-    """What the program and the opset let in beside the usual types."""
+    """List the rare types that the program and the opset allow."""
     first = {**dict.fromkeys(FLOAT8, 19), **dict.fromkeys(INT4, 21)}
     return [d for d in (TEXT, *NARROW) if scope.allows(d) and scope.opset >= first.get(d, 0)]
 
@@ -59,7 +59,7 @@ _EIGHT_BITS = (F32, F16, BF16, *FLOAT8)
 
 
 def _must_hold(source: DType, wanted: DType) -> Range | None:
-    """Where the values must lie: floats outside an integer's range are undefined, and so is other text."""
+    """Return the range of defined casts: a float outside an integer's range is undefined; so is text."""
     is_whole = not is_float(wanted) and wanted not in (BOOL, TEXT)
     if (is_whole and is_float(source)) or source is TEXT or wanted in FLOAT8:
         return None if wanted is TEXT else extent(wanted)._replace(away=0.0)

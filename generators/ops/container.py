@@ -80,7 +80,7 @@ def _bound_all(call: Call) -> tuple[Range, ...]:
 
 
 def _sample_empty(scope: Scope, focus: Operand) -> Call:
-    """Its elements would be of the element type of the focus."""
+    """Make an empty sequence of the focus's element type."""
     return Call((), _empty(scope, element(focus.dtype)))
 
 
@@ -251,7 +251,7 @@ def _recognise_join(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _solve_join(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Where no axis is a small count of elements, a sequence of one is joined."""
+    """Join a sequence; it has one member unless an axis is a small count of elements."""
     shape, draws = wanted.shape, scope.draws
     small = [axis for axis, dim in enumerate(shape) if 1 <= dim <= _MOST]
     if small and draws.chance(0.6):

@@ -19,7 +19,7 @@ _ALONG = range(1, MAX_RANK + 1)
 
 
 def _wide(call: Call) -> tuple[Range, ...]:
-    """What is between the identity and zero, give or take."""
+    """Bound a function that lies between the identity and zero, with some slack."""
     return (symmetric(call.operand(0).range.magnitude + 1),)
 
 

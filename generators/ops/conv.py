@@ -64,7 +64,7 @@ def image_shape(call: Call, kernel: Shape) -> Shape:
 
 
 def _rooms(call: Call, kernel: Shape) -> list[int]:
-    """How far the window can be moved along each axis."""
+    """Count the positions of the window along each axis."""
     spatial = call.operand(0).shape[2:]
     rank = len(spatial)
     pads = call.tuple_of("pads", (0,) * (2 * rank))

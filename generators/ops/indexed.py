@@ -97,7 +97,7 @@ def _sample_scatter_elements(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _combining(scope: Scope, dtype: DType) -> dict[str, Attribute]:
-    """What is written may be combined with what was there: by sum and product, later by the extremes too."""
+    """Draw how a scatter combines values: by sum or product, from later opsets on by minimum or maximum."""
     if scope.opset < 16 or dtype not in _COMBINED or not scope.draws.chance(0.35):
         return {}
     return {

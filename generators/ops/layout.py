@@ -166,7 +166,7 @@ def _infer_space(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_dropout(scope: Scope, focus: Operand) -> Call:
-    """In inference it is the identity; its mask is all true."""
+    """Sample Dropout: in inference it is the identity, and its mask is all true."""
     draws = scope.draws
     operands: tuple[Operand | None, ...] = (focus,)
     if draws.chance(0.5):

@@ -43,7 +43,7 @@ def _sample_lp(scope: Scope, focus: Operand) -> Call | None:
 
 
 def _normal_bound(call: Call) -> tuple[Range, ...]:
-    """What is divided by its own deviation is at most the root of the count, before scale and shift."""
+    """Bound a value divided by its deviation: the root of the count, before scale and shift."""
     count = math.prod(call.operand(0).shape)
     scale = call.operand(1).range.magnitude if len(call.operands) > 1 else 1.0
     shift = call.optional(2)

@@ -48,7 +48,7 @@ def _recognise_get(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _solve_get(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """Of an optional, or from opset 18 on of a tensor."""
+    """Get the element of an optional, or from opset 18 on of a tensor."""
     made = optional_of(wanted.dtype)
     if made is not None and (scope.opset < 18 or (scope.takes_inputs and scope.draws.chance(0.5))):
         return Call((scope.supply(made, wanted.shape),))

@@ -74,7 +74,7 @@ def _infer_slice(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_split(scope: Scope, focus: Operand) -> Call | None:
-    """In equal parts, or in parts that are given; from opset 18 on by their number too."""
+    """Split into equal parts, or into given parts; from opset 18 on by their number too."""
     draws = scope.draws
     axis = scope.axis(focus.rank)
     dim = focus.shape[axis]
@@ -161,7 +161,7 @@ def _sample_shape(scope: Scope, focus: Operand) -> Call:
 
 
 def _shown_dims(call: Call) -> Shape:
-    """What a slice says is what the operator does: both ends may be counted from the end, or lie beyond."""
+    """Compute a slice's dims: both ends may count from the end, or lie beyond it."""
     shape = call.operand(0).shape
     return shape[call.integer("start", 0) : call.integer("end", len(shape))]
 

@@ -15,7 +15,7 @@ _EXACT = ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
 
 
 def _sample_resize(scope: Scope, focus: Operand) -> Call | None:
-    """To given sizes, or by given scales; the two outer dims stay, as nearly every model has it."""
+    """Resize to given sizes or by given scales; the two outer dims stay, as in nearly every model."""
     draws = scope.draws
     if 0 in focus.shape:
         return None

@@ -67,7 +67,7 @@ def _solve_frames(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _sample_mel(scope: Scope, focus: Operand) -> Call | None:
-    """As many bands as the known focus says."""
+    """Make a mel matrix with as many bands as the known focus says."""
     if focus.content is None or not 1 <= int(focus.content) <= 16:
         return None
     return _mel(scope, focus, scope.draws.pick((8, 15, 16, 32)), scope.draws.pick(_MELS))

@@ -51,7 +51,7 @@ def _solve_match(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _sample_split(scope: Scope, focus: Operand) -> Call | None:
-    """Of words that are known, since the longest list of pieces is a dim of the result."""
+    """Split known words: the longest list of pieces is a dim of the result."""
     known = focus.content
     if known is None or not focus.is_constant or not known.size or not all(known.reshape(-1).tolist()):
         return None

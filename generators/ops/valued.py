@@ -17,7 +17,7 @@ _AWAY = Range(-math.inf, math.inf, 0.01)
 
 
 def _sample_nonzero(scope: Scope, focus: Operand) -> Call | None:
-    """Of values that are all away from zero, or all known."""
+    """Find nonzeros among values that are all away from zero, or all known."""
     known = focus.content is not None and focus.is_constant
     return Call((focus,)) if known or focus.range.is_within(_AWAY) else None
 
@@ -85,7 +85,7 @@ def _solve_constant(operator: Operator, scope: Scope, wanted: TensorType) -> Cal
 
 
 def sample_range(scope: Scope, focus: Operand) -> Call | None:
-    """From nought to the known focus, in steps of either size."""
+    """Make a range from 0 to the known focus, in positive or negative steps."""
     known = _known(focus)
     if known is None or not 0 <= known[0] <= 64:
         return None
@@ -94,19 +94,19 @@ def sample_range(scope: Scope, focus: Operand) -> Call | None:
 
 
 def infer_range(call: Call) -> tuple[TensorType, ...]:
-    """As many elements as there are steps from start to limit."""
+    """Infer a range's type: one element for each step from start to limit."""
     (start,), (limit,), (step,) = (call.ints(index) or (0,) for index in range(3))
     return (TensorType(call.operand(1).dtype, (max(0, -(-(limit - start) // step)),)),)
 
 
 def bound_range(call: Call) -> tuple[Range, ...]:
-    """From the least start to the greatest limit."""
+    """Bound a range by the least start and the greatest limit."""
     start, limit = call.operand(0).range, call.operand(1).range
     return (Range(start.low, max(limit.high, start.low)),)
 
 
 def solve_range(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """From 0 in steps of 1."""
+    """Make a range from 0 in steps of 1."""
     numbers = (0, wanted.shape[0], 1)
     return Call(tuple(scope.fix_scalar(number, wanted.dtype) for number in numbers))
 

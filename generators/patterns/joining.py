@@ -99,7 +99,7 @@ class _Placing:
             raise DoesNotFit(recipe.fires)
 
     def place(self) -> dict[str, Operand]:
-        """What the pattern computes, by the pattern's names."""
+        """Place the pattern's nodes; map its names to what they compute."""
         slots = self.scope.draws.sample(self.recipe.slots, len(self.recipe.slots))
         for slot in sorted(slots, key=lambda slot: slot.steers):
             self.values[slot.name] = self._supply(slot)

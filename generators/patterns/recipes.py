@@ -77,7 +77,7 @@ class Recipe:
 
     @property
     def nodes(self) -> int:
-        """How many nodes it takes."""
+        """Count the nodes that the recipe takes."""
         return len(self.uses)
 
 
@@ -162,7 +162,7 @@ def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Slot:
 
 
 def _domain(dtype: DType, places: Iterable[tuple[Use, int]]) -> Range | None:
-    """Where the first of the operators that has a domain is defined; no divisor is near zero."""
+    """Return the domain of the first operator that has one; a divisor stays away from zero."""
     for use, at in places:
         if not at and use.operator.domain is not None:
             return use.operator.domain

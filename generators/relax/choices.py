@@ -48,11 +48,12 @@ FORMS: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class Choices:
-    """How programs are drawn; each field may be replaced by itself. The `name` tells the seeds of two apart.
+    """The policy by which programs are drawn; each field may be replaced by itself.
 
-    `operators` limits them by name (all where it is None), `accept` takes or leaves each call that a solver
-    found, `result` draws the type of each output. `symbolic` is how often a program has symbolic dims, and
-    `blocks` how often a run of bindings is a dataflow block.
+    The `name` keeps the seeds of two policies apart. `operators` limits them by name (None allows all),
+    `accept` takes or refuses each call that a solver found, `result` draws the type of each output.
+    `symbolic` is how often a program has symbolic dims, and `blocks` how often a run of bindings is a
+    dataflow block.
     """
 
     name: str = ""
@@ -75,6 +76,6 @@ class Choices:
     """By pass, programs on which it fires; with any, half of what a program grows for is one of these."""
 
     def weight(self, operator: Operator) -> float:
-        """How often an operator is drawn beside the others."""
+        """Return an operator's weight beside the others."""
         is_in = self.operators is None or operator.name in self.operators
         return operator.weight if is_in else 0.0

@@ -26,7 +26,7 @@ class Cost:
     memory: int = 0
 
     def plus(self, op: str, read: Sequence[Any], made: Any) -> Cost:
-        """With one more binding: every result may read every element of the largest operand."""
+        """Add the cost of a binding: each result may read every element of the largest operand."""
         size = sum(each.size for each in arrays(made))
         most = max((each.size for value in read for each in arrays(value)), default=1)
         flops = 0 if op in _ONE_TO_ONE else 2 * max(size, 1) * max(most, 1)

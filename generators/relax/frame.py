@@ -20,7 +20,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a body had grown."""
+    """A point in the growth of a body."""
 
     inputs: int
     bindings: int

@@ -39,7 +39,7 @@ def _clipped(growth: Making, frame: Frame, found: Known, target: Tensor, within:
 
 
 def _not_zero(growth: Making, frame: Frame, found: Known, target: Tensor) -> Known:
-    """What is near zero becomes one."""
+    """Replace values near zero by one."""
     size = found
     if target.is_float or not target.dtype.startswith("u"):
         size = growth.bind(frame, "relax.abs", [{"ref": found.name}], target)

@@ -51,7 +51,7 @@ def is_bound(target: Tensor, frame: Frame) -> bool:
 
 
 def frame_symbols(frame: Frame) -> int:
-    """How many of a frame's symbols its inputs bind; the others stand for sizes that are cast."""
+    """Count the symbols that a frame's inputs bind; the others come from casts."""
     bound = {dim for item in frame.inputs for dim in item[2] if isinstance(dim, str)}
     count = 0
     for name in frame.symbols:

@@ -75,7 +75,7 @@ class Making:
         return MOST_HALF if "float16" in self.floats else MOST_FLOAT
 
     def asking(self, frame: Frame) -> Asking:
-        """What a solver may use within a frame."""
+        """Return what a solver may use within a frame."""
         symbols = frame.all_symbols()
         own = [dim for dim in self.policy.dims if self.budget.fits((dim,))] or [1]
         dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
@@ -149,7 +149,7 @@ class Making:
 
     @contextmanager
     def attempt(self, frame: Frame) -> Iterator[list[bool]]:
-        """What is grown here is taken back where it fails: clear the list to keep it."""
+        """Grow on trial: undo the growth if it fails. Clear the list to keep it."""
         mark, left, names, cost = frame.mark(), self.left, self._names, self.cost
         kept = [len(each) for each in (self.feeds, self.constants, self.functions, self.opaque, self.helpers)]
         is_lost = [True]

@@ -14,7 +14,7 @@ from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete, si
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """What an operand's values must lie in; None where a side is open."""
+    """The range that an operand's values must lie in; None for an open end."""
 
     low: float | None = None
     high: float | None = None
@@ -76,7 +76,7 @@ class Call:
 
 
 class Likely(Enum):
-    """What targets a sampler starts from."""
+    """The targets from which a sampler starts."""
 
     FLOAT = "a tensor of floats"
     NUMBER = "a tensor of numbers"
@@ -87,7 +87,7 @@ class Likely(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What a solver may ask: draws, the sizes of symbols, and what dims and dtypes programs have."""
+    """The facts that a solver may ask for: draws, sizes of symbols, and usual dims and dtypes."""
 
     draws: Draws
     sizes: Mapping[str, int]

@@ -107,6 +107,6 @@ def _with_fresh_names(growth: Growth, program: GraphProgram) -> GraphProgram:
 
 
 def _renaming(pattern: GraphPattern, program: GraphProgram) -> dict[str, str]:
-    """By the names of a pattern's bindings those that they have got."""
+    """Map the names of a pattern's bindings to their new names."""
     pairs = zip(pattern.program.main.bindings, program.main.bindings, strict=True)
     return {old.name: new.name for old, new in pairs}

@@ -17,7 +17,7 @@ Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[object]]
 
 @dataclass(frozen=True)
 class Policy(Choices):
-    """How programs are drawn; a strategy file makes one and names its `programs()`."""
+    """A policy of drawing programs; a strategy file makes one and calls its `programs()`."""
 
     def programs(self) -> Strategy:
         """The strategy of this policy, as `--strategy FILE.py:NAME` takes one."""

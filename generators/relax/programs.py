@@ -48,7 +48,7 @@ class RelaxProgram:
         return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
     def counts(self) -> Counts:
-        """Its operators, of calls of functions and the like included."""
+        """Count the program's operators, with calls of functions."""
         return count_program(self.program, self.types)
 
 

@@ -27,10 +27,10 @@ class Made(Protocol):
     """A program of another format than ONNX."""
 
     def as_case(self, seed: int) -> Case:
-        """Its case, which came from this seed."""
+        """Return the program as a case that names its seed as origin."""
 
     def counts(self) -> Counts:
-        """What it holds: operators, and these by dtype, shape and neighbour."""
+        """Count the operators, and operators by dtype, shape and neighbour."""
 
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]

@@ -53,7 +53,7 @@ def programs(
 
 
 def _temper(draws: Draws, budget: Budget) -> Temper:
-    """Of the types that torch computes in, bfloat16 among them; nothing written out."""
+    """Draw a temper with the types that torch computes in, bfloat16 among them, and nothing written out."""
     temper = draw_temper(draws, budget)
     first, other = (draws.weighted(_DTYPES, _WEIGHTS) for _ in range(2))
     realms = {Realm.ATEN, Realm.NARROW} if BF16 in (first, other) else {Realm.ATEN}

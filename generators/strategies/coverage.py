@@ -50,14 +50,14 @@ _REALMS: tuple[tuple[Realm, ...], ...] = (
 
 
 class Seen:
-    """How often each operator and each piece of coverage came up: in `counts`, and `before`, which stays."""
+    """Counts of each operator and each piece of coverage: `counts` of this run, `before`, which stays."""
 
     def __init__(self, before: Mapping[str, int] | None = None) -> None:
         self.before: Mapping[str, int] = before or {}
         self.counts: Counter[str] = Counter()
 
     def times(self, key: str) -> int:
-        """How often an operator or a piece came up."""
+        """Return how often an operator or a piece came up."""
         return self.counts[key] + self.before.get(key, 0)
 
     def total(self) -> Counter[str]:
@@ -70,7 +70,7 @@ class Seen:
         return sum(1 for key in self.total() if ":" in key or ">" in key)
 
     def rarest(self, draws: Draws, found: Sequence[Operator], before: str) -> Operator:
-        """Of some operators the one that is new after the predecessor, and seen least by itself."""
+        """Choose the operator that is new after its predecessor and was seen least."""
         some = [draws.pick(found) for _ in range(_PROBES)]
         return min(some, key=lambda one: (self.times(f"{before}>{one.name}"), self.times(one.name)))
 
@@ -88,7 +88,7 @@ class Seen:
 
     @classmethod
     def load(cls, path: Path) -> Seen:
-        """What `save` wrote; raises `UserError`."""
+        """Load what `save` wrote; raises `UserError`."""
         try:
             return cls(json.loads(path.read_text()))
         except (OSError, ValueError, TypeError) as error:
@@ -100,7 +100,7 @@ class Seen:
 
 
 def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> list[str]:
-    """What one use covers: the operator's element type, the shape of its result, each predecessor."""
+    """List the pieces that one use covers: element type, result's shape, and each predecessor."""
     found = [f"{one}>{name}" for one in before if one]
     if results:
         dtype, shape = results[0]

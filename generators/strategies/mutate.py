@@ -105,7 +105,7 @@ class Mutant:
         return made is not None and _may_steer(made) and made.name in used
 
     def scope(self, at: int) -> MutantScope:
-        """What may be used before the node at a place."""
+        """Return the values that a node at this place may use."""
         temper = replace(
             draw_temper(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
         )

@@ -29,7 +29,7 @@ def programs(
 
 
 def policy_of(patterns: Mapping[str, Sequence[GraphPattern]]) -> Policy:
-    """How programs around patterns, by their passes, are drawn."""
+    """Return the policy for programs around patterns, which are given by their passes."""
     return Policy(
         name="patterns",
         forms={name: FORMS[name] for name in _PLAIN},

@@ -201,7 +201,7 @@ def _moved(plan: Plan) -> None:
 
 
 def _reshaped(plan: Plan) -> None:
-    """To other dims with the same product."""
+    """Reshape to other dims with the same product."""
     value = plan.focus(1)
     dims = tuple(plan.dim() for _ in range(plan.draws.between(1, 4)))
     plan.constraints.append(plan.z3.Product(*dims) == plan.z3.Product(*value.dims))

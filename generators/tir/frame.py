@@ -56,7 +56,7 @@ class Names:
 
     @classmethod
     def of(cls, function: Function) -> Names:
-        """Those that a function leaves free."""
+        """Return the names that a function does not use yet."""
         named = (getattr(item, "name", "") for item in walk((function,)))
         return cls({name for name in named if isinstance(name, str) and name})
 
@@ -76,7 +76,7 @@ def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
 
 
 def start_of(function: Function) -> Frame:
-    """What is visible where a function begins."""
+    """Return the names that are visible at the start of a function."""
     frame = Frame()
     for param in function.params:
         if isinstance(param, Buffer):
@@ -120,7 +120,7 @@ class _Walk:
 
 
 def _after(stmt: Stmt, frame: Frame) -> Frame:
-    """What is visible after a statement, in the same body."""
+    """Return the names that are visible after a statement in the same body."""
     match stmt:
         case Bind():
             return frame.with_var(Known(stmt.var))

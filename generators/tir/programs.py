@@ -110,7 +110,7 @@ def _passes(draws: Draws, module: Module) -> Passes:
 
 
 def fitting(drawn: Passes, module: Module) -> Passes:
-    """Of a sequence the options, and those passes that can stand in it where the module has this form."""
+    """Keep the options of a sequence, and the passes that can run on a module of this form."""
     sequences = find_backend("tvm").sequences
     assert sequences is not None
     facts = sequences.facts_of("tir", to_bytes(module))

@@ -77,7 +77,7 @@ class Maker:
 
 
 def cost(stmt: Stmt) -> int:
-    """How many statements it is with those inside."""
+    """Count a statement and those inside it."""
     return len([*statements((stmt,))])
 
 

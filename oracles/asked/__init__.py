@@ -28,7 +28,7 @@ SETTING = "oracles"
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What an oracle knows of the target: its configurations, the un-optimised one first.
+    """The part of the target that an oracle may use: its configurations, the un-optimised one first.
 
     `describe` asks the framework for the types in a graph (`Judge.describe`).
     """
@@ -53,7 +53,7 @@ class Way:
 
 
 class Asked(Protocol):
-    """What a module of an oracle that is asked for has."""
+    """The contents of a module that holds an oracle to ask for."""
 
     NAME: str
 
@@ -77,7 +77,7 @@ def asked_oracles() -> dict[str, Asked]:
 
 
 def find_asked(names: str) -> tuple[Asked, ...]:
-    """Those of a list with commas; raises `UserError` for a name that there is not."""
+    """Find the oracles of a list with commas; raises `UserError` for an unknown name."""
     known = asked_oracles()
     chosen = [name for name in names.split(",") if name]
     for name in chosen:

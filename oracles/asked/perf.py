@@ -32,9 +32,10 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
 
 
 def _sides(configs: tuple[Config, ...]) -> tuple[Config, ...]:
-    """What is compared: both are the target's own, since frameworks differ in speed for reasons of their own.
+    """Choose the two configurations to compare: both are the target's own.
 
-    If the baseline is another framework's, the target's own way with the least of LLVM stands for it.
+    Frameworks differ in speed for reasons of their own. If the baseline is another framework's, the target's
+    own configuration with the least of LLVM takes its place.
     """
     if not configs[0].backend:
         return configs[:2] if len(configs) > 1 else ()

@@ -66,7 +66,7 @@ def classify(run: Run) -> str:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend, Graphs
 
     return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=Graphs(("relax",)))

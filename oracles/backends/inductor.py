@@ -173,7 +173,7 @@ UNSUPPORTED = re.compile(
 
 
 def classify(run: Run) -> str:
-    """What the table of lowerings or torch's kernels do not have; of a compiled run, nothing."""
+    """Return `unsupported` if torch has no lowering or kernel for the program; empty for a compiled run."""
     if not run.is_ok and UNAVAILABLE.search(run.message):
         return "unavailable"
     if run.is_ok or run.config.get("backend") != "eager":
@@ -211,7 +211,7 @@ def stages(config: Config) -> tuple[Config, ...]:
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """What was applied: passes by subsystem and name, lowerings by node, in order."""
+    """List what was applied in order: passes by subsystem and name, lowerings by node."""
     return tuple(line.removeprefix(APPLIES) for line in run.log if line.startswith(APPLIES))
 
 
@@ -221,7 +221,7 @@ def suspects(run: Run) -> tuple[str, ...]:
 
 
 def optimizers(run: Run) -> tuple[str, ...]:
-    """What can be left out: decompositions where nothing is lowered after them, else all but these."""
+    """List what can be left out: decompositions without a later lowering, else everything but these."""
     if run.config.get("backend") != "inductor":
         return fired(run)
     return (*(name for name in fired(run) if not NEEDED.match(name)), *SETTINGS)
@@ -239,7 +239,7 @@ def without(config: Config, disabled: Iterable[str]) -> Config:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend, Graphs, Passes
 
     return Backend(

@@ -109,7 +109,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def tables() -> list[list[Any]]:
-    """Which kernels there are: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
+    """List the kernels: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
     from oracles.in_worker.ort.sessions import core
 
     rows = []
@@ -221,9 +221,9 @@ NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(|Failed to 
 
 
 def classify(run: Run) -> str:
-    """What a failed run says of itself: "" when it may be a bug.
+    """Classify a failed run by its own words; empty if it may be a bug.
 
-    Of an optimised run whose baseline works, "unsupported" is a bug all the same: the optimiser made the
+    If the baseline works, "unsupported" in an optimised run is a bug all the same: the optimiser made the
     node that has no kernel.
     """
     if run.is_ok:
@@ -232,7 +232,7 @@ def classify(run: Run) -> str:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend
     from oracles.optimisers.ort_passes import DISABLING
 

@@ -72,7 +72,7 @@ def classify(run: Run) -> str:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend
 
     return Backend(NAME, PACKAGE, __file__, configs, classify, written_as=("text", "bytes"))

@@ -107,7 +107,7 @@ UNSUPPORTED = re.compile(
 
 
 def classify(run: Run) -> str:
-    """What the table of lowerings or torch's kernels do not have."""
+    """Return `unsupported` if torch has no lowering or kernel for the program."""
     if run.is_ok:
         return ""
     if UNAVAILABLE.search(run.message):
@@ -118,7 +118,7 @@ def classify(run: Run) -> str:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend, Graphs
 
     return Backend(

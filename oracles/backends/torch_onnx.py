@@ -85,7 +85,7 @@ UNSUPPORTED = re.compile(
 
 
 def classify(run: Run) -> str:
-    """What has no lowering, no translation to ONNX, or no kernel that would run the exported model."""
+    """Return `unsupported` for a missing lowering, translation to ONNX, or kernel of the exported model."""
     if run.is_ok:
         return ""
     is_known = run.error in ("Unsupported", "UnsupportedOperatorError") or UNSUPPORTED.search(run.message)
@@ -93,7 +93,7 @@ def classify(run: Run) -> str:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend
 
     return Backend(

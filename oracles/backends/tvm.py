@@ -135,7 +135,7 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
 
 
 def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, str]], list[str]]:
-    """As `_loaded`; local functions are lifted, which no pipeline does and every build needs."""
+    """Load a Relax program as `_loaded` does, and lift local functions, as every build requires."""
     import json
 
     from tvm import relax
@@ -162,7 +162,7 @@ def open_program(name: str, content: str) -> dict[str, Any]:
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
-    """What the tests of a file (in base64) give to passes, as ONNX models; runs the file's code."""
+    """Run a file of tests (in base64) and return the ONNX models that they give to passes."""
     from oracles.in_worker.tvm.opening import documented as relax_documented
 
     return relax_documented.documented(path, content)
@@ -176,7 +176,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_by(program: str, names: list[str]) -> list[str]:
-    """Those of the passes that change a program of the format `relax`, each by itself after what it needs."""
+    """List the passes that change a program of the format `relax`, each alone after the passes it needs."""
     from oracles.in_worker.tvm import firing
 
     return firing.changed_by(program, names)
@@ -248,7 +248,7 @@ def _from_tvm(value: Any) -> Any:
 
 
 def about(error: BaseException) -> tuple[str, str]:
-    """Which operator the importer was at, and what that node of the main graph makes.
+    """Return the operator that the importer was at, and the result of that node.
 
     Neither the error's text nor the traceback tells.
     """
@@ -281,7 +281,7 @@ LIMIT = re.compile(
 
 
 def classify(run: Run) -> str:
-    """What a failed run says of itself: "" when it may be a bug."""
+    """Classify a failed run by its own words; empty if it may be a bug."""
     if run.is_ok:
         return ""
     if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message):
@@ -308,7 +308,7 @@ def code_of_least() -> tuple[str, ...]:
 
 
 def facts_of(format: str, program: bytes) -> frozenset[str]:
-    """Of a module of PrimFuncs its form: blocks, plain loops, or these over buffers of one dim."""
+    """Name the form of a module of PrimFuncs: blocks, plain loops, or these over buffers of one dim."""
     if format != "tir":
         return tvm_passes.START
     from corpus.tir.program import has_blocks, has_vectorised, is_flat, parse
@@ -321,7 +321,7 @@ def facts_of(format: str, program: bytes) -> frozenset[str]:
 
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:
-    """Why these passes cannot stand in this order; where no Relax function is, only passes of loops can."""
+    """Say why these passes cannot stand in this order; without a Relax function only passes of loops can."""
     names = tuple(names)
     others = [name for name in names if not name.startswith(("tirx.", "s_tir."))]
     options = [name for name in names if is_option(name)]
@@ -343,7 +343,7 @@ def options_of(names: Iterable[str]) -> dict[str, Any]:
 
 
 def backend() -> Backend:
-    """What crux knows of this backend."""
+    """Describe this backend."""
     from oracles.abilities import Backend, Graphs, Sequences
     from oracles.optimisers.tvm_passes import DISABLING
     from oracles.optimisers.tvm_ways import configs, configs_of_graphs

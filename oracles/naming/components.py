@@ -80,7 +80,7 @@ def importer_site(trace: str) -> str:
 
 
 def _own_site(site: str) -> str:
-    """Where it was thrown; a function that serves many operators is none, so that the operators tell."""
+    """Return the place that threw. A function that serves many operators does not count: the operators do."""
     return "" if site.startswith(SHARED_FILES) else site
 
 

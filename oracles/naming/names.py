@@ -16,7 +16,7 @@ _PLAIN_WORD = re.compile(r"[A-Za-z]+")
 
 
 def names_of_case(case: Case) -> frozenset[str]:
-    """Those of its program, whatever its format."""
+    """Return the operator names of a case's program, in any format."""
     program = case.parsed
     if isinstance(program, Module):
         return names_of_loops(program)
@@ -24,13 +24,13 @@ def names_of_case(case: Case) -> frozenset[str]:
 
 
 def names_of_loops(module: Module) -> frozenset[str]:
-    """As `names_of`, for a module of PrimFuncs."""
+    """Return names as `names_of` does, for a module of PrimFuncs."""
     found = {name for function in module.functions.values() for name in defined_in_loops(function)}
     return frozenset(name for name in found | {*module.functions} if not _PLAIN_WORD.fullmatch(name))
 
 
 def names_of_graph(program: GraphProgram) -> frozenset[str]:
-    """As `names_of`, for a graph of another format."""
+    """Return names as `names_of` does, for a graph of another format."""
     return frozenset(name for name in program.names if not _PLAIN_WORD.fullmatch(name))
 
 

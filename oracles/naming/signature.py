@@ -22,7 +22,7 @@ class Signature:
 
     @classmethod
     def of(cls, *components: Component) -> Signature:
-        """From named components; the empty ones are left out."""
+        """Make a signature of named components; empty ones are left out."""
         kept = tuple((name, text) for name, text in components if text)
         joined = "\x1f".join([str(VERSION), *(f"{name}\x1e{text}" for name, text in kept)])
         return cls(VERSION, kept, hashlib.sha256(joined.encode()).hexdigest()[:12])

@@ -16,7 +16,7 @@ GENERATED = re.compile(r"^c[a-z2-7]{51}$")
 
 
 def signal_name(number: int) -> str:
-    """Such as `SIGSEGV`; the number if it has no name."""
+    """Return a signal's name, such as `SIGSEGV`; its number if it has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -20,7 +20,7 @@ UNKNOWN = ""
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How much of some code was met; `passes` names the pass where a file holds one."""
+    """The share of some code that was reached; `passes` names the pass if the file holds one."""
 
     library: str
     file: str
@@ -42,7 +42,7 @@ def pass_of(file: str) -> str:
 
 
 def by_file(watch: Watch, met: Blocks) -> list[Reached]:
-    """What was met of every file, those with most blocks first."""
+    """List the coverage of every file, the one with most blocks first."""
     found: list[Reached] = []
     for first, table in zip(watch.firsts, watch.tables, strict=True):
         flags = np.zeros(len(table.blocks), bool)

@@ -134,7 +134,7 @@ class Elf:
                 yield position, address, size
 
     def function_starts(self) -> Addresses:
-        """Where each function starts, in order; empty where the file has no such index."""
+        """Return the start addresses of functions in order; empty if the file has no such index."""
         return self._unwind_index()[0]
 
     def functions(self) -> tuple[Addresses, Addresses]:

@@ -35,7 +35,7 @@ def find_libraries(patterns: Sequence[tuple[str, str]], python: str | None = Non
 
 
 def _folders(packages: Sequence[str], python: str) -> list[Path | None]:
-    """Where each package lies for that interpreter; None where it has none."""
+    """Find each package's folder for that interpreter; None for a package that it lacks."""
     try:
         answer = subprocess.run(
             [python, "-I", "-c", _ASK, *packages],

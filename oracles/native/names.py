@@ -29,7 +29,7 @@ _TYPE_INFO = re.compile(rb"\*?(?:N|St|\d)[\w]*$")
 
 @dataclass(frozen=True)
 class Named:
-    """What is known of a function; each is empty where nothing is. `by` says from where the name comes."""
+    """A function's name, file and class; unknown ones are empty. `by` says where the name comes from."""
 
     name: str = ""
     by: str = ""
@@ -37,7 +37,7 @@ class Named:
 
 
 def name_functions(elf: Elf, starts: Addresses, ends: Addresses) -> list[Named]:
-    """What is known of each function: a symbol is surest, then its own texts, then its class."""
+    """Name each function: by its symbol if there is one, then by its own texts, then by its class."""
     exported = {symbol.address: symbol.name for symbol in elf.symbols()}
     pretty, files = mentioned(elf, starts, ends)
     classes = virtual_functions(elf, starts)
@@ -57,7 +57,7 @@ def name_functions(elf: Elf, starts: Addresses, ends: Addresses) -> list[Named]:
 
 
 def mentioned(elf: Elf, starts: Addresses, ends: Addresses) -> tuple[Mapping[int, str], Mapping[int, str]]:
-    """By the function's number the signature, and the file, that it mentions most."""
+    """Map each function's number to the signature, and to the file, that it mentions most."""
     signatures: dict[int, Counter[str]] = {}
     files: dict[int, Counter[str]] = {}
     texts: dict[int, tuple[str, str]] = {}

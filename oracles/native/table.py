@@ -56,7 +56,7 @@ class Table:
     named: tuple[Named, ...]
 
     def packed(self) -> bytes:
-        """As `breakpoints.c` reads it."""
+        """Pack the table in the form that `breakpoints.c` reads."""
         identity = bytes.fromhex(self.build_id)
         head = _HEAD.pack(_MAGIC, len(self.blocks), len(identity), identity)
         parts = (self.blocks.astype("<u4"), self.originals, self.is_function)
@@ -101,7 +101,7 @@ def _make(elf: Elf, library: Library) -> Table:
 
 
 def in_scope(elf: Elf, starts: Addresses, scope: str) -> NDArray[np.bool_]:
-    """Which functions belong to a namespace: those between two exported ones of it with no other between.
+    """Mark the functions of a namespace: those between two of its exported functions.
 
     A static library that is linked in lies in one piece and exports nothing. What the standard library
     exports comes from templates and lies anywhere.
@@ -151,7 +151,7 @@ _ARRAYS: Sequence[str] = ("blocks", "function_of", "is_function", "originals")
 
 
 def _read(place: Path) -> Table | None:
-    """What was kept; None where there is none, or none that can be read."""
+    """Read the kept table; None if there is none, or if it cannot be read."""
     try:
         with np.load(place, allow_pickle=False) as kept:
             head, named = json.loads(kept["text"].tobytes())

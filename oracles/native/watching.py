@@ -27,9 +27,9 @@ Blocks = NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Met:
-    """What a test met: all functions that it entered, and the blocks that its sandbox met for the first time.
+    """The code that a test reached: its functions, and the blocks that are new to its sandbox.
 
-    Functions that the warm-up of the framework enters are not told; nearly every test enters them.
+    Functions that the warm-up of the framework enters are left out; nearly every test enters them.
     """
 
     functions: Blocks
@@ -66,7 +66,7 @@ class Watch:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the zygote must inherit: the shared memory, then a table for each library."""
+        """Return the descriptors that the zygote inherits: shared memory, then a table for each library."""
         return (self._shared, *self._descriptors)
 
     def option(self) -> str:
@@ -75,7 +75,7 @@ class Watch:
         return ",".join((str(self.handler), str(self._shared), *tables))
 
     def met(self) -> Met:
-        """What the job that has just run met."""
+        """Return the code that the last job reached."""
         return self._told([self._listed()])
 
     def collect(self) -> None:
@@ -83,7 +83,7 @@ class Watch:
         self._collected.append(self._listed())
 
     def take(self) -> Met:
-        """What all jobs met that were collected since the last call."""
+        """Return the code that all jobs since the last call reached."""
         collected, self._collected = self._collected, []
         return self._told(collected)
 

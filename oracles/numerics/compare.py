@@ -47,12 +47,12 @@ AUTO = Tolerance(ulps=SMALL_ULPS)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How `actual` differs from `expected`.
+    """A difference between `actual` and `expected`.
 
     `kind` is `presence`, `dtype`, `shape`, `nan` or `value`; `where` the index of the greatest difference,
     `first` of the first one, `count` of `size` elements differ, `magnitude` is the greatest absolute one.
-    `mask` tells which differ, `unconfirmed` those that are wrong only where a true value says so. `is_small`
-    says that rounding-like distances are all there is, `untold` that no noisy run spoke of any of them.
+    `mask` marks the elements that differ, `unconfirmed` those that are wrong only if a true value says so.
+    `is_small` says that all distances are like rounding, `untold` that no noisy run covered any of them.
     """
 
     kind: str
@@ -148,19 +148,19 @@ def _is_extension(tensor: Tensor) -> bool:
 
 
 def widen(tensor: Tensor) -> Tensor:
-    """As a dtype that numpy computes with: small floats as float32, int4 and the like as int64."""
+    """Convert to a dtype that numpy computes with: small floats to float32, int4 and the like to int64."""
     if _is_extension(tensor):
         return tensor.astype(np.float32 if is_float(tensor) else np.int64)
     return tensor.astype(np.float32) if tensor.dtype == np.float16 else tensor
 
 
 def nan_mask(tensor: Tensor) -> Mask:
-    """Where a tensor is NaN."""
+    """Mark the NaN elements of a tensor."""
     return np.isnan(widen(tensor)) if is_float(tensor) else np.zeros(tensor.shape, bool)
 
 
 def differing(expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Mask:
-    """Where two tensors of one dtype and shape differ; NaN equals NaN, an infinity only itself."""
+    """Mark where two tensors of one dtype and shape differ. NaN equals NaN, an infinity only itself."""
     if not is_float(expected):
         return np.asarray(expected != actual)
     left, right = widen(expected), widen(actual)

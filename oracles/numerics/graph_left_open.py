@@ -17,7 +17,7 @@ from oracles.numerics.operators.open_checks import is_beyond
 
 
 def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: Mapping[str, Value]) -> str:
-    """Why any of the wanted bindings may give what it likes, by what it reads; empty where none may."""
+    """Say why one of the wanted bindings is free to give any value, by its operands; empty if none is."""
     bindings = [binding for binding in program.main.bindings if binding.name in wanted]
     if any(_overflows(binding, values) for binding in bindings):
         return "a float that does not fit into the integer it becomes"

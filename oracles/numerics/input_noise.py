@@ -67,7 +67,7 @@ def is_near_limits(value: Value) -> bool:
 
 
 def stand_ins(seed: int, element: int) -> tuple[float, float]:
-    """What stands for an infinity and for a NaN under a seed."""
+    """Return the numbers that replace an infinity and a NaN under a seed."""
     huge = HUGE[element] * (1.0 - 0.5 * (seed % 2))
     return huge, (0.0, huge, -huge, 1.0)[seed % 4]
 

@@ -27,7 +27,7 @@ def mismatch_kind(expected: Mapping[str, Value], actual: Mapping[str, Value], to
 
 
 def kind_of_values(expected: Tensor, actual: Tensor, where: Mask) -> str:
-    """How the elements under the mask differ: all of them must, for a word to fit."""
+    """Name how the elements under the mask differ; a word fits only if all of them do."""
     if expected.dtype.kind not in "biufcV":
         return "value"
     left, right = widen(expected)[where], widen(actual)[where]
@@ -61,7 +61,7 @@ def _integer_kind(expected: Tensor, left: Tensor, right: Tensor) -> str:
 
 
 def ulp_band(expected: Tensor, actual: Tensor, where: Mask) -> str:
-    """How far floats are apart at most, in units of the last place of the expected, to a power of two."""
+    """Return the greatest distance of floats in ulps of the expected value, as a power of two."""
     element = element_of(expected.dtype)
     if element is None or not where.any():
         return "value"

@@ -186,7 +186,7 @@ class Perturbation:
             yield from self._move(source, source, moved, self.types[source].elem_type, NOISE_ULPS)
 
     def _shake(self, node: NodeProto, source: str, target: str) -> Iterator[NodeProto]:
-        """What rounding may do to one result of a node."""
+        """Add nodes that move one result of a node as rounding may."""
         element, ulps, size = self.types[target].elem_type, NOISE_ULPS, source
         if self._rounds_once(element):
             yield from (self._snap if self.snaps else self._move)(source, source, target, element, 1.0)
@@ -204,9 +204,9 @@ class Perturbation:
         return self.is_wide and element in SHORT
 
     def _quantised_operands(self, node: NodeProto) -> float:
-        """What a product may be off by, relative to its magnitudes, where an operand comes out of integers.
+        """Return the relative error of a product with an operand that comes out of integers.
 
-        Weights that are floats may become int8, too.
+        Float weights may become int8, too.
         """
         if node.op_type == "MatMul" and node.input[1] in self._dequantised:
             return INT8_STEP
@@ -214,7 +214,7 @@ class Perturbation:
         return INT8_STEP if is_constant and node.input[0] in self._dequantised else 0.0
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
-        """What the noise of a sum is relative to: the sum of the magnitudes, or the greatest result."""
+        """Compute what a sum's noise is relative to: the sum of magnitudes, or the greatest result."""
         rounding = operator_of(node).rounding
         if rounding is Rounding.TERMS:
             return (yield from self._sum_of_magnitudes(node))
@@ -361,7 +361,7 @@ class Perturbation:
 
 
 def grid_factor(ulps: float, element: int, snaps: float) -> float:
-    """What a size is multiplied by for the number that rounds to a grid so wide."""
+    """Return the factor that makes a size the number that rounds to a grid of this width."""
     narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
     return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))
 

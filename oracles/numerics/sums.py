@@ -24,7 +24,7 @@ def growth(terms: int) -> float:
 
 
 def terms_of(node: NodeProto, types: Types) -> int:
-    """How many terms one element of the result sums; `UNKNOWN_TERMS` if dims or inputs are missing."""
+    """Count the terms in one element of the result; `UNKNOWN_TERMS` if dims or inputs are missing."""
     dims = [_dims(types, name) for name in node.input]
     count = operator_of(node).terms or of_largest
     try:

@@ -95,7 +95,7 @@ def fired(run: Run) -> tuple[str, ...]:
 
 
 def suspects(run: Run) -> tuple[str, ...]:
-    """What can be disabled of what fired; where it applies rules all of these: no log tells which."""
+    """List the passes that fired and can be disabled; all rules if a rule fired, since no log tells which."""
     names = (rule for name in fired(run) if name not in ALWAYS for rule in RULES.get(name, [name]))
     return tuple(dict.fromkeys(names))
 
@@ -118,7 +118,7 @@ def optimizers(run: Run) -> tuple[str, ...]:
 
 
 def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
-    """Those of the passes that have something to start at in a graph of these operators."""
+    """List the passes that can start at one of these operators."""
     starts = {rule: ops.split() for rules in RULES.values() for rule, ops in rules.items()}
     return tuple(name for name in names if name not in starts or not operators.isdisjoint(starts[name]))
 

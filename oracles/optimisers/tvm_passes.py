@@ -25,13 +25,13 @@ def fired(run: Run) -> tuple[str, ...]:
 
 
 def suspects(run: Run) -> tuple[str, ...]:
-    """Those of them that a build does without, and LLVM's."""
+    """List the passes that fired and that a build can do without, and LLVM's."""
     known = frozenset(optimizers(run))
     return tuple(name for name in (*fired(run), LLVM) if name in known)
 
 
 def told_with(name: str) -> tuple[str, ...]:
-    """None: the watch tells of each pass by itself."""
+    """Return no pass: the watch tells of each pass by itself."""
     return ()
 
 
@@ -41,7 +41,7 @@ def has_fired(run: Run, name: str) -> bool:
 
 
 def optimizers(run: Run) -> tuple[str, ...]:
-    """What ran of the passes that can be left out, and LLVM's optimisations where they are on."""
+    """List the passes that ran and can be left out, and LLVM's optimisations if they are on."""
     ran = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
     names = [name for name in ran if name in OPTIONAL or name in AT_WILL]
     level = [LLVM] if run.config.get("opt-level") else []

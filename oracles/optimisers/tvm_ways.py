@@ -12,10 +12,10 @@ LEVELS = ("0", "1", "2", "3")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """What `tvm.compile` does by default; then in other ways, each setting at another value in some of them.
+    """Return the default compilation, then others with some settings changed.
 
-    Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; with
-    any of them that one way only. `@run=off` compiles only.
+    Settings: `@pipeline=default|zero|target`, `@opt-level=0…3` of LLVM, `@executor=bytecode|compiled`; if any
+    of them is given, that configuration only. `@run=off` compiles only.
     """
 
     if target.device not in ("cpu", "cuda"):
@@ -41,9 +41,10 @@ LOOP_WAYS = (("default", 3), ("least", 0), ("default", 0))
 
 
 def configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
-    """Of a TVM module: what any compilation must do, without LLVM's optimiser, then ways with optimisers.
+    """Return the configurations of a TVM module: without optimisers first, then with them.
 
-    The settings are those of `configs`; a module of PrimFuncs has no executor.
+    The first does only what any compilation must do, without LLVM's optimiser. The settings are those of
+    `configs`; a module of PrimFuncs has no executor.
     """
     if format == "tir":
         return _configs_of_loops(target)

@@ -43,7 +43,7 @@ class Context(ABC):
         self._told: list[Truth] = []
 
     def classify(self, run: Run) -> str:
-        """What the backend knows about its own message: `unsupported`, `invalid-input` … or nothing."""
+        """Classify the backend's own message: `unsupported`, `invalid-input` …, or nothing."""
         return self.executor.classify(run)
 
     def rerun(self, job: Job) -> tuple[Run, ...]:
@@ -61,7 +61,7 @@ class Context(ABC):
     @property
     @abstractmethod
     def complaint(self) -> str | None:
-        """Why the program is invalid; None if it is valid, or if invalid ones are accepted."""
+        """Say why the program is invalid; None if it is valid, or if invalid programs are accepted."""
 
     @property
     @abstractmethod
@@ -76,11 +76,11 @@ class Context(ABC):
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """What rounding may do to the program's results."""
+        """Return the effect of rounding on the program's results."""
 
     @property
     def steps(self) -> float:
-        """How many nodes the program runs at the most, by its loops and calls; 0 if nothing tells."""
+        """Bound the number of nodes that the program runs, with loops and calls; 0 if nothing tells."""
         return 0
 
     @property
@@ -110,7 +110,7 @@ class Context(ABC):
         return None
 
     def left_open(self, output: str) -> str:
-        """What before an output may give what it likes, if the whole program tells; else empty."""
+        """Say why the program leaves this output open, if the whole program tells; else empty."""
         return ""
 
     def parting(self, config: Config, output: str) -> Parting | None:
@@ -132,15 +132,15 @@ class Context(ABC):
 
     @property
     def own_truth(self) -> Truth | None:
-        """What the un-optimised backend makes of the program in float64; None if it cannot run that."""
+        """Run the program in float64 on the un-optimised backend; None if the backend cannot."""
         return None
 
     def truths_of(self, parting: Parting) -> Iterator[Truth]:
-        """What the referee makes in float64 of one node alone, on the values that flow into it."""
+        """Yield the referee's float64 results of the one node, on the values that flow into it."""
         return iter(())
 
     def truths_for(self, output: str) -> Iterator[Truth]:
-        """What implementations make of the program in float64: the referee, then the un-optimised backend.
+        """Yield the program's float64 results: the referee's, then the un-optimised backend's.
 
         Skip the backend's own if every float before the output is float64 already: it would repeat the same
         arithmetic.

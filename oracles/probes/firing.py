@@ -91,7 +91,7 @@ def backend_configs(target: Target) -> Config:
 
 
 def _without_execution(config: Config) -> Config:
-    """With the setting by which a backend stops at the code, where it has one."""
+    """Add the setting by which a backend stops before execution, if it has one."""
     if config.get("pipeline") is None:
         return config
     return Config(config.label, (*config.settings, ("run", "off")))

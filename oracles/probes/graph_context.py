@@ -42,7 +42,7 @@ class GraphContext(Context):
 
     @cached_property
     def complaint(self) -> str | None:
-        """Why the framework itself finds the program ill-formed."""
+        """Return the framework's reason for calling the program ill-formed; None if it is well-formed."""
         answer = self.executor.describe(self.job.program, self.job.inputs)
         return str(answer["error"]) if "error" in answer else None
 
@@ -58,7 +58,7 @@ class GraphContext(Context):
 
     @cached_property
     def noise(self) -> GraphNoise:
-        """What rounding may do to the program's results."""
+        """Return the effect of rounding on the program's results."""
         return GraphNoise(self.program, self.job, self.rerun)
 
     @cached_property
@@ -67,7 +67,7 @@ class GraphContext(Context):
         return next(self._truths(), None)
 
     def left_open(self, output: str) -> str:
-        """What before an output may give what it likes; empty if nothing may."""
+        """Say why the program leaves this output open; empty if it does not."""
         wanted = self.noise.ancestors(output)
         return left_open_by_graph(self.program, wanted, self.noise.recording.values)
 

@@ -38,7 +38,7 @@ MOST_ELEMENTS = 1 << 22
 
 
 class GraphNoise(SampledNoise):
-    """What rounding may do to the results of one program."""
+    """The effect of rounding on the results of one graph program."""
 
     def __init__(self, program: GraphProgram, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
         super().__init__(job, rerun)
@@ -181,7 +181,7 @@ def _factor(value: Tensor, rng: np.random.Generator, sign: int) -> Tensor:
 
 
 def _large(value: Tensor, snaps: float) -> Tensor:
-    """What rounds a value to a grid when it is added and taken away; 0 where it is not near."""
+    """Return the number that rounds a value to a grid if added and taken away; 0 if it is not near."""
     element = element_of(value.dtype)
     if element is None:
         return np.zeros_like(value)

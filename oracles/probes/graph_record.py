@@ -51,5 +51,5 @@ def _prefix(program: GraphProgram, job: Job, rerun: Rerun, count: int) -> Run:
 
 
 def _tensors(run: Run) -> dict[str, Value]:
-    """What is one tensor; a tuple's members are named by the bindings that take them."""
+    """Return the tensors of a run; a tuple's members take the names of the bindings that use them."""
     return {name: value for name, value in run.outputs.items() if isinstance(value, np.ndarray)}

@@ -44,9 +44,9 @@ CLEAR_IF_SMALL = 10.0
 
 
 class Noise(ABC):
-    """What rounding may do to the results of one program; every run of it is made at most once.
+    """The effect of rounding on the results of one program; each noisy run is made at most once.
 
-    The kinds of programs have a class each. `notes` tell why differences were set aside.
+    Each kind of program has a class of its own. `notes` tell why differences were set aside.
     """
 
     def __init__(self, job: Job, rerun: Callable[[Job], tuple[Run, ...]]) -> None:
@@ -205,10 +205,10 @@ class SampledNoise(Noise):
     def _moved(
         self, expected: Tensor, sample: Value, tolerance: Tolerance, *, wild: bool = False
     ) -> NDArray[np.float64]:
-        """How far one sample moved each element; without bound where it hangs on something not finite.
+        """Return how far one sample moved each element; infinite if it depends on something not finite.
 
-        NaN where the noise itself left the range of the type: the sample says nothing of that element. In a
-        `wild` sample nothing was made finite, so that it may be compared as it is.
+        NaN marks an element whose noise itself left the range of the type: the sample says nothing of it. In
+        a `wild` sample nothing was made finite, so that it may be compared as it is.
         """
         if not isinstance(sample, np.ndarray) or sample.shape != expected.shape:
             return np.full(expected.shape, np.inf)

@@ -57,7 +57,7 @@ class OnnxContext(Context):
 
     @cached_property
     def complaint(self) -> str | None:
-        """Why the checker rejects the model; None when it does not, or when invalid models are accepted."""
+        """Say why the checker rejects the model; None if it accepts it, or invalid models are accepted."""
         if self._accept_invalid:
             return None
         return checker_complaint(self.model) or type_complaint(self.model)
@@ -78,7 +78,7 @@ class OnnxContext(Context):
 
     @cached_property
     def own_truth(self) -> Truth | None:
-        """What the un-optimised backend makes of the program in float64; None where it cannot run that."""
+        """Run the program in float64 on the un-optimised backend; None if the backend cannot."""
         if not any(self.noise.widens(output.name) for output in self.model.graph.output):
             return None
         return next(truths(self.model, self.job, lambda job: self.rerun(job)[0]), None)
@@ -118,7 +118,7 @@ class OnnxContext(Context):
         return self._partings[key]
 
     def _parter(self, config: Config) -> Differs:
-        """What tells a tensor that is wrong in a configuration from one that is only rounded otherwise."""
+        """Return the test that tells a wrong tensor of a configuration from a tensor with other rounding."""
         spreads = self.noise.spreads(config.get("level") not in EXACT_LEVELS)
 
         def differs(name: str, expected: Value, actual: Value) -> bool:
@@ -150,7 +150,7 @@ class OnnxContext(Context):
         return not run.is_ok and self.classify(run) == "unsupported"
 
     def truths_of(self, parting: Parting) -> Iterator[Truth]:
-        """What the referee makes in float64 of one node alone, on the values that flow into it."""
+        """Yield the referee's float64 results of the one node, on the values that flow into it."""
         found = self.alone(parting.node, parting.name)
         return truths(*found, self.ask_referee) if found is not None else iter(())
 
@@ -161,7 +161,7 @@ class OnnxContext(Context):
 
     @cached_property
     def steps(self) -> float:
-        """How many nodes the model runs, functions written out and loops run through."""
+        """Count the nodes that the model runs, with functions written out and loops run through."""
         return steps(self.model, self.job.inputs)
 
     @cached_property
@@ -188,7 +188,7 @@ class OnnxContext(Context):
 
     @cached_property
     def noise(self) -> OnnxNoise:
-        """What rounding may do to the model's results."""
+        """Return the effect of rounding on the model's results."""
         return OnnxNoise(self.model, self.job, self.rerun, is_wide=self._is_wide)
 
 

@@ -34,9 +34,9 @@ RECORDED_BYTES = 256 << 20
 
 
 class OnnxNoise(SampledNoise):
-    """What rounding may do to the results of one model.
+    """The effect of rounding on the results of one model.
 
-    `is_wide`: the backend computes short floats in a longer type, so that they round once.
+    `is_wide` says that the backend computes short floats in a longer type, so that they round once.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class OnnxNoise(SampledNoise):
         return Perturbation(self.types, seed, replaced, steps, large=self._large, is_wide=self._is_wide)
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
-        """What flows into a program of torch's own is exact, whoever runs it: only results are rounded."""
+        """Add noise to inputs, unless torch's own operators read them: there only results are rounded."""
         is_exact = any(node.domain == DOMAIN for node in self._model.graph.node)
         size = 0.0 if is_exact else NOISE_ULPS
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
@@ -77,7 +77,7 @@ class OnnxNoise(SampledNoise):
         return run.outputs if run.is_ok else None
 
     def _wild_sample(self, seed: int, steps: bool) -> Mapping[str, Value] | None:
-        """As `_sample`, with NaN and infinity left as they are."""
+        """Run a sample as `_sample` does, but keep NaN and infinity."""
         if seed in SNAPPING:
             return self._snapped(seed, frozenset())
         inputs = self._noisy_inputs(seed, finite=False)
@@ -125,9 +125,9 @@ class OnnxNoise(SampledNoise):
         return record_model(self._model, self._job, self._rerun, byte_budget=RECORDED_BYTES)
 
     def spreads(self, steps: bool = True) -> Mapping[str, NDArray[np.float64]]:
-        """How far noise moves each tensor of the main graph; those that no noisy run gives are left out.
+        """Map each tensor of the main graph to the distance that noise moves it; without a run, leave it out.
 
-        Infinite where a run left the range of a type.
+        The distance is infinite where a run left the range of a type.
         """
         if steps not in self._spreads:
             self._spreads[steps] = self._spread_of_all(steps)
@@ -156,7 +156,7 @@ class OnnxNoise(SampledNoise):
 
     @cached_property
     def _replaced(self) -> frozenset[str]:
-        """What the perturbation makes finite; inside bodies nothing was seen, so everything there."""
+        """Return the tensors that the perturbation makes finite; in bodies all, since no run shows them."""
         if not self.nonfinite:
             return frozenset()
         return self.nonfinite | (self.types.keys() - self.recording.values.keys())

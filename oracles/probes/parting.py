@@ -25,9 +25,9 @@ Differs = Callable[[str, Value, Value], bool]
 
 @dataclass(frozen=True)
 class Parting:
-    """Where values part: the node, the tensor that it makes, and that tensor's two values.
+    """The place where values first differ: the node, its tensor, and that tensor's two values.
 
-    `together` says that every other tensor could be seen in the same run: what flows in was equal.
+    `together` says that every other tensor could be seen in the same run: the node's inputs were equal.
     """
 
     node: onnx.NodeProto
@@ -38,7 +38,7 @@ class Parting:
 
     @property
     def error(self) -> float:
-        """How far apart the two values are at most; infinite for values of two shapes."""
+        """Return the greatest distance of the two values; infinite if their shapes differ."""
         if not isinstance(self.expected, np.ndarray) or not isinstance(self.actual, np.ndarray):
             return float("inf")
         if self.expected.shape != self.actual.shape or self.expected.dtype != self.actual.dtype:

@@ -57,7 +57,7 @@ def record_whole(
 def record_model(
     model: onnx.ModelProto, job: Job, rerun: Rerun, *, byte_budget: int = BYTE_BUDGET
 ) -> Recording:
-    """As `record`, for a model at hand; `rerun` runs a job in the un-optimised configuration."""
+    """Record as `record` does, for a model at hand; `rerun` runs a job in the un-optimised configuration."""
     model = _ordered(model)
     types = tensor_types(model, job.inputs)
     known = {**_initializers(model), **job.inputs}

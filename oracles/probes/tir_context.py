@@ -30,12 +30,12 @@ class TirContext(Context):
 
     @cached_property
     def interpretation(self) -> Interpretation:
-        """What the interpreter makes of the case."""
+        """Interpret the case."""
         return interpretation_of(self.job.program, self.job.inputs)
 
     @cached_property
     def complaint(self) -> str | None:
-        """None: the tree was checked as it was read."""
+        """Return None: reading the tree has checked it."""
         return None
 
     @cached_property
@@ -63,7 +63,7 @@ class TirContext(Context):
 
     @cached_property
     def noise(self) -> TirNoise:
-        """What rounding may do to the results."""
+        """Return the effect of rounding on the results."""
         return TirNoise(self.interpretation, self.job, self.rerun)
 
     def truths_for(self, output: str) -> Iterator[Truth]:
@@ -80,7 +80,7 @@ class TirContext(Context):
         return iter(())
 
     def ask_referee(self, job: Job) -> Run:
-        """What the interpreter makes of the case itself."""
+        """Return the interpreter's results of the case itself."""
         found = self.interpretation
         config = Config(INTERPRETER)
         if found.reason and found.is_modelled:
@@ -89,7 +89,7 @@ class TirContext(Context):
 
 
 class TirNoise(Noise):
-    """What rounding may do to the results of one program, by the interpreter's runs with noise."""
+    """The effect of rounding on the results of one program, by the interpreter's noisy runs."""
 
     def __init__(
         self, interpretation: Interpretation, job: Job, rerun: Callable[[Job], tuple[Run, ...]]
@@ -135,9 +135,7 @@ class TirNoise(Noise):
 def defined_difference(
     found: Interpretation, name: str, expected: Value, actual: Value, tolerance: Tolerance
 ) -> Difference | None:
-    """How two values of an output differ where it is defined; None where only rounding or chance parts
-    them.
-    """
+    """Compare two values of an output where it is defined; None if rounding or chance explains them."""
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return None
     difference = compare_tensors(name, expected, actual, tolerance)
@@ -165,7 +163,7 @@ def contradiction(found: Interpretation, run: Run, tolerance: Tolerance) -> Diff
 
 
 def interpretation_of(program: object, inputs: Mapping[str, Value]) -> Interpretation:
-    """What the interpreter makes of a case's program and inputs; the last ones are remembered."""
+    """Interpret a case's program on its inputs; the last results are remembered."""
     arrays = tuple((name, str(each.dtype), each.shape, each.tobytes()) for name, each in _arrays(inputs))
     if len(arrays) != len(inputs):
         return interpret(parse(program_bytes(program)), inputs)

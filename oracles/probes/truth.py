@@ -35,7 +35,7 @@ def truths(
     referee: Callable[[Job], Run],
     own: Callable[[Job], Run] | None = None,
 ) -> Iterator[Truth]:
-    """What the implementations make of the program in float64, where they can run it."""
+    """Yield the program's float64 results from each implementation that can run it."""
     wide = program_in_double(model) if len(job.program) <= LARGEST and not job.external else None
     if wide is None:
         return

@@ -44,7 +44,7 @@ class Judgement:
 
     @property
     def note(self) -> str:
-        """How the side was found, for a person."""
+        """Say for a person how the wrong side was found."""
         if self.errors is None:
             return "" if self.truth else PRESUMED
         if not np.isfinite(self.errors).all():
@@ -57,11 +57,11 @@ class Judgement:
 
 
 def judge_sides(difference: Difference, expected: Value, actual: Value, truths: Iterable[Truth]) -> Judgement:
-    """By the first truth that tells; `neither` where only what no truth confirms differs.
+    """Judge by the first true value that tells; `neither` if no truth confirms the differences.
 
-    Optimisation is what may change a result, so the optimised one is presumed to be wrong. It must not matter
-    whether a truth can be had: an implementation often runs a small case and not the large one that it was
-    reduced from, and both show the same symptom.
+    Optimisation is what may change a result, so the optimised side is presumed to be wrong. It must not
+    matter whether a truth can be had: an implementation often runs a small case and not the large one that it
+    was reduced from, and both show the same symptom.
     """
     found = next(_judgements(difference, expected, actual, truths), None)
     if difference.is_small:
@@ -138,7 +138,7 @@ def _by_values(
 
 
 def _distance(left: Tensor, right: Tensor) -> NDArray[np.float64]:
-    """How far apart two tensors are; infinity counts as the greatest number of a type next to finite ones.
+    """Return the distance of two tensors; beside finite values an infinity counts as the type's greatest.
 
     A value at the end of the range may round to infinity, which is no great error.
     """

@@ -49,6 +49,6 @@ def _first_sights() -> tuple[FirstSight, ...]:
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """What the first rule with a word on the matter says of the first runs; None where none has one."""
+    """Return the answer of the first rule that judges the first runs; None if no rule does."""
     said = (ask(case, runs) for ask in _first_sights())
     return next((word for word in said if word is not None), None)

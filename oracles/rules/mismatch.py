@@ -105,9 +105,10 @@ def _why_neither(difference: Difference, judgement: Judgement) -> tuple[str, Mar
 def _parting(
     baseline: Run, run: Run, context: Context, difference: Difference, judgement: Judgement
 ) -> Parting | None:
-    """Where the results part, if that may decide: no truth does, or an operator leaves it open.
+    """Find where the results first differ, if that can decide.
 
-    And where the baseline is another framework's: all that follows from a node at which it is wrong is its.
+    It can if no truth decides, or an operator leaves its result open. If the baseline is another framework's,
+    everything behind a node at which it is wrong is its fault.
     """
     if judgement.side == NEITHER or difference.kind in ("dtype", "presence"):
         return None
@@ -137,7 +138,7 @@ def _left_open(parting: Parting, context: Context) -> str:
 
 
 def _sides_of_node(parting: Parting, context: Context) -> Judgement | None:
-    """Which side is wrong if this node runs alone; None if that is not decided."""
+    """Find the wrong side by running this node alone; None if that does not decide."""
     difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
     if difference is None:
         return None

@@ -32,7 +32,7 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 
 def violation_of(case: Case) -> str | None:
-    """What is wrong with a program of a format without a checker of its own, by whoever broke it."""
+    """Return the recorded violation of a program whose format has no checker; None if it has none."""
     notes = [note for note in case.notes if note.startswith("violation: ")] if case.format != "onnx" else []
     return notes[0] if notes else None
 

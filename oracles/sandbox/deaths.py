@@ -16,7 +16,7 @@ CPU_SIGNALS = (signal.SIGPROF, signal.SIGXCPU)
 
 @dataclass(frozen=True)
 class Remains:
-    """What a dead worker left: the test, config and phase it was in, CPU time before, and three texts."""
+    """The remains of a dead worker: its test, config and phase, the CPU time before, and three texts."""
 
     test: int
     config: int
@@ -28,7 +28,7 @@ class Remains:
 
 
 def read_remains(target: Worker) -> Remains:
-    """What a worker's memory files say of the test that it was at."""
+    """Read the remains of a dead worker from its memory files."""
     test, config, phase, used = worker.MARKER.unpack(os.pread(target.evidence, worker.MARKER.size, 0))
     return Remains(
         test=test,
@@ -42,7 +42,7 @@ def read_remains(target: Worker) -> Remains:
 
 
 def read_text(descriptor: int, offset: int = 0) -> str:
-    """What was written to a file from an offset on, as far as it is kept."""
+    """Read what was written to a file from an offset on, as far as it is kept."""
     return os.pread(descriptor, worker.LOG_LIMIT, offset).decode("utf-8", "replace")
 
 
@@ -86,7 +86,7 @@ def status_of(number: int, stderr: str, *, waited: bool, garbled: bool) -> Statu
 
 
 def headline(end: End, number: int, garbled: str) -> str:
-    """What must be said where no signal says it."""
+    """Return the first line of a death that no signal explains."""
     if garbled:
         return f"the process wrote what is no reply: {garbled}"
     return "" if number else f"the process exited with code {os.WEXITSTATUS(end.status)}"

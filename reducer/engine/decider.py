@@ -20,7 +20,7 @@ class AllowanceSpent(Exception):
 
 @dataclass
 class Allowance:
-    """How much may be asked: until a moment of the monotonic clock, and in number of checks."""
+    """A bound on the search: a moment of the monotonic clock, and a number of checks."""
 
     deadline: float = float("inf")
     max_checks: float = float("inf")
@@ -100,12 +100,12 @@ class Decider:
         return shown / times
 
     def distrust(self, rate: float, runs: int) -> None:
-        """From here on drop a candidate only if several evaluations show nothing."""
+        """Drop a candidate from now on only if several evaluations do not show the failure."""
         self.steadiness, self.is_thorough = Steadiness(round(rate * runs), runs), False
 
     @property
     def timeouts(self) -> int:
-        """How many of the evaluations that counted ran out of time without being what is looked for."""
+        """Count the evaluations that ran out of time, if a hang is not what the search keeps."""
         answers = (self.journal.answers.get(key) for key in self.used)
         return sum(
             1 for each in answers if each and each.symptom.startswith("timeout") and not each.interesting

@@ -66,7 +66,7 @@ class Gate:
         self.decider.begin(subject.case(self.like))
 
     def known(self, proposal: Proposal, exact: bool) -> bool | None:
-        """What is known of a proposal without asking; None if it would have to be asked."""
+        """Return the answer to a proposal if it is known; None if the gate would have to ask."""
         subject = proposal()
         if subject is None:
             return False
@@ -91,7 +91,7 @@ class Gate:
         return self.decider.measure(subject.case(self.like), times)
 
     def distrust(self, rate: float, runs: int) -> None:
-        """From here on drop a candidate only if several evaluations show nothing; forget what was refused."""
+        """Drop a candidate from now on only if several runs do not show the failure; forget refusals."""
         self.decider.distrust(rate, runs)
         self._forget_refusals()
 
@@ -116,7 +116,7 @@ class Gate:
         return key not in self._refused
 
     def _cases(self, ahead: Iterable[Question]) -> Iterator[Guess]:
-        """What may be asked next, as it will be asked."""
+        """Yield the candidates that may be asked next, in the form in which they will be asked."""
         for question in ahead:
             subject = question.proposal()
             if subject is not None:

@@ -28,10 +28,10 @@ class OtherReduction(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the predicate said of one candidate: whether it is interesting, and what it showed.
+    """The predicate's answer to one candidate: whether it is interesting, and what the run showed.
 
-    `witness` tells where a wrong value was seen: pairs of a dim and a position along it. `is_unsteady`: a
-    first run showed something else.
+    `witness` tells where a wrong value was seen: pairs of a dim and a position along it. `is_unsteady` says
+    that a first run showed something else.
     """
 
     interesting: bool

@@ -63,7 +63,7 @@ class SameSymptom:
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
 
     def _baseline(self, case: Case, judge: Judge) -> Run | None:
-        """What the un-optimised run should give, without running it: where optimised loops alone fail."""
+        """Return the interpreter's result for the un-optimised run, if only optimised loops can fail."""
         is_optimised = "optimised" in (self.symptom.side, self.symptom.site) and not self.needs_baseline
         if not self.quick or not is_optimised or self.only is None or self.only.asked_by:
             return None
@@ -81,7 +81,7 @@ def _is_a_find(verdict: Verdict) -> bool:
 
 
 def _witness(verdict: Verdict, judge: Judge) -> Witness:
-    """Where the most wrong value stands, by the dims of the output that it is in."""
+    """Return the position of the most wrong value, as pairs of a dim of its output and an index."""
     if verdict.outcome is not Outcome.MISMATCH:
         return ()
     expected, actual = verdict.runs[0].outputs, verdict.runs[-1].outputs

@@ -50,7 +50,7 @@ class Engine:
     _fruitless: set[str] = field(default_factory=set)
 
     def opening(self, subject: Subject) -> Iterator[Question]:
-        """What a reduction of `subject` asks first."""
+        """Yield the questions that open the reduction of `subject`."""
         return self._foresight().opening(subject)
 
     def run(self, subject: Subject) -> Iterator[Subject]:
@@ -132,7 +132,7 @@ class Engine:
 
 
 def _refusals(asked: Sequence[bool]) -> int:
-    """How many of the last answers in a row were no."""
+    """Count the refusals since the last candidate that failed."""
     count = 0
     for answer in reversed(asked):
         if answer:

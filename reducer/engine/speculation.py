@@ -67,14 +67,14 @@ class Foresight:
     odds: Odds
 
     def opening(self, subject: Subject) -> Iterator[Question]:
-        """What a reduction of `subject` begins with, once it has been shown to fail."""
+        """Yield the questions that a reduction of `subject` asks first, once the failure has been shown."""
         first = self._next(Position(0, subject))
         yield first
         if first.at is not None:
             yield from self.questions(first.at)
 
     def questions(self, at: Position) -> Iterator[Question]:
-        """What may come after the question that is asked at `at`, the likeliest first."""
+        """Yield the questions that may follow the one at `at`, the likeliest first."""
         number = count()
         frontier = [(-share, next(number), after) for share, after in self._answered(at)]
         heapq.heapify(frontier)
@@ -123,7 +123,7 @@ class Foresight:
         return Question(proposal, move.renames, replace(at, answers=tuple(answers)))
 
     def _after(self, at: Position, found: Subject) -> Position | None:
-        """Where the rounds go on when a move has ended; None where they are done."""
+        """Return the position of the rounds after a move has ended; None at the end of the search."""
         if size(found) < size(at.subject):
             return Position(at.place, found, has_changed=True, is_first=at.is_first)
         place = at.place + 1

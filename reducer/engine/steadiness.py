@@ -20,7 +20,7 @@ MOST_AT_FIRST = 12
 
 @dataclass(frozen=True)
 class Steadiness:
-    """Of `runs` evaluations of what fails, `shown` showed the failure; a steady one shows every time."""
+    """How often a failure shows: in `shown` of `runs` evaluations. A steady failure shows every time."""
 
     shown: int = 0
     runs: int = 0
@@ -54,15 +54,15 @@ class Steadiness:
         return math.ceil(math.log(missed) / math.log(1 - low))
 
     def after(self, shown: int, runs: int) -> Steadiness:
-        """With more evaluations of what is known to fail."""
+        """Return the counts with more evaluations of a failing candidate."""
         return Steadiness(self.shown + shown, self.runs + runs)
 
 
 @dataclass
 class Refusals:
-    """What did not fail, by the nodes of the original that it held.
+    """The refused candidates, by the nodes of the original that each held.
 
-    A candidate that held all nodes of the result and more, and did not fail, may be one that failed unseen.
+    If a refused candidate held all nodes of the result and more, its failure may have stayed unseen.
     """
 
     _held: list[frozenset[str]] = field(default_factory=list)

@@ -34,7 +34,7 @@ class Running:
 
 @dataclass
 class Pace:
-    """How long the last evaluations took, in seconds, and finding the last guesses, in seconds of CPU."""
+    """The cost of recent work: seconds of the last evaluations, and CPU seconds of finding guesses."""
 
     evaluations: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     guesses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
@@ -53,7 +53,7 @@ class Pace:
         return not usual / 2 < elapsed < 1.5 * usual
 
     def patience(self, elapsed: float) -> float | None:
-        """How long to wait until it may be time again; None for as long as it takes."""
+        """Return the seconds to wait before the next attempt; None to wait without a limit."""
         usual = median(self.evaluations) if self.evaluations else float("inf")
         return 1.5 * usual - elapsed if usual / 2 < elapsed < 1.5 * usual else None
 
@@ -100,7 +100,7 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _guesses(self, ahead: Iterable[Guess]) -> Iterator[Guess]:
-        """What is neither known nor under way."""
+        """Yield the guesses that are neither answered nor running."""
         for key, case in islice(ahead, 4 * self._jobs):
             if key not in self._running and key not in self._journal.answers:
                 yield key, case
@@ -118,7 +118,7 @@ class Workers:
         return sum(not each.future.done() for each in self._running.values())
 
     def _forget_answered(self) -> None:
-        """What has an answer is in the journal; what failed is kept until it is asked for, if ever."""
+        """Forget guesses that the journal answers; keep a failing one until the search asks for it."""
         for key in [key for key in self._running if key in self._journal.answers]:
             del self._running[key]
 

@@ -15,9 +15,9 @@ from reducer.move import Move
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """How many candidates were asked about, how many still failed, and the run of refusals before those.
+    """The success of a move: candidates asked, candidates that failed, and refusals before a failing one.
 
-    The run is that of 98 in 100 of those that still failed.
+    The number of refusals covers 98 in 100 of the candidates that still failed.
     """
 
     asked: int

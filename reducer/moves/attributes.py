@@ -33,7 +33,7 @@ def drop_attributes(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _droppable(subject: OnnxSubject) -> list[tuple[int, str]]:
-    """By node in walking order, the attributes that its operator does not require; calls need theirs."""
+    """List (node, attribute) pairs that the node's operator does not require; calls keep all of theirs."""
     functions = {function_key(each) for each in subject.model.functions}
     found = []
     for index, (node, version) in enumerate(_versions(subject.model)):

@@ -40,7 +40,7 @@ def shrink_bodies(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _shrink(subject: OnnxSubject, path: Path) -> SearchOf[OnnxSubject]:
-    """With plain weights as results; where that changes nothing, with what flows in from outside."""
+    """Drop a body's nodes: plain weights take the place of results; if nothing goes, outer values do."""
     for flows in (False, True):
         found = yield from _shrink_by(_Body(subject, path, flows))
         if found is not subject:
@@ -103,7 +103,7 @@ class _Body:
 
     @cached_property
     def types(self) -> Mapping[str, tuple[object, ...] | None]:
-        """By name, what tensors must share to stand in for each other, in every graph on the way."""
+        """Map each name of all enclosing graphs to the type that a replacement must have."""
         whole = inferred(self.subject.model)
         found: dict[str, tuple[object, ...] | None] = {}
         for name, value in {**self.subject.facts.values, **self.subject.inputs}.items():
@@ -148,7 +148,7 @@ class _Body:
 
     @cached_property
     def _own(self) -> frozenset[str]:
-        """What a result may be called without a node of its own: the body's inputs and weights."""
+        """Return the names that can be results without a node: the body's inputs and weights."""
         return frozenset(item.name for item in (*self.graph.input, *self.graph.initializer))
 
     @cached_property

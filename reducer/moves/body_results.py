@@ -56,7 +56,7 @@ def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | N
 
 
 def _carried(node: NodeProto) -> int:
-    """How many of a node's results are states that go from trip to trip."""
+    """Count the node's results that carry state from one iteration to the next."""
     if node.op_type == "Loop":
         return len(node.input) - 2
     scanned = next((item.i for item in node.attribute if item.name == "num_scan_inputs"), 0)

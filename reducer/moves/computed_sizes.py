@@ -164,7 +164,7 @@ def _back_through_arithmetic(
 
 
 def _operand(op: str, place: int, wanted: Tensor, other: Tensor) -> Tensor:
-    """What an operand must be, beside the other, for the result that is wanted; NaN where nothing is."""
+    """Solve for the operand that gives the wanted result beside the other operand; NaN if none does."""
     with np.errstate(all="ignore"):
         if op in ("Add", "Sub"):
             return wanted - other if op == "Add" else wanted + other if place == 0 else other - wanted

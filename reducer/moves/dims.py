@@ -43,7 +43,7 @@ def shrink_dims(subject: NodeSubject, hints: Hints) -> SearchOf[NodeSubject]:
 
 
 def _extremes(subject: NodeSubject) -> Mapping[int, int]:
-    """By dim where the value farthest from zero is, of the first tensor with such an axis: it may matter."""
+    """Map each size of a dim to the index of the farthest value from zero, in the first such tensor."""
     found: dict[int, int] = {}
     for name in subject.sources:
         array = subject.array(name)

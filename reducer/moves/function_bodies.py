@@ -111,7 +111,7 @@ def _omit(call: NodeProto, unread: list[int]) -> None:
 
 
 def _links(nodes: Iterable[NodeProto], inputs: list[str], keep: Items) -> dict[str, str]:
-    """By removed tensor what is read in its place."""
+    """Map each removed tensor to the tensor that takes its place."""
     links: dict[str, str] = {}
     for index, node in enumerate(nodes):
         if index not in keep:

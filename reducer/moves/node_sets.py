@@ -90,10 +90,10 @@ def _leads_to_a_stop(subject: NodeSubject, hints: Hints) -> bool:
 
 
 def drop_few_nodes(subject: NodeSubject, hints: Hints) -> Search:
-    """Where the bisections left few nodes, those not needed go before their dims and values are looked at.
+    """Drop nodes one at a time if only few are left, before the moves of dims and values.
 
-    By link, which is a cut where nothing can be linked. Of two nodes both are mostly needed, and they are
-    asked for at the end in any case.
+    A dropped node is bypassed by a link, or cut out if nothing can be linked. With two nodes left both are
+    mostly needed; the end of the search asks for them in any case.
     """
     if not 2 < len(subject.nodes) <= (FEW_OF_A_CHAIN if hints.stopped_at else FEW):
         return subject
@@ -101,7 +101,7 @@ def drop_few_nodes(subject: NodeSubject, hints: Hints) -> Search:
 
 
 def drop_runs_of_nodes(subject: NodeSubject, hints: Hints) -> Search:
-    """Where the bisections left a chain: stretches of it are bridged before dims and values are looked at."""
+    """Bridge stretches of a chain that bisection has left, before the moves of dims and values."""
     if not FEW < len(subject.nodes) <= MANY:
         return subject
     order = range(len(subject.nodes))
@@ -110,7 +110,7 @@ def drop_runs_of_nodes(subject: NodeSubject, hints: Hints) -> Search:
 
 
 def drop_single_nodes(subject: NodeSubject, hints: Hints, *, link: bool) -> Search:
-    """What the bisections left: counter-based delta debugging when it is much, then node by node."""
+    """Drop nodes that bisection has left: by counter-based delta debugging if many, then one at a time."""
     if len(subject.nodes) > MANY:
         return (yield from _search(subject, counter_dd(range(len(subject.nodes))), link))
     if len(subject.nodes) > 1:

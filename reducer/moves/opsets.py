@@ -23,7 +23,7 @@ def lower_opsets(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _lower(subject: OnnxSubject, domain: str, least: int) -> SearchOf[OnnxSubject]:
-    """By bisection, the least itself first: a version that is too old for the failure mostly has no use."""
+    """Lower one domain's opset by bisection. Ask for the least first: too old a version rarely fails."""
     works = max(item.version for item in subject.model.opset_import if item.domain == domain)
     fails, version = least - 1, least
     while works - fails > 1:

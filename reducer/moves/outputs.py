@@ -31,7 +31,7 @@ def _keep_outputs(subject: NodeSubject, keep: Items) -> NodeSubject | None:
 
 
 def drop_many_outputs(subject: NodeSubject, hints: Hints) -> Search:
-    """Where there are many, before dims and values are looked at."""
+    """Drop outputs if there are many, before the moves of dims and values."""
     if len(subject.graph_outputs) <= FEW:
         return subject
     return (yield from drop_outputs(subject, hints))

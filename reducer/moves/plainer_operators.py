@@ -46,7 +46,7 @@ def _replaced(subject: OnnxSubject, index: int) -> OnnxSubject | None:
 
 
 def _plainer(subject: OnnxSubject, node: NodeProto) -> NodeProto | None:
-    """Of two operands their sum, of one its absolute value, at last the operand itself; else a Cast."""
+    """Return a plainer node: a sum for two operands, an absolute value for one, the operand, or a Cast."""
     used = [name for name in node.output if name]
     kind = subject.kind(used[0]) if len(used) == 1 else None
     if kind is None or len(kind) != 2 or not isinstance(kind[1], tuple):
@@ -83,7 +83,7 @@ def _broadcasts(subject: OnnxSubject, name: str, kind: tuple[object, ...]) -> bo
 def _cast(
     subject: OnnxSubject, operands: list[str], kind: tuple[object, ...], used: list[str]
 ) -> onnx.NodeProto | None:
-    """Where only the element type differs."""
+    """Return a Cast if the operand and the result differ in element type alone; else None."""
     for name in operands:
         other = subject.kind(name)
         if other is not None and len(other) == 2 and other[1] == kind[1] and kind[0] in (*NUMERIC, *LOGICAL):

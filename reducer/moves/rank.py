@@ -17,7 +17,7 @@ AXIS_ATTRIBUTES = frozenset({"axis", "axes"})
 
 
 def drop_axes(subject: NodeSubject, hints: Hints) -> Search:
-    """From the tensors of highest rank as many leading or trailing axes as will go."""
+    """Drop leading or trailing axes, as many as possible, of the tensors of highest rank first."""
     best = subject
     dropped = True
     while dropped:

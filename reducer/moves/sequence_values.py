@@ -19,7 +19,7 @@ Members: TypeAlias = list[Tensor]
 
 
 def shrink_sequences(subject: OnnxSubject, hints: Hints) -> Search:
-    """Of each sequence at once what can be; else fewer members, then each axis, then the values."""
+    """Shrink all members of each sequence at once; else drop members, then shrink axes, then values."""
     best = subject
     for name in [name for name, value in subject.inputs.items() if isinstance(value, list)]:
         changes = [partial(_changed, name, change) for change in _changes(best, name)]

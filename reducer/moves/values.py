@@ -106,7 +106,7 @@ def _integers(array: Tensor) -> Tensor:
 
 
 def _extreme(array: Tensor) -> Tensor:
-    """What is farthest from zero throughout, where there are NaN that."""
+    """Return an array filled with the value farthest from zero, or with NaN if the array holds one."""
     return np.full(array.shape, array.flat[farthest(array)], array.dtype)
 
 

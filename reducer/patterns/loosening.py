@@ -182,13 +182,13 @@ def _dims(graph: onnx.GraphProto, weights: bool) -> Iterator[tuple[Place, int]]:
 
 
 def _may_change(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> bool:
-    """In two steps, so that neither an even nor a round size is what matters."""
+    """Try two other sizes, since an even or a round size may matter."""
     size = dict(_dims(model.graph, False))[next(iter(places))]
     return all(accepted(_resized(model, dict.fromkeys(places, other))) for other in (size + 1, 2 * size + 3))
 
 
 def _least(model: onnx.ModelProto, places: Iterable[Place], accepted: Holds) -> int:
-    """What must not be smaller stays as it is: an index reaches so far, a window is so wide."""
+    """Return the smallest size that we use if it works, else the present one: an index reaches so far."""
     size = dict(_dims(model.graph, False))[next(iter(places))]
     smallest = dict.fromkeys(places, SMALL[0])
     return SMALL[0] if accepted(_resized(model, smallest)) else size

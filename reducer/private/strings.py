@@ -27,9 +27,10 @@ ENUMERATIONS = frozenset(
 
 
 def placeholders(subject: OnnxSubject) -> dict[str, str]:
-    """By string that is data, a plain one: letters for letters, digits for digits; distinct ones distinct.
+    """Map strings of data to plain ones: letters to letters, digits to digits, distinct to distinct.
 
-    Those of one pattern are counted in their sorted order, so that it stays; plain ones map to themselves.
+    Strings of one pattern are numbered in sorted order, so that their order stays. A plain string maps to
+    itself.
     """
     by_pattern: dict[str, list[str]] = {}
     for text in sorted(set(_strings(subject))):

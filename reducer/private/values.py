@@ -29,7 +29,7 @@ Change: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def telling_places(subject: OnnxSubject) -> tuple[Place, ...]:
-    """Where there are values that tell something, and are not of our own making."""
+    """Return the places of values that tell something and that we did not make ourselves."""
     return tuple(
         place
         for place, array in _arrays(subject)

@@ -68,7 +68,7 @@ class Subject(ABC):
 
     @abstractmethod
     def case(self, like: Case) -> Case:
-        """This subject as a case with the target, settings and origin of `like`."""
+        """Return this subject as a case with the target, settings and origin of `like`."""
 
     @abstractmethod
     def embedded(self) -> Self:
@@ -108,7 +108,7 @@ class NodeSubject(Subject):
     @property
     @abstractmethod
     def reads(self) -> tuple[tuple[str, ...], ...]:
-        """By node, the names it reads in a fixed order, its bodies' captured names included."""
+        """List by node the names it reads in a fixed order, with those that its bodies capture."""
 
     @property
     @abstractmethod
@@ -182,7 +182,7 @@ class NodeSubject(Subject):
 
     @cached_property
     def arrays(self) -> tuple[Tensor, ...]:
-        """What flows in: the tensors of `sources`, and the members of sequences."""
+        """List the arrays that flow in: the tensors of `sources`, and the members of sequences."""
         found = [array for name in self.sources if (array := self.array(name)) is not None]
         sequences = [value for value in self.inputs.values() if isinstance(value, list)]
         return (*found, *(member for value in sequences for member in value))
@@ -206,7 +206,7 @@ class NodeSubject(Subject):
         return all(dim.HasField("dim_value") for dim in declared.tensor_type.shape.dim)
 
     def kind(self, name: str) -> tuple[object, ...] | None:
-        """What a tensor must share with another to stand in for it: element type and dims."""
+        """Return the element type and dims that a replacement must share; None if unknown."""
         if name not in self._kinds:
             self._kinds[name] = shape_key(self.type_of(name))
         return self._kinds[name]

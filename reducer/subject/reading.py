@@ -17,7 +17,7 @@ MANY = 4096
 
 
 def strange_types(arrays: Iterable[Tensor]) -> int:
-    """How many tensors are of an element type that is not plain."""
+    """Count the tensors whose element type is not plain."""
     return sum(str(array.dtype) not in PLAIN for array in arrays)
 
 
@@ -29,9 +29,9 @@ def elements(value: object) -> int:
 
 
 def complexity(array: Tensor) -> int:
-    """How much there is to read in values: 0 costs nothing, 1 a little, other integers more, the small least.
+    """Estimate how hard the values are to read: 0 costs nothing, 1 a little, a large integer more.
 
-    What is not finite reads as a small integer does. Of a text its first four letters.
+    NaN and infinity count as a small integer, a text by its first four letters.
     """
     if not array.size:
         return 0
@@ -48,6 +48,6 @@ def complexity(array: Tensor) -> int:
 
 
 def _count_distinct(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
-    """As `len(np.unique(values))`, which loads `numpy.ma`: longer than all counts of a reduction."""
+    """Count distinct values as `len(np.unique(values))` does, without the slow import of `numpy.ma`."""
     rest = np.sort(values[~np.isnan(values)])
     return int((rest[1:] != rest[:-1]).sum()) + bool(rest.size) + (rest.size < values.size)

@@ -52,7 +52,7 @@ def agrees(declared: onnx.TypeProto, value: Value) -> bool:
 
 
 def _member_type(members: list[Tensor]) -> onnx.TypeProto:
-    """What the members of a sequence share: dims that differ are open, and so is a rank that differs."""
+    """Return the common type of a sequence's members; dims or ranks that differ are left open."""
     ranks = {member.ndim for member in members}
     if len(ranks) > 1:
         return helper.make_tensor_type_proto(element_type(members[0].dtype), None)
@@ -74,7 +74,7 @@ def read_tensor(tensor: onnx.TensorProto, external: Iterable[ExternalFile]) -> T
 
 
 def shape_key(type_proto: onnx.TypeProto | None) -> tuple[object, ...] | None:
-    """What two tensors must share to stand in for each other: element type and dims, symbols included."""
+    """Return the element type and dims, with symbols, that a stand-in must share; None if unknown."""
     if type_proto is None:
         return None
     kind = type_proto.WhichOneof("value")

@@ -20,6 +20,7 @@ from tests.triage.failing import healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known
 from triage.bugs.overview import overview
+from triage.clustering.similarity import group_of
 from triage.console.output import emit
 from triage.store.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
 from triage.store.database import Store
@@ -66,7 +67,7 @@ def store(tmp_path_factory) -> Iterator[Store]:
     with Store(path) as opened, opened.transaction():
         for _ in range(BUGS):
             found = named(draw)
-            keep_signature(opened, found)
+            keep_signature(opened, found, " ".join(group_of(found) or ()))
             attach(opened, found.digest, open_cluster(opened, message(draw)), BY_SIGNATURE, 1.0, "made")
         for statement in (CASES, MADE, REDUCED):
             opened.write(statement, (FAILURES,))

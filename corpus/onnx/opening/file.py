@@ -117,7 +117,7 @@ def _check_chain(view: mmap.mmap, path: Path) -> None:
 
 
 def _step(view: mmap.mmap, position: int) -> int | None:
-    """Where the field after the one at `position` begins; None when there is no field."""
+    """Return the position after the field at `position`; None if there is no field."""
     tag, position = _varint(view, position)
     if not 1 <= tag >> 3 <= _MAX_FIELD:
         return None

@@ -115,7 +115,7 @@ def _reals(shape: tuple[int, ...], rng: Generator) -> Tensor:
 
 
 class _Uses:
-    """What reads each input of a graph, and the rule that follows."""
+    """The readers of each input of a graph, and the rule for its values that follows."""
 
     def __init__(self, graph: GraphProto) -> None:
         self._readers = consumers(graph)

@@ -43,7 +43,7 @@ def _with(shape: tuple[Dim, ...], axis: int, dim: Dim) -> tuple[Dim, ...]:
 
 
 def _reshape(asking: Asking, target: Tensor) -> Call:
-    """From another order of the dims, some of them joined."""
+    """Reshape from another order of the dims, some of them joined."""
     dims: list[Dim] = list(asking.draws.sample(target.shape, target.rank))
     while len(dims) > 1 and asking.draws.chance(0.5):
         dims = [*dims[:-2], times(dims[-2], dims[-1])]
@@ -292,7 +292,7 @@ def _same(asking: Asking, target: Tensor) -> Call:
 
 
 def elements(shape: tuple[Dim, ...], asking: Asking) -> int:
-    """How many there are at the sizes of this program."""
+    """Count the elements at the sizes of this program."""
     return size_of(product(shape), asking.sizes)
 
 

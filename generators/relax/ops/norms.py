@@ -14,7 +14,7 @@ def _has_axis(told: Tensor) -> bool:
 
 
 def _is_narrow(told: Tensor) -> bool:
-    """What TVM's own check takes: "only support float32 and float16"."""
+    """Check for float16 and float32, the only types that TVM's norms take."""
     return told.dtype in ("float32", "float16")
 
 

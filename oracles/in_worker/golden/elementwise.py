@@ -18,7 +18,7 @@ def erf(x: Any) -> Any:
 
 
 def divide(x: Any, y: Any) -> Any:
-    """Of integers as C does, towards zero."""
+    """Divide as C does: integers towards zero."""
     return x / y if is_float(x) else _truncated(x, y)
 
 

@@ -14,7 +14,7 @@ Attrs = Mapping[str, Any]
 
 
 def _places(size: int, wanted: int, mode: str) -> Any:
-    """For each element of the result, its place in the operand."""
+    """Compute the place in the operand for each element of the result."""
     at = np.arange(wanted, dtype=np.float64)
     if mode == "half_pixel":
         return (at + 0.5) * size / wanted - 0.5
@@ -76,7 +76,7 @@ def avg_pool_backward(args: Args, attrs: Attrs) -> Any:
 
 
 def max_pool_backward(args: Args, attrs: Attrs) -> Any:
-    """To the first of the largest in each window."""
+    """Send gradients to the first of the largest elements in each window."""
     gradient, data = args
     if attrs["layout"] != "NCHW" or any(gap != 1 for gap in attrs["dilation"]) or attrs["ceil_mode"]:
         raise NotKnown("a form of the backward pool")

@@ -27,7 +27,7 @@ MOST_STEPS = 100_000
 
 
 def call_operator(op: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    """What one call of an operator gives; NotKnown where there is no rule."""
+    """Compute one call of an operator; NotKnown if there is no rule."""
     if op not in RULES:
         raise NotKnown(f"no rule for {op}")
     with np.errstate(all="ignore"):
@@ -209,7 +209,7 @@ def learn_type(declared: Any, value: Any, sizes: dict[str, int]) -> None:
 
 
 def truth_of(condition: Any) -> bool:
-    """What an If decides by; ValueError for what is no single bool."""
+    """Return the branch of an If as a bool; ValueError for anything but a single bool."""
     array = np.asarray(condition)
     if array.shape or array.dtype != np.bool_:
         raise ValueError(f"a condition of {array.dtype}{list(array.shape)}")

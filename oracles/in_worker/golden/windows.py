@@ -28,7 +28,7 @@ def einsum(args: Args, attrs: Attrs) -> Any:
 
 
 def attention(args: Args, attrs: Attrs) -> Any:
-    """Of (batch, sequence, heads, size) each."""
+    """Compute attention; the operands have dims (batch, sequence, heads, size)."""
     query, key, value = (np.moveaxis(each, 2, 1) for each in args[:3])
     scale = 1.0 / math.sqrt(query.shape[-1]) if attrs["scale"] is None else attrs["scale"]
     scores = np.matmul(query, np.swapaxes(key, -1, -2)) * scale
@@ -68,7 +68,7 @@ def padded(x: Any, padding: Sequence[int], value: float) -> Any:
 def patches(
     x: Any, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """For each place within a window the elements that all windows have there."""
+    """Yield each place within a window, with the elements that all windows have there."""
     for at in product(*map(range, sizes)):
         cut = tuple(
             slice(place * gap, place * gap + (count - 1) * step + 1, step)

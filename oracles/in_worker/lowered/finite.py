@@ -111,7 +111,7 @@ class Search:
         return list(found) if isinstance(found, (tuple, list)) else [found]
 
     def _loss(self, node: Any, operands: list[Any]) -> Any:
-        """How far the operands are outside of the guards; of what no guard explains, how large they are."""
+        """Return the distance of the operands from the guards; without a guard, their size."""
         total = torch.zeros(())
         for place, low, high, away in self.guards.get(node.op_type, ()):
             if place < len(operands) and is_movable(operands[place]):

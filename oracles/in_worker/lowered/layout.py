@@ -267,7 +267,7 @@ def pad(op: Op) -> Function:
 
 
 def padded(size: int, before: int, after: int, mode: str) -> list[int]:
-    """For each place along a padded axis the place that its element is taken from."""
+    """List for each place along a padded axis the place that its element comes from."""
     places = range(-before, size + after)
     if mode == "edge":
         return [min(max(place, 0), size - 1) for place in places]

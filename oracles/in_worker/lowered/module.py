@@ -63,7 +63,7 @@ def add(
 
 
 def lowering_of(node: Any) -> Any:
-    """That of torch's own operators is the operator itself; raises `Unsupported`."""
+    """Return a node's lowering; raises `Unsupported`. Torch's own operators need none."""
     if node.domain == DOMAIN:
         return call
     if node.domain not in ("", "ai.onnx") or node.op_type not in TABLE:

@@ -25,7 +25,7 @@ def _has_bits(value: Any) -> bool:
 
 
 def to_ortvalue(value: Any) -> Any:
-    """What the interface of this release cannot make of an array is made by a small model of its own."""
+    """Make an OrtValue. If this release's interface cannot, a small model makes it."""
     if isinstance(value, list):
         return _sequence(value)
     name, data = value if isinstance(value, tuple) else (value.dtype.name, value)

@@ -265,7 +265,7 @@ def _takes_data(overload: Any) -> bool:
 
 @cache
 def _functions() -> dict[str, Any]:
-    """By its full name each function of torch that computes."""
+    """Map the full name of each function of torch that computes to the function."""
     found: dict[str, Any] = {}
     for path in MODULES:
         module: Any = torch

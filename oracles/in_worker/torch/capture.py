@@ -27,7 +27,7 @@ class Stop(BaseException):
 
 
 class Compiled:
-    """What `torch.compile` gives while a script is opened: it notes what it is called with, and ends it."""
+    """The stand-in for `torch.compile` in an opened script: it notes its arguments and ends the script."""
 
     calls: ClassVar[list[Any]] = []
 
@@ -124,7 +124,7 @@ def exported(content: bytes) -> Given:
 
 
 def scripted(name: str, text: str) -> Given:
-    """What a script calls `model` and `inputs`, or else the first compiled function that it calls."""
+    """Return a script's `model` and `inputs`, or else the first compiled function that it calls."""
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     if is_of_aoti(text):
         with open(archive_of(name, text), "rb") as archive:
@@ -262,7 +262,7 @@ def by_dispatch(given: Given, *, decided: bool = False) -> dict[str, Any]:
 
 
 def end(*given: Any) -> Any:
-    """In place of the graph's run: it may fail, or end the process."""
+    """End the script instead of running the graph, which may fail or end the process."""
     raise Stop
 
 
@@ -273,7 +273,7 @@ def as_decided(given: Given) -> dict[str, Any]:
 
 
 def with_gradients(given: Given) -> dict[str, Any]:
-    """What it dispatches with the gradients of its results' sum, since the script calls `backward`."""
+    """Capture the program with the gradients of its results' sum, if the script calls `backward`."""
     model = given.model
     weights = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
 

@@ -91,7 +91,7 @@ def dtype(name: str) -> Any:
 
 
 def of_torch(name: Any, kind: Any) -> Any:
-    """What torch calls by a name and is of a kind: a dtype, a layout, a memory format; else NotData."""
+    """Return torch's dtype, layout or memory format of this name; NotData if there is none of this kind."""
     found = vars(torch).get(name) if isinstance(name, str) else None
     if not isinstance(found, kind):
         raise NotData(f"{name!r:.40} is no {kind.__name__} of torch")
@@ -149,9 +149,9 @@ def laid_out(value: Any, layout: list[list[int]]) -> Any:
 
 
 def layout_of(value: Any) -> list[list[int]]:
-    """How a tensor lies in memory, in words that fit other sizes too; empty where that is as usual.
+    """Describe a tensor's memory layout in words that fit other sizes too; empty for the usual one.
 
-    What lies in no such way (overlapping windows) counts as usual.
+    A layout that has no such words (overlapping windows) counts as usual.
     """
     if value.layout is not torch.strided or value.is_contiguous() or value.is_quantized:
         return []
@@ -198,7 +198,7 @@ def named(document: dict[str, Any], made: list[Any]) -> dict[str, Any]:
 
 
 def results(names: list[str], values: Any) -> dict[str, Any]:
-    """What goes back to crux: tensors; a tuple of them under names of its members; numbers as tensors."""
+    """Return the results as tensors: a tuple's members by their names, numbers as tensors."""
     found: dict[str, Any] = {}
     for index, name in enumerate(names):
         value = values[index]
@@ -255,10 +255,10 @@ def may_write(op: str, kwargs: dict[str, Any]) -> bool:
 
 
 def describe(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What fake tensors say of a program: the type of each binding, or why it is ill-formed.
+    """Run a program on fake tensors; return the type of each binding, or why it is ill-formed.
 
-    A dim is a text where it follows from symbolic dims of the inputs. `numbers` are the bindings that give
-    one and no tensor.
+    A dim is a text if it follows from symbolic dims of the inputs. `numbers` are the bindings that give a
+    number and no tensor.
     """
     from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv

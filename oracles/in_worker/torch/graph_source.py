@@ -105,7 +105,7 @@ def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
 
 
 def key_of(graph: dict[str, Any]) -> str:
-    """What a graph goes by among names: its own text."""
+    """Return the key of a graph among names: its own text."""
     return "graph " + json.dumps(graph)
 
 
@@ -153,7 +153,7 @@ def must_be_allowed(op: str, kwargs: dict[str, Any]) -> None:
 
 
 def index(item: Any, names: dict[str, str]) -> str:
-    """What stands between the brackets of an index."""
+    """Write the text between the brackets of an index."""
     if isinstance(item, dict) and "tuple" in item and item["tuple"]:
         inner = [index(each, names) for each in item["tuple"]]
         return ", ".join(inner) + ("," if len(inner) == 1 else "")

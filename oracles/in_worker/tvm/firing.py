@@ -42,9 +42,9 @@ def tidy(module: Any, rewriter: str) -> Any:
 
 
 def changed_by(program: str, names: list[str]) -> list[str]:
-    """Those of the passes that change the module; one that fails on it counts as none.
+    """List the passes that change the module, each tried in a process of its own.
 
-    They run in a process of their own: some passes end theirs, or do not end.
+    A pass that fails on the module does not count. Some passes end their process, or do not end.
     """
     near, far = os.pipe()
     child = os.fork()

@@ -46,7 +46,7 @@ def is_option(name: str) -> bool:
 
 
 def complaint(name: str) -> str:
-    """Why there is no such option; empty for one that there is."""
+    """Say why there is no such option; empty if there is one."""
     key, _, value = name.partition("=")
     if key not in OPTIONS:
         return f"there is no option {key}"

@@ -98,12 +98,12 @@ def cast_of(function: Any, param: Any) -> Any:
 
 
 def kind_of(item: list[Any]) -> str:
-    """How an input is passed: `shape_type`, `prim_type`, or as a tensor."""
+    """Return how an input is passed: `shape_type`, `prim_type`, or as a tensor."""
     return next(iter(item[3])) if len(item) > 3 else "tensor"
 
 
 def passed(array: Any, kind: str, device: Any) -> Any:
-    """What the machine is called with for an array."""
+    """Return the virtual machine's argument for an array."""
     import tvm_ffi
 
     if kind == "shape_type":

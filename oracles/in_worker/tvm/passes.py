@@ -61,7 +61,7 @@ class Pass:
 
     @property
     def path(self) -> str:
-        """Where its function stands, such as `tvm.relax.transform.FoldConstant`."""
+        """Return the full name of the pass's function, such as `tvm.relax.transform.FoldConstant`."""
         family, _, name = self.name.rpartition(".")
         return f"{_PLACES[family]}.{name}"
 
@@ -261,14 +261,14 @@ SELDOM = _words(
 
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
-    """What holds of a module after these passes."""
+    """Return the facts that hold of a module after these passes."""
     for name in _passes_in(names):
         facts = facts - PASSES[name].takes | PASSES[name].gives
     return facts
 
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = START) -> str:
-    """Why these passes cannot stand in this order where the facts hold at first; empty where they can."""
+    """Say why these passes cannot stand in this order, given the first facts; empty if they can."""
     names = tuple(names)
     for name in filter(is_option, names):
         if why := complaint(name):

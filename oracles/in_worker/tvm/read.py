@@ -71,7 +71,7 @@ class Reader:
         return self.names[var]
 
     def main(self, function: Any) -> dict[str, Any]:
-        """What is called: each input says a dtype and dims, though its parameter need not."""
+        """Read the main function; each input gets a dtype and dims, even if its parameter has none."""
         inputs, tuples = declarations(function, self.given, self.named, self.unique)
         graph = self.graph(function)
         return {**graph, "inputs": inputs, "bindings": [*tuples, *graph["bindings"]]}
@@ -207,5 +207,5 @@ def is_var(value: Any) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """What TVM writes of one of its objects."""
+    """Write one of TVM's objects as TVM's own JSON."""
     return json.loads(tvm.ir.save_json(value))

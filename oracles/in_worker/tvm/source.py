@@ -44,12 +44,12 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def constant(item: list[Any]) -> str:
-    """With its dtype: TVM takes a plain array of 64-bit elements for one of 32."""
+    """Write a constant with its dtype: TVM reads a plain array of 64-bit elements as 32-bit ones."""
     return f"relax.const({literal(decoded_array(*item))}, {item[0]!r})"
 
 
 def argument(item: list[Any], inputs: dict[str, Any]) -> str:
-    """What the machine is called with for an input, or the array that a tensor is made of."""
+    """Write the virtual machine's argument for an input, or the array for a tensor."""
     array, kind = to_array(inputs[item[0]]), kind_of(item)
     if kind == "shape_type":
         return f"tvm.runtime.ShapeTuple({array.tolist()})"

@@ -60,7 +60,7 @@ def in_circles(graphs: Mapping[str, dict[str, Any]]) -> list[str]:
 
 
 def reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
-    """What is called from a function, however far away."""
+    """Return all functions that a function calls, directly or not."""
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -55,7 +55,7 @@ class Watch:
 
 
 def complaint(module: Any) -> str:
-    """Why TVM's own check finds a module ill-formed: its last line; empty where it does not."""
+    """Return the last line of TVM's complaint about an ill-formed module; empty if it is well-formed."""
     try:
         is_sound = relax.analysis.well_formed(module)  # older releases answer, newer ones raise
     except Exception as error:

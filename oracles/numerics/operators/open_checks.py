@@ -99,7 +99,7 @@ def is_unsorted(node: NodeProto, operands: Sequence[Value]) -> bool:
 
 
 def takes_maximum(node: NodeProto, operands: Sequence[Value]) -> bool:
-    """Of weighted corners, as the reference has it, or of interpolated samples: the text does not say."""
+    """Check for a maximum of weighted corners or of interpolated samples: the text leaves it open."""
     return bool(_attribute(node, "mode", b"avg") == b"max")
 
 

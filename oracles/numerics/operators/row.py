@@ -22,7 +22,7 @@ OpenCheck = Callable[[NodeProto, Sequence[Value]], bool]
 
 
 class Rounding(Enum):
-    """How two right implementations of an operator may differ by rounding alone."""
+    """The rounding by which two right implementations of an operator may differ."""
 
     NOTHING = "the result holds values of the inputs, or whole numbers"
     RESULT = "a few units in the last place of the result"
@@ -35,7 +35,7 @@ class Rounding(Enum):
 
 
 class Nonfinite(Enum):
-    """What an operator does with NaN and infinity."""
+    """The result of an operator for NaN and infinity."""
 
     OPEN = "implementations may differ"
     MOVED = "hands them on like any other value"
@@ -44,7 +44,7 @@ class Nonfinite(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What the judge, the generators and the reducer have to know of one operator.
+    """The facts about one operator for the judge, the generators and the reducer.
 
     `terms` counts the terms of an element's sum; without it the larger of the first two inputs does.
     `opens` holds, by their reasons, the checks for results that the specification leaves open.

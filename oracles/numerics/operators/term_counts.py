@@ -54,7 +54,7 @@ def of_window(node: NodeProto, dims: Sequence[Dims | None]) -> int:
 
 
 def of_updates(node: NodeProto, dims: Sequence[Dims | None]) -> int:
-    """Of a scatter: the element itself and every update, which may all go to one place."""
+    """Count the terms of a scattered element: itself and every update, since all may hit one place."""
     return 1 + math.prod(_known(dims[1])[: -1 if node.op_type == "ScatterND" else None])
 
 

@@ -224,7 +224,7 @@ class Container:
 
 
 def why_uncounted() -> str:
-    """Why the kernel cannot count the processes of this user's sandbox; empty where it can."""
+    """Say why the kernel cannot count the processes of this user's sandbox; empty if it can."""
     release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
     if os.getuid() == 0:
         return "the kernel counts no processes of root"
@@ -245,7 +245,7 @@ def os_sethostname() -> None:
 
 
 def _place(root: str, path: str) -> str:
-    """Where a path lies in the new root, made as an empty file or folder where it is not there."""
+    """Return a path's place in the new root; make it as an empty file or folder if it is absent."""
     target = root + path
     if os.path.isdir(path):
         os.makedirs(target, exist_ok=True)

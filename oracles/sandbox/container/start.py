@@ -31,7 +31,7 @@ class Contained:
         self._report = report
 
     def layers(self) -> Mapping[str, str]:
-        """By layer "" where it is in force, else why not; known once the program has answered."""
+        """Map each layer to the reason why it is off, "" if it is on. Call it after the first answer."""
         lines = os.pread(self._report, 1 << 16, 0).decode().splitlines()
         told = {name: complaint for name, _, complaint in (line.partition("\t") for line in lines)}
         return {name: told.get(name, "not told") for name in LAYERS}
@@ -138,7 +138,7 @@ def program_of(word: str) -> str:
 
 
 def bubblewrap() -> str:
-    """Where bubblewrap is, for whoever is not root: the kernel may let it do what it refuses to others.
+    """Find bubblewrap for a user other than root: the kernel may allow it what it refuses to others.
 
     It cannot make root's processes those of another user, so for root the kernel would not count them.
     """

@@ -52,7 +52,7 @@ def device_files(*, gpu: bool) -> tuple[str, ...]:
 
 
 def interpreter_paths(python: str) -> list[str]:
-    """Where an interpreter has its own files; it is not run to find out, since it is not trusted yet."""
+    """List an interpreter's own folders without running it: it is not trusted yet."""
     if os.path.realpath(python) == os.path.realpath(sys.executable) and python == sys.executable:
         own = {sys.prefix, sys.base_prefix, sys.exec_prefix, sysconfig.get_path("stdlib")}
         return [python, *(path for prefix in sorted(own) for path in _of_prefix(Path(prefix)))]

@@ -126,7 +126,7 @@ class _Thinned:
         return replace(graph, bindings=tuple(kept), outputs=outputs)
 
     def other(self, binding: Binding, instead: Mapping[str, str]) -> str:
-        """What is read instead of a binding; empty where nothing of its type is to be had."""
+        """Return a name of the same type to read instead of a binding; empty if there is none."""
         kind = self.kinds.get(binding.name)
         same = [name for name in binding.reads if kind is not None and self.kinds.get(name) == kind]
         if same:

@@ -59,7 +59,7 @@ def _sized(item: Input, array: Tensor | None, sizes: dict[str, int]) -> Input:
 
 
 def _sizes(subject: GraphSubject) -> dict[str, int]:
-    """What the symbols stand for that are dims of inputs, or passed as such."""
+    """Map the symbols that are dims of inputs, or passed as inputs, to their values."""
     found: dict[str, int] = {}
     for item in subject.program.main.inputs:
         array = subject.array(item.name)

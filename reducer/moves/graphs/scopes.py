@@ -47,7 +47,7 @@ def _with_branch(name: str, place: int, subject: GraphSubject) -> GraphSubject |
 
 
 def _operands(binding: Binding) -> list[str]:
-    """What a binding's bodies are called with, where they do not see the names around them."""
+    """List the arguments of a binding's bodies, if a body does not see the names around it."""
     tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
     last = tuples[-1] if tuples else binding.args[-1] if binding.args else []
     items = last if isinstance(last, list) else []
@@ -167,7 +167,7 @@ def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
 
 
 def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
-    """What a name stands for: another name, or the member of a tuple; empty of anything else."""
+    """Return the name, or the member of a tuple, that a name stands for; empty for anything else."""
     if tag_of(args[0]) != REF:
         return ""
     source = str(dict(args[0])[REF])

@@ -32,7 +32,7 @@ def _renamed(subject: LoopSubject) -> LoopSubject:
 
 
 def new_names(function: Function) -> dict[str, str]:
-    """By old name the new one, in the order of definition."""
+    """Map old names to new ones, in the order of definition."""
     memory = {item.name for item in walk(function) if isinstance(item, Buffer)}
     loops = {item.var.name for item in walk(function) if isinstance(item, For | Axis)}
     taken: set[str] = set()

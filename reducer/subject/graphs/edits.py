@@ -161,7 +161,7 @@ def _dims(subject: GraphView, item: Input) -> Shape:
 
 
 def _links(subject: GraphView, keep: frozenset[int]) -> dict[str, str]:
-    """By removed result, the result of a kept binding that takes its place."""
+    """Map each removed result to the result of a kept binding that takes its place."""
     instead: dict[str, str] = {}
     for index, binding in enumerate(subject.program.main.bindings):
         wanted = subject.kind(binding.name)

@@ -28,7 +28,7 @@ class Counts:
 
 
 def measured(subject: GraphView) -> Size:
-    """What a graph program is measured by, in the order of `size`."""
+    """Return the sizes of a graph program, in the order of `size`."""
     found = counts(subject)
     arrays = subject.arrays
     axes = sum(array.ndim for array in arrays)
@@ -40,7 +40,7 @@ def measured(subject: GraphView) -> Size:
 
 
 def counts(subject: GraphView) -> Counts:
-    """What a graph program is measured by."""
+    """Count the parts of a graph program."""
     program = subject.program
     graphs = [program.main, *program.functions.values()]
     bindings = [binding for graph in graphs for binding in graph.walk()]
@@ -64,7 +64,7 @@ def symbolic(graph: Graph) -> list[str]:
 
 
 def literals(item: Json) -> Iterator[Json]:
-    """What a person has to read in arguments besides names."""
+    """Yield the literals in arguments, without names."""
     if isinstance(item, list):
         for inner in item:
             yield from literals(inner)

@@ -49,7 +49,7 @@ class GraphView(NodeSubject):
 
     @cached_property
     def reads(self) -> tuple[tuple[str, ...], ...]:
-        """By binding, the names it reads."""
+        """List by binding the names it reads."""
         return tuple(tuple(dict.fromkeys(name for name in node.input if name)) for node in self.nodes)
 
     @cached_property
@@ -69,7 +69,7 @@ class GraphView(NodeSubject):
 
     @property
     def counts(self) -> frozenset[int]:
-        """None: what arguments count is not known here."""
+        """Return no argument: this format does not say which arguments are counts."""
         return frozenset()
 
     def array(self, name: str) -> Tensor | None:
@@ -99,7 +99,7 @@ class GraphView(NodeSubject):
 
     @cached_property
     def complaint(self) -> str:
-        """Why the framework finds the program ill-formed; empty where it does not."""
+        """Return the framework's reason for calling the program ill-formed; empty if it is well-formed."""
         return str(self.describe(self.document, self.inputs).get("error", ""))
 
     @property
@@ -108,12 +108,12 @@ class GraphView(NodeSubject):
         return not self.complaint
 
     def number(self, name: str) -> int | float | None:
-        """What a binding gives that gives a number; None for every other."""
+        """Return the number that a binding gives; None if it gives anything else."""
         value = self.facts.values.get(name) if name in self.numbers else None
         return value.item() if isinstance(value, np.ndarray) and value.size == 1 else None
 
     def with_program(self, program: GraphProgram, inputs: Mapping[str, Value]) -> Self:
-        """This subject with another program: only the inputs that it takes."""
+        """Return this subject with another program and only the inputs that it takes."""
         taken = {item.name: inputs[item.name] for item in program.main.inputs if item.name in inputs}
         return replace(self, program=program, inputs=taken)
 

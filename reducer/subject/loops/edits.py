@@ -51,7 +51,7 @@ def accessed_buffers(node: Any) -> set[str]:
 
 
 def unused_names(function: Function) -> frozenset[str]:
-    """What the function defines and does not use: it may be there for its own sake."""
+    """Return the names that the function defines but does not use: one of them may be the point."""
     defined = {name for stmt in statements(function.body) if (name := _defines(stmt)) is not None}
     blocks = (stmt for stmt in statements(function.body) if isinstance(stmt, Block))
     defined |= {one.name for stmt in blocks for one in stmt.allocs}
@@ -59,7 +59,7 @@ def unused_names(function: Function) -> frozenset[str]:
 
 
 def _uses(function: Function) -> set[str]:
-    """As `used_names`, but where a name is defined is no use of it."""
+    """Return the used names as `used_names` does, without places of definition."""
     found = set()
     for item in expressions(function.body):
         if isinstance(item, Var):

@@ -40,7 +40,7 @@ class LoopSubject(Subject):
         return cls(module, inputs=case.inputs, passes=case.passes, must_be_defined=is_defined)
 
     def measured(self) -> Size:
-        """As for graphs: what there is to read first, then what it carries; a statement counts as a node."""
+        """Return the sizes in the order of `size`; a statement counts as a node."""
         values = [value for value in self.inputs.values() if isinstance(value, np.ndarray)]
         weight = sum(map(complexity, values))
         return (*counts(self.module, self.inputs), weight, len(self.passes), len(self.document))
@@ -51,7 +51,7 @@ class LoopSubject(Subject):
         return self.document
 
     def case(self, like: Case) -> Case:
-        """This subject as a case with the target, settings and origin of `like`."""
+        """Return this subject as a case with the target, settings and origin of `like`."""
         return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property

@@ -49,7 +49,7 @@ class FunctionNames:
 
 
 def numbered(names: Iterable[str], prefix: str) -> dict[str, str]:
-    """By name the prefix with a number, in the order of first sight."""
+    """Map each name to the prefix and a number, in the order of first sight."""
     return {name: f"{prefix}{number}" for number, name in enumerate(dict.fromkeys(names))}
 
 
@@ -105,7 +105,7 @@ def _plain_tensors(function: FunctionProto) -> None:
 
 
 def tensor_names(function: FunctionProto) -> dict[str, str]:
-    """By tensor its new name, those in bodies included."""
+    """Map each tensor, in bodies too, to its new name."""
     seen: list[str] = [*function.input]
 
     def see(name: str) -> str:
@@ -120,7 +120,7 @@ def tensor_names(function: FunctionProto) -> dict[str, str]:
 
 
 def count_strange_functions(model: ModelProto) -> int:
-    """How many tensors, attributes, names and domains of functions are not what they would be called."""
+    """Count the tensors, attributes, names and domains of functions that do not have plain names."""
     if not model.functions:
         return 0
     names = FunctionNames.of(model)

@@ -37,7 +37,7 @@ def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
 
 
 def count_strange(model: onnx.ModelProto) -> int:
-    """How many tensors, dims and parts of functions do not have the name that they would get."""
+    """Count the tensors, dims and parts of functions that do not have plain names."""
     pairs = [*new_names(model.graph).items(), *_dim_names(model).items()]
     return sum(old != new for old, new in pairs) + count_strange_functions(model)
 

@@ -221,7 +221,7 @@ def _domains(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def _links(subject: OnnxView, keep: Items) -> dict[str, str]:
-    """By removed tensor, the tensor of a kept node that takes its place; built in topological order."""
+    """Map each removed tensor to the tensor of a kept node that takes its place, in topological order."""
     instead: dict[str, str] = {}
     for index, node in enumerate(subject.nodes):
         if index in keep:

@@ -24,7 +24,7 @@ S = TypeVar("S", bound=OnnxView)
 
 
 def drop_unused_sets(model: ModelProto) -> None:
-    """In place; ONNX's own set stays, since without it a runtime takes the newest that it knows."""
+    """Drop unused opsets in place. ONNX's own stays: without it a runtime assumes the newest version."""
     for holder in (model, *model.functions):
         used = {*STANDARD, *(node.domain for node in _nodes(holder))}
         for at in reversed(range(len(holder.opset_import))):
@@ -44,12 +44,12 @@ def rename_sets(model: ModelProto, instead: Mapping[str, str]) -> None:
 
 
 def sum_of_versions(model: ModelProto) -> int:
-    """How new the imported sets are, each counted for itself; of two with equal sums neither is plainer."""
+    """Add up the versions of the imported opsets; of two models with equal sums neither is plainer."""
     return sum(item.version for holder in (model, *model.functions) for item in holder.opset_import)
 
 
 def least_versions(model: ModelProto) -> dict[str, int]:
-    """By domain the least version in which each operator that is used has the schema that it has now.
+    """Map each domain to the least version in which all used operators have their present schema.
 
     Functions and the model that calls them agree on it. A domain with an operator that onnx does not know is
     left out, but for one that holds nothing but the model's own functions.

@@ -14,7 +14,7 @@ from reducer.subject.reading import complexity, elements, strange_types
 
 
 def measured(subject: OnnxView) -> Size:
-    """What a model is measured by, in the order of `size`."""
+    """Return the sizes of a model, in the order of `size`."""
     model = subject.model
     graph = model.graph
     arrays = subject.arrays

@@ -23,7 +23,7 @@ EXACT = Tolerance(0.0, 0.0)
 
 
 class Grade(IntEnum):
-    """How far a tensor of the optimised program is from the one of that name."""
+    """The distance between a tensor of the optimised program and the un-optimised tensor of that name."""
 
     EQUAL = 0
     NEAR = 1
@@ -45,7 +45,7 @@ class PartedTensors:
 def find_parting(
     subject: OnnxView, optimised: onnx.ModelProto, values: Mapping[str, Value], tolerance: Tolerance
 ) -> PartedTensors:
-    """What parts before the first wrong output; empty where no value tells."""
+    """Find the tensors that differ before the first wrong output; empty if no value tells."""
     runs = _Runs(subject, optimised, values, tolerance)
     wrong = next((name for name in subject.graph_outputs if runs.grade(name) is Grade.FAR), None)
     if wrong is None:
@@ -117,7 +117,7 @@ class _Runs:
         return Grade.EQUAL if is_equal else Grade.NEAR
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """What a tensor of the optimised program is computed from, among the tensors that both have."""
+        """Return the tensors, known to both programs, from which an optimised tensor is computed."""
         return tuple(dict.fromkeys(self._sources(name)))
 
     def _sources(self, name: str) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _carried(
 
 
 def _resize(model: onnx.ModelProto, choice: Resize, attributes: bool) -> None:
-    """What goes along with the tensors that flow in, in place: weights in bodies, and attributes."""
+    """Resize weights in bodies and attributes along with the tensors that flow in, in place."""
     for tensor in body_weights(model.graph):
         if any(choice.size_of(dim) != dim for dim in tensor.dims):
             array = numpy_helper.to_array(tensor)

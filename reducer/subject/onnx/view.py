@@ -40,7 +40,7 @@ class OnnxView(NodeSubject):
 
     @cached_property
     def reads(self) -> tuple[tuple[str, ...], ...]:
-        """By node, the names it reads in a fixed order, its bodies' captured names included."""
+        """List by node the names it reads in a fixed order, with those that its bodies capture."""
         return tuple(_ordered_reads(node) for node in self.nodes)
 
     @cached_property
@@ -86,7 +86,7 @@ class OnnxView(NodeSubject):
         return recorded or self.facts.types.get(name)
 
     def case(self, like: Case) -> Case:
-        """This subject as a case with the target, settings and origin of `like`."""
+        """Return this subject as a case with the target, settings and origin of `like`."""
         program = self.model.SerializeToString(deterministic=True)
         used = {external_entry(tensor, "location") for tensor in tensors(self.model) if is_external(tensor)}
         external = tuple(file for file in self.external if str(file.location) in used)

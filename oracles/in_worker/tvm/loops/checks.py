@@ -56,7 +56,7 @@ def _must_run_again(name: str, module: Any, was_sound: bool) -> None:
 
 
 def flaw(module: Any) -> str:
-    """Why TVM's own check finds a PrimFunc ill-formed: its last line; empty where it does not."""
+    """Return the last line of TVM's complaint about an ill-formed PrimFunc; empty if it is well-formed."""
     for function in module.functions.values():
         if not isinstance(function, tirx.PrimFunc):
             continue

@@ -46,7 +46,7 @@ def functions_of(module: Any) -> dict[str, Any]:
 def pieces_of(
     name: str, before: dict[str, Any], after: dict[str, Any], known: dict[int, frozenset[str]]
 ) -> Iterable[str]:
-    """What a pass covers by what it changes; `known` keeps the kinds of a function by its hash."""
+    """Yield the coverage of a pass from its change; `known` keeps the kinds of a function by its hash."""
     for key, function in after.items():
         old = before.get(key)
         if old is None or old.same_as(function):

@@ -33,7 +33,7 @@ def run_program(
     target: Any,
     enter: Callable[[str], None],
 ) -> dict[str, Any]:
-    """What the buffers hold after one call, and what it returned; nothing where it is not to be executed."""
+    """Call the program once; return its buffers and its result, or nothing if it is not to be executed."""
     document = json.loads(program)
     entry = next(iter(document["functions"]))
     module = entered(build_module(document), entry)

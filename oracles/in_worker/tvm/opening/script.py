@@ -26,7 +26,7 @@ class Called(SystemExit):
 
 @dataclass
 class Scripted:
-    """What a script was seen to do before anything of it was compiled."""
+    """The compile calls that a script was seen to begin; nothing of them was compiled."""
 
     module: Any = None
     inputs: list[Any] = field(default_factory=list)
