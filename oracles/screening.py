@@ -27,7 +27,7 @@ REPORT = "(report)"
 
 @dataclass(frozen=True, slots=True)
 class Screened:
-    """What the runs of one program gave, by each configuration, and what its passes met."""
+    """The runs of one program by configuration, and the coverage of its passes."""
 
     runs: tuple[Run, ...]
     covered: frozenset[str]

@@ -43,7 +43,7 @@ def _taken_apart(target: Target) -> tuple[Target, tuple[str, ...]]:
 
 
 def misplaced(passes: Sequence[str], target: Target, format: str = "onnx", program: bytes = b"") -> str:
-    """Why the target cannot run these passes in this order; empty where it can, or runs none by name."""
+    """Say why the target cannot run these passes in this order; empty if it can, or has no such passes."""
     sequences = find_backend(target.backend).sequences
     if not passes or sequences is None:
         return ""

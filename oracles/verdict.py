@@ -10,7 +10,7 @@ from oracles.run import Phase, Run
 
 
 class Outcome(StrEnum):
-    """What a case's runs amount to, in a word."""
+    """The result of judging a case, in a word."""
 
     PASS = "pass"
     CRASH = "crash"
@@ -37,7 +37,7 @@ HARMLESS = frozenset(
 
 
 class Mark(StrEnum):
-    """What a note means to crux itself, which never reads the note's text for it."""
+    """The meaning of a note to crux itself, which never reads the note's text."""
 
     STATE_DEPENDENT = "state-dependent"
     """The case did another thing in the first run than in a new process."""
@@ -71,7 +71,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What must stay the same while a case shrinks: blind to names, numbers, shapes and versions.
+    """The part of a failure that must stay while a case shrinks: no names, numbers, shapes or versions.
 
     `kind` is the exception's leaf class, the signal's name, or the kind of mismatch (`shape`, `dtype`,
     `nan`, `value`); `site` the throwing C++ function or the top frame that is not glue, or for a mismatch
@@ -105,7 +105,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class WrongResult:
-    """Of a mismatch: which output of which side is wrong, by how much, and where it begins.
+    """The facts about a mismatch: the wrong side and output, by how much, and where it begins.
 
     `kind` is `nan`, `inf`, `sign`, `zeros`, `off by one`, `saturation`, a band of units in the last place
     (`2^17 ulps`), `shape`, `dtype` or `nondeterministic`; `error` the greatest distance from the other side.
@@ -127,7 +127,7 @@ class WrongResult:
 
     @property
     def times(self) -> float | None:
-        """How many times further from the truth the wrong side is; None where no truth says so."""
+        """Return how many times further from the truth the wrong side is; None if no truth says so."""
         if self.off_truth is None:
             return None
         near, far = sorted(self.off_truth)

@@ -7,7 +7,7 @@ OURS = ("corpus", "oracles", "reducer", "generators", "triage")
 
 
 def foreign_packages() -> dict[str, str]:
-    """Where a name of ours leads to a package of others, or to none: crux would run their code."""
+    """Name the modules of ours that Python would load from a foreign package, or not at all."""
     root = Path(__file__).resolve().parents[1]
     found = {}
     for name in OURS:

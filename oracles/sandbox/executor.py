@@ -68,7 +68,7 @@ class Executor:
             sandbox.close()
 
     def hurry(self, wall_seconds: float) -> None:
-        """From here on a run that takes so long hangs, and is not run a second time to be sure."""
+        """Call a run a hang after this many seconds from now on, without a second run to be sure."""
         self.is_hurried = True
         wall = min(self.limits.wall_seconds, wall_seconds)
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
@@ -83,7 +83,7 @@ class Executor:
             self._is_quick = False
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
-        """What the case does under each configuration, unjudged and as it is."""
+        """Run the case under each configuration, without judging and without repair."""
         return self.run(
             Job(
                 case.program,
@@ -126,7 +126,7 @@ class Executor:
         return self._referee.run(replace(job, configs=configs))[0]
 
     def classify(self, run: Run) -> str:
-        """What the backend that made a run knows about its message, or nothing."""
+        """Classify a run's message by the backend that made it; empty if the backend does not know it."""
         backend = find_backend(run.config.backend) if run.config.backend else self.backend
         return backend.classify(run)
 
@@ -167,7 +167,7 @@ class Executor:
         return frozenset(self._sandbox.ask("vocabulary")) if self.backend.tells_operators else None
 
     def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:
-        """Those of the target's passes that change a graph, each by itself; none where the worker dies."""
+        """List the target's passes that change a graph, each run alone; none if the worker dies."""
         try:
             answer: list[str] = self._sandbox.ask("changed_by", program.decode(), list(names))
         except SandboxError:

@@ -54,7 +54,7 @@ def _lacks(sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int = 300) -> Imported:
-    """What a backend's worker makes of a file (in base64); a refusal in so many characters at most."""
+    """Import a file (in base64) in a backend's worker; a refusal is cut at this many characters."""
     try:
         answer = sandbox.ask("open_program", str(path), content)
     except SandboxError:

@@ -51,7 +51,7 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the crash handler wrote."""
+    """The text and the stack that the crash handler wrote."""
 
     signal: int
     address: int
@@ -149,7 +149,7 @@ class Functions:
         return offset
 
     def start(self, address: int) -> int | None:
-        """Where the function that holds an address starts."""
+        """Return the start of the function that holds an address."""
         index = int(np.searchsorted(self.starts, address, side="right")) - 1
         return int(self.starts[index]) if index >= 0 else None
 

@@ -84,7 +84,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class End:
-    """How a worker ended: the status of `wait`, the last signal that it was sent, its CPU time in all."""
+    """The end of a worker: the status of `wait`, the last signal that it was sent, its total CPU time."""
 
     status: int
     last: int
@@ -147,7 +147,7 @@ class Zygote:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the zygote says of itself once it is ready."""
+        """Return what the zygote says of itself once it is ready."""
         return self._wait()
 
     def _wait(self) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ MISSING = ("ModuleNotFoundError", "ImportError")
 
 
 def start_error(python: str, text: str) -> Exception:
-    """What a zygote that did not come up amounts to: the wrong Python is the user's to mend."""
+    """Return the error for a zygote that did not come up: a wrong Python is the user's mistake."""
     text = text.strip()
     kind, _, message = (text.splitlines() or [""])[-1].partition(": ")
     if kind in MISSING:

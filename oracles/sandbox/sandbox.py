@@ -159,7 +159,7 @@ class Sandbox:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the worker says of itself; see `Zygote`."""
+        """Return what the worker says of itself; see `Zygote`."""
         return self._ready_zygote().facts
 
     def cpu_seconds(self) -> float:
@@ -168,7 +168,7 @@ class Sandbox:
         return self._cpu_of_the_dead + living + (self._zygote.cpu_seconds() if self._zygote else 0.0)
 
     def _wall_seconds(self) -> float:
-        """How long to wait for a worker: less than the limit where a whole check may take no more CPU."""
+        """Return the seconds to wait for a worker: less than the limit if the check has little CPU left."""
         limits = self.limits
         return limits.wall_seconds * left_of(limits.cpu_seconds) / limits.cpu_seconds
 
@@ -230,7 +230,7 @@ class Sandbox:
             raise OutOfTime(tuple(earlier))
 
     def _lay_out(self, job: Job) -> dict[str, str]:
-        """Where a worker finds the external data; files that cannot be linked are shown to a new one."""
+        """Return the places of external data for a worker; files that cannot be linked need a new worker."""
         if not job.external:
             return {}
         places = self._scratch.lay_out(job.program, job.external)
@@ -333,7 +333,7 @@ class Sandbox:
 
 
 def describe_isolation(facts: Mapping[str, Any]) -> dict[str, str]:
-    """By name what keeps a worker in, `in force` or why not, from a sandbox's `facts`; for `crux doctor`."""
+    """Map each protection to `in force` or why not, from a sandbox's `facts`; for `crux doctor`."""
     found = {LAYER_WORDS[name]: reason for name, reason in facts["containment"].items()}
     found["native crash handler"] = facts["crash_handler"]
     return {name: reason or "in force" for name, reason in found.items()}

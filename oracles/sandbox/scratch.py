@@ -43,10 +43,10 @@ class Scratch:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def lay_out(self, program: bytes, external: tuple[ExternalFile, ...]) -> dict[str, str]:
-        """Where a worker finds the external data: the `path` of the whole model, or its `folder`.
+        """Return the places of external data for a worker: the whole model's `path`, or its `folder`.
 
-        Frameworks refuse links that leave the model's folder, so the files are hard-linked; where that is
-        not possible they are used where they lie, and copied only when they lie in several folders.
+        Frameworks refuse links that leave the model's folder, so the files are hard-linked; where that is not
+        possible they are used where they lie, and copied only when they lie in several folders.
         """
         folder = self.folder / "model"
         if external != self._laid_out or not folder.exists():

@@ -312,7 +312,7 @@ def memory_of(pid: int) -> int:
 
 
 class Marker:
-    """Where this process has come to, in memory that its parent sees too."""
+    """The progress of this process, in memory that its parent sees too."""
 
     def __init__(self, evidence: int) -> None:
         self.page = mmap.mmap(evidence, MARKER_SIZE)
@@ -412,7 +412,7 @@ def attempt(
 
 
 def failure(error: BaseException, backend: Any) -> dict[str, Any]:
-    """What an exception says; a backend's `about` adds what its text leaves out, and where it stopped."""
+    """Describe an exception; a backend's `about` adds what the text leaves out, and where it stopped."""
     about = getattr(backend, "about", None)
     trace, at = about(error) if about else ("", "")
     trace += "".join(traceback.format_exception(type(error), error, error.__traceback__))

@@ -134,7 +134,7 @@ def native_site(trace: str) -> str:
 
 
 def _words(message: str, tail: str) -> str:
-    """What the exception says, or the cause that it quotes."""
+    """Return the words of the exception, or of the cause that it quotes."""
     told = _TOLD.search(tail) or COMPILER.search(tail)
     told = told or (_CARET.search(tail) if _POINTED.search(message.split(": ", 1)[-1]) else None)
     if told:

@@ -53,7 +53,7 @@ _NUMBER_LIST = re.compile(r"([\[({])\s*#?(?:\s*[,x ]\s*#)*,?\s*([\])}])")
 
 
 def template(text: str, names: Iterable[str] = ()) -> str:
-    """What stays the same of a message while a model is renamed, resized, reordered and rebuilt.
+    """Keep what stays of a message when a model is renamed, resized, reordered and rebuilt.
 
     `names` are the model's own (nodes and values): they are dropped wherever they stand as whole words.
     """
@@ -178,7 +178,7 @@ def split_function(text: str) -> tuple[str, str]:
 
 
 def _end_of_signature(text: str) -> int | None:
-    """Where the parameter list of a leading C++ signature ends; None when the text starts with none."""
+    """Return the end of a leading C++ signature's parameter list; None if the text starts with none."""
     opening = text.find("(")
     if opening < 0 or not re.fullmatch(r"[\w:<>,&*~ \[\]=().{}]*", text[:opening]):
         return None

@@ -76,7 +76,7 @@ def _longest_string(text: str) -> str:
 
 
 def _element(text: str) -> str:
-    """What a report of tests in XML says of a failure; empty where it is none."""
+    """Return the words of a failure in an XML report of tests; empty if there is none."""
     found = _ELEMENT.search(text)
     return html.unescape(found.group(2)).removeprefix("<![CDATA[").removesuffix("]]>") if found else ""
 

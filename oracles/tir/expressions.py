@@ -103,7 +103,7 @@ def _binary(expr: Binary) -> Compiled:
 
 
 def _roughly(compute: Compiled, dtype: str) -> Compiled:
-    """With noise where the state asks for it."""
+    """Add noise to a computation if the state asks for it."""
     if not is_float(dtype):
         return compute
     rounded, name = rounding(dtype), element(dtype)

@@ -54,10 +54,10 @@ class Interpretation:
 def interpret(
     module: Module, inputs: Mapping[str, Value], trials: int = TRIALS, steps: int = MOST_STEPS
 ) -> Interpretation:
-    """What one call of the module's first function does with these values.
+    """Interpret one call of the module's first function with these values.
 
-    A program that is not defined, or not modelled, gives no outputs but the reason. With no `trials` nothing
-    is said of rounding; more than so many `steps` are not modelled.
+    An undefined program, or one that is not modelled, gives no outputs but the reason. Without `trials` the
+    result says nothing of rounding; a run of more than `steps` steps is not modelled.
     """
     try:
         action = compiled_body(module.main.body)
@@ -142,7 +142,7 @@ def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor
 
 
 def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
-    """How far the noise moved each element at most, with a margin; infinite where it was defined or not."""
+    """Return how far noise moved each element, with a margin; infinite if it was not always defined."""
     slack = np.zeros(exact.shape)
     for run in moved:
         array, mask = _array(*run[name])

@@ -18,7 +18,7 @@ from oracles.tir.scalars import UNDEFINED, Scalar
 
 
 def _guarded(function: Callable[..., float]) -> Callable[..., float]:
-    """As C has it: a domain error is NaN, an overflow infinite."""
+    """Guard a function as C does: a domain error is NaN, an overflow infinite."""
 
     def guarded(*operands: float) -> float:
         try:

@@ -28,7 +28,7 @@ class View:
     offset: int = 0
 
     def place(self, indices: Sequence[Any]) -> int:
-        """Where an element lies in memory; Undefined where the indices are out of the shape or undefined."""
+        """Return an element's place in memory; Undefined if the indices leave the shape or are undefined."""
         place = self.offset
         for index, dim, stride in zip(indices, self.shape, self.strides, strict=True):
             if index is UNDEFINED:
@@ -74,7 +74,7 @@ class Independent:
 
 @dataclass(slots=True)
 class Declared:
-    """What a block said that it reads and writes: by memory, boxes of places through a view."""
+    """The reads and writes that a block declared: by memory, boxes of places through a view."""
 
     name: str
     reads: list[tuple[View, tuple[tuple[int, int], ...]]]

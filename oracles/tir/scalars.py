@@ -19,7 +19,7 @@ from corpus.tir.types import element, integer_range, is_bool, is_float, numpy_dt
 
 
 class Undefined(Exception):
-    """From here on nothing of the program is defined; the text says why."""
+    """The end of definedness: nothing after it counts; the text says why."""
 
 
 class NotModelled(Exception):
@@ -71,7 +71,7 @@ def wrapping(dtype: str) -> Callable[[int], int]:
 
 @cache
 def checking(dtype: str) -> Callable[[int], Scalar]:
-    """What arithmetic gives: unsigned integers wrap, what overflows a signed one is undefined."""
+    """Make the check of an arithmetic result: unsigned integers wrap, signed overflow is undefined."""
     least, most = integer_range(element(dtype))
     if parts(dtype).code == "uint":
         return lambda value: value & most

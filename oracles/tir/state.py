@@ -33,7 +33,7 @@ class State:
             raise NotModelled("a program of so many steps")
 
     def read(self, name: str, indices: Sequence[Scalar]) -> Scalar:
-        """What a buffer holds."""
+        """Read an element of a buffer."""
         view = self.views[name]
         place = view.place(indices)
         for loop in self.loops:

@@ -38,7 +38,7 @@ MOST_CELLS = 1 << 22
 
 
 class End(Enum):
-    """How a statement ended."""
+    """The way in which a statement ended."""
 
     ON = auto()
     BREAK = auto()

@@ -32,7 +32,7 @@ Expect = Callable[[Sequence[str]], None]
 
 @dataclass(frozen=True)
 class Bisection:
-    """What was seen; `places` are the releases, oldest first, and `faces` what was seen at each of them."""
+    """The result of a bisection; `places` are the releases, oldest first, `faces` what each showed."""
 
     releases: Sequence[str]
     faces: Mapping[int, str | None]
@@ -139,7 +139,7 @@ def _runs(backend: str, package: str) -> bool:
 
 
 def document(found: Bisection, others: Mapping[str, str]) -> dict[str, Any]:
-    """What a bisection found as plain data; the answer is that of the failure asked for."""
+    """Write a bisection as plain data; the answer is that of the failure asked for."""
     answer, places = found.answer, {name: at for at, name in enumerate(found.releases)}
     bad = found.sightings[answer.first_bad] if answer else None
     tried = sorted(found.sightings, key=places.__getitem__)

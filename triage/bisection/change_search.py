@@ -35,9 +35,9 @@ def evenly(count: int, probes: int) -> list[int]:
 
 
 def _middles(seen: Seen, count: int) -> Iterator[int]:
-    """In every gap in which something changes, the newest first, the unasked place nearest to its middle.
+    """Yield the places near the middle of each gap in which something changes, the newest gap first.
 
-    From an end of the row where nothing can be seen the first place where something can is looked for.
+    From an end of the row where nothing can be seen, look for the first place where something can.
     """
     told = sorted(place for place, what in seen.items() if what is not None)
     if not told:
@@ -54,7 +54,7 @@ def _middles(seen: Seen, count: int) -> Iterator[int]:
 
 
 def _beside(seen: Seen, count: int, place: int) -> Iterator[int]:
-    """What is asked next in its gap once the place shows what is there on one side, or on the other."""
+    """Yield the next places of a gap, given that this place shows one side or the other."""
     told = [each for each, what in seen.items() if what is not None]
     low = max((each for each in told if each < place), default=-1)
     high = min((each for each in told if each > place), default=count)
@@ -70,7 +70,7 @@ def _nearest(places: list[int], middle: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where one thing shows without a break, as far as was looked; None at an end that is open."""
+    """A run of places that show the same thing; None at an open end."""
 
     last_good: str | None
     first_bad: str

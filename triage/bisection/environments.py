@@ -93,7 +93,7 @@ class EnvironmentCache:
         (folder / MARKER).write_text(json.dumps(facts, sort_keys=True))
 
     def _install(self, folder: Path, release: str, interpreter: Interpreter) -> str:
-        """What works first; its numpy. A release that was built before others changed does not say so."""
+        """Install the first set that works; return its numpy. An old release does not name its own limits."""
         pip = _make_venv(folder, interpreter)
         reason = ""
         for words in self._attempts(folder, release):
@@ -104,7 +104,7 @@ class EnvironmentCache:
         raise Unavailable(f"{self.package} {release} does not start there: {reason}")
 
     def _attempts(self, folder: Path, release: str) -> Iterator[list[str]]:
-        """What to install: the newest numpy or an old one; all that is declared; old companions."""
+        """Yield sets to install: the newest numpy or an old one; all declared packages; old companions."""
         wanted = list(self._requirements(release))
         for alone in (["--no-deps"], []) if self._installing.alone else ([],):
             for numpy in ("numpy", OLD_NUMPY):

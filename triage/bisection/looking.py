@@ -27,10 +27,10 @@ from triage.store.database import dump
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked: the package, the range, the release on which the failure is known, where to cache.
+    """The settings of a bisection: package, range, the release known to fail, the folder of the cache.
 
-    `found_on` is the release that the database remembers; it stands in where nobody says `seen_on`. A release
-    is judged up to `repeat` times: a failure that comes and goes is bad where it shows once.
+    `found_on` is the release that the database remembers; it is used if nobody gives `seen_on`. A release is
+    judged up to `repeat` times: a failure that comes and goes is bad if it shows once.
     """
 
     package: str
@@ -73,7 +73,7 @@ class Looker:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __call__(self, release: str) -> Sighting:
-        """What a release shows; raises `Unavailable` if it cannot be installed."""
+        """Look at a release; raises `Unavailable` if it cannot be installed."""
         try:
             seen = self._journal.known.get(release) or self._look(release).result()
         except Unavailable as error:
@@ -112,7 +112,7 @@ class Looker:
         return seen
 
     def _works(self, python: Path) -> tuple[str, str]:
-        """What is wrong with an environment, as the worker under it says, and its numpy."""
+        """Return what is wrong with an environment, by the worker under it, and its numpy."""
         assert self.case.target is not None
         with Sandbox(self.case.target.backend, python=str(python)) as sandbox:
             try:

@@ -82,7 +82,7 @@ def find_interpreters() -> tuple[Interpreter, ...]:
 def choose_interpreters(
     package: str, here: Mapping[Minor, Interpreter], offered: Mapping[Minor, Iterable[str]]
 ) -> Offer:
-    """For each release the interpreter nearest to crux's own that it has a wheel for, the newer of two."""
+    """Choose for each release the interpreter with a wheel nearest to crux's own; of two the newer."""
     by_release: dict[str, list[Minor]] = {}
     for minor, releases in offered.items():
         for release in releases:
@@ -121,7 +121,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _examine(path: Path) -> Interpreter | None:
-    """What the interpreter says of itself; None for one that does not work, or is not CPython."""
+    """Ask the interpreter for its version; None if it does not work, or is not CPython."""
     try:
         done = subprocess.run(
             [path, "-I", "-c", QUESTION], capture_output=True, text=True, timeout=ASK_SECONDS, check=True
@@ -163,7 +163,7 @@ def _ask_index(package: str, minor: Minor, sources: Sequence[str] = ()) -> list[
 
 
 def _run_pip(*words: str) -> str:
-    """What pip prints; "" where the index has nothing; raises `UserError` where it cannot be asked."""
+    """Return pip's output; "" if the index has nothing. Raises `UserError` if pip cannot ask."""
     quickly = ("--disable-pip-version-check", "--no-input", "--retries", str(_RETRIES))
     command = [sys.executable, "-m", "pip", *words, *quickly]
     try:

@@ -36,7 +36,7 @@ class Sighting:
 
     @property
     def signature(self) -> Signature:
-        """What names the bug that was seen, to compare it with others."""
+        """Return the name of the bug, for comparison with others."""
         return Signature(self.version, self.components, "")
 
     @property
@@ -47,7 +47,7 @@ class Sighting:
 
 
 def sighting(release: str, case: Case, verdict: Verdict, python: str, numpy: str) -> Sighting:
-    """What a case did on a release, with the bug's name where it shows one."""
+    """Return a case's behaviour on a release, with the bug's name if it shows one."""
     found = None
     if verdict.is_bug:
         found = signature(verdict, case.measure, case)

@@ -20,10 +20,10 @@ BISECTED = "bisected"
 
 @dataclass(frozen=True)
 class History:
-    """What is known of a case's past.
+    """The known past of a case.
 
-    `reduction` holds the fields of `crux reduce --json`, `bisection` those of `crux bisect --json`; empty
-    where there was none. `releases` are those on which it was seen.
+    `reduction` holds the fields of `crux reduce --json`, `bisection` those of `crux bisect --json`; each is
+    empty if there was none. `releases` are those on which it was seen.
     """
 
     origins: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class History:
         return bool(self.origins) and all(origin.startswith("seed:") for origin in self.origins)
 
     def sentences(self) -> str:
-        """How it was found and reduced, for the end of a report."""
+        """Say how it was found and reduced, for the end of a report."""
         found = "found by" if self.is_generated else "seen on a model of the reporter's and judged by"
         text = f"It was {found} `crux`, a fuzzer and test-case reducer for deep-learning compilers"
         if self.sightings > 1:
@@ -59,7 +59,7 @@ class History:
 
 
 def history_of_folder(folder: Path) -> History:
-    """What `crux reduce` left beside the case, and `crux bisect --json` in `bisect.json`, if they did."""
+    """Read the results of `crux reduce` and, in `bisect.json`, of `crux bisect --json` beside a case."""
     needed = ("nodes_before", "nodes_after", "checks")
     bisection = _document(folder / "bisect.json", ("first_bad", "last_good", "first_fixed"))
     origin = _document(folder / CASE_FILE, ("origin",)).get("origin")
@@ -77,7 +77,7 @@ def _document(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
 
 
 def history_of_name(store: Store, name: str) -> History:
-    """What the store knows of a failure or a cluster; of a bare case nothing."""
+    """Read a failure's or a cluster's history from the store; a bare case has none."""
     number = find_failure(store, name)
     cluster = None if number else find_cluster(store, name)
     if cluster is not None:

@@ -27,7 +27,7 @@ class Library:
 
     @classmethod
     def of_store(cls, store: Store, known: Path | None = None) -> Library:
-        """What a store knows, and the known issues; `known` is a file of more of these."""
+        """Collect the bugs of a store and the known issues; `known` is a file of more of these."""
         found = {
             each.name: tuple(alias.signature for alias in signatures_of(store, each.id))
             for each in clusters(store)

@@ -53,7 +53,7 @@ def overview(
 
 
 def _most_listed(failures: int, clusters: int) -> int:
-    """How many failures of each cluster are listed."""
+    """Return how many failures to list of each cluster."""
     return failures if failures <= MOST_LISTED else max(FEWEST_LISTED, MOST_LISTED // clusters)
 
 
@@ -86,7 +86,7 @@ def _failure_document(listed: Listed) -> Document:
 
 
 def _face(face: Face) -> Document:
-    """How a bug shows beside its root: `title`, `failures`, `first`."""
+    """Describe another face of a bug: `title`, `failures`, `first`."""
     return {"title": face.title, "failures": face.failures, "first": face.first}
 
 

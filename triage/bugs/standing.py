@@ -44,7 +44,7 @@ def overview_with_states(
 
 
 def state_of(document: Document, is_ready: bool) -> str:
-    """What a bug is now, in a word: what a person decided goes first."""
+    """Return a bug's state in a word; a person's decision comes first."""
     if document["status"] != NEW:
         return str(document["status"])
     if document["known"]:
@@ -55,7 +55,7 @@ def state_of(document: Document, is_ready: bool) -> str:
 
 
 def counted(states: Iterable[str]) -> str:
-    """Such as `13 bugs: 5 new and ready, 2 known, 6 not reduced yet`."""
+    """Count states in words, such as `13 bugs: 5 new and ready, 2 known, 6 not reduced yet`."""
     found = Counter(states)
     total = sum(found.values())
     order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]

@@ -19,7 +19,7 @@ Chain = tuple[re.Pattern[str], ...]
 
 
 def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[str, Chain]:
-    """What the issues of a backend that are alive on that release want avoided, by issue."""
+    """Map each issue of a backend that lives on that release to the operators that it wants avoided."""
     return {
         issue.id: tuple(map(re.compile, issue.avoid))
         for issue in issues

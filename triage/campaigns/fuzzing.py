@@ -145,12 +145,12 @@ class Fuzzer:
 
     @property
     def coverage(self) -> int:
-        """How many pieces of coverage the campaign has met."""
+        """Count the pieces of coverage that the campaign has met."""
         return self._teaching.coverage
 
     @property
     def spent(self) -> Mapping[str, ArmCost]:
-        """What the arms of the campaign have cost, this run and those before."""
+        """Map each arm to its cost, in this run and earlier ones."""
         return self._teaching.costs
 
     def earned(self) -> Mapping[str, float]:
@@ -175,7 +175,7 @@ class Fuzzer:
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
 
     def _known_refusals(self) -> frozenset[str]:
-        """What the release is known to refuse; if a seed is given, only the shipped list counts."""
+        """Return what the release is known to refuse; with a seed given, only the shipped list counts."""
         shipped = known_refusals(self._package, self._installed)
         is_given = self.options.seed is not None
         return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)

@@ -44,7 +44,7 @@ REDUCING, FIRSTS, REPORTING = "reducing", "first of a symptom", "reporting"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a hunt ends: seconds of the wall, tests, CPU seconds; the most bytes of its store. 0 is none."""
+    """The bounds of a hunt: wall seconds, tests, CPU seconds, bytes of its store; 0 is no bound."""
 
     seconds: float
     tests: int = 0
@@ -161,7 +161,7 @@ class Hunt:
     def _reduce_some(
         self, front: Front, what: str, seconds: float, why: str, *, urgent: bool = False
     ) -> None:
-        """What tells most first, for so long at most; with `urgent` only the first of each symptom."""
+        """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
         least = max(2 * REPORT_SECONDS, self.left - seconds)
         before = front.cpu()
         gained = 0

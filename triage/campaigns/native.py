@@ -42,7 +42,7 @@ class NativeCoverage:
 
     @property
     def blocks(self) -> int:
-        """How many blocks were met."""
+        """Count the blocks that were reached."""
         return int(self._met.sum())
 
     def add(self, met: Met) -> None:

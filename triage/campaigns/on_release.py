@@ -55,7 +55,7 @@ def hunt_on(
 
 
 def _said(before: Before, store: Store, cluster: int) -> str:
-    """What the release before makes of the cluster's best case; empty where nobody can be asked."""
+    """Return the earlier release's result on the cluster's best case; empty if none can be asked."""
     case = store.load_case(get_failure(store, representative(store, cluster)).best_case)
     target = case.target.without_setting("python") if case.target else None
     verdict = before(replace(case, target=target))

@@ -21,7 +21,7 @@ from triage.store.names import cluster_name, representative
 
 @dataclass(frozen=True)
 class Bug:
-    """What the summary says of one cluster."""
+    """The summary's line of one cluster."""
 
     cluster: str
     title: str

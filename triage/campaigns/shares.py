@@ -21,7 +21,7 @@ PRIOR_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen, and why, in words."""
+    """A choice of the scheduler, and its reason in words."""
 
     name: str
     why: str
@@ -29,7 +29,7 @@ class Choice:
 
 @dataclass
 class Shares:
-    """What each choice has cost and gained; recent things count most."""
+    """The cost and gain of each choice; recent ones count most."""
 
     cpu: dict[str, float] = field(default_factory=dict)
     gained: dict[str, float] = field(default_factory=dict)

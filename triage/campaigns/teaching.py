@@ -39,9 +39,10 @@ def must_go_on(database: Path, target: str, seed: int | None) -> None:
 
 
 class Teaching:
-    """What the campaign of a target has learned. `seed` begins a new campaign; without one the last goes on.
+    """The lessons of one target's campaign.
 
-    A run that was killed tests again what its last block had not yet taught.
+    `seed` begins a new campaign; without one the last goes on. A run that was killed tests again what its
+    last block had not yet taught.
     """
 
     def __init__(self, store: Store, target: str, seed: int | None) -> None:
@@ -62,11 +63,11 @@ class Teaching:
 
     @property
     def coverage(self) -> int:
-        """How many pieces of coverage the campaign has met."""
+        """Count the pieces of coverage that the campaign has met."""
         return len(self._course.folded.covered) + len(self._fresh)
 
     def shares(self) -> Mapping[str, float]:
-        """Of the tests that the last lesson tells of, the part that each arm had."""
+        """Return each arm's share of the tests in the last lesson."""
         tried = self._course.folded.tried
         whole = sum(tried.values())
         return {name: times / whole for name, times in tried.items()} if whole else {}
@@ -76,7 +77,7 @@ class Teaching:
         return earned(self._course.folded)
 
     def lesson(self, block: range) -> Lesson | None:
-        """What a block draws from; what is folded on the way is kept as such."""
+        """Return the lesson that a block draws from; keep what is folded on the way."""
         number, before = self._number(block.start), self._course.blocks
         found = self._course.lesson(number)
         if found is not None:
@@ -88,7 +89,7 @@ class Teaching:
         return found
 
     def lesson_of_seed(self, seed: int) -> Lesson:
-        """What the program of a seed was drawn from, whose block is under way."""
+        """Return the lesson from which a seed's program was drawn, if its block has not ended."""
         return self._drawn[self._number(seed)]
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
@@ -125,7 +126,7 @@ class Teaching:
         keep_arms(self._store, self._campaign.id, blocks, arms)
 
     def _spent(self, tests: Sequence[Tested]) -> dict[str, ArmCost]:
-        """What the arms of some tests have cost by now, with these."""
+        """Add the cost of some tests to that of their arms."""
         for each in tests:
             old = self.costs.get(each.arm, ArmCost())
             failures = old.failures + each.verdict.is_bug
@@ -133,7 +134,7 @@ class Teaching:
         return {each.arm: self.costs[each.arm] for each in tests}
 
     def refusals(self) -> frozenset[str]:
-        """What the target seems to refuse, by all that was tested."""
+        """Return what the target seems to refuse, by all tests so far."""
         return together([self._course.folded, *self._parts.values()]).refusals()
 
     def _number(self, seed: int) -> int:

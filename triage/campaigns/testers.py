@@ -56,9 +56,9 @@ def open_testers(
     *,
     native: bool = False,
 ) -> Iterator[Testers]:
-    """As many testers as there are jobs; with one job it is this process itself.
+    """Open as many testers as there are jobs; with one job it is this process itself.
 
-    What could show one of the `issues` is not run. With `native` the target's own code is watched.
+    A test that could show one of the `issues` is not run. With `native` the target's own code is watched.
     """
     with ExitStack() as stack:
         if options.jobs == 1:
@@ -75,12 +75,12 @@ def open_testers(
 
 
 def legality_of(judge: Judge, plan: Plan) -> Legality:
-    """What a target has operators and types for: its own table, less what the plan knows that it refuses."""
+    """Return the operators and types of a target: its own table without known refusals."""
     return replace(plan.legality, operators=judge.executor.vocabulary())
 
 
 def begun(watch: Watch | None) -> Met | None:
-    """What was met before the first test."""
+    """Return what was reached before the first test."""
     return Met(watch.ever(), watch.ever()[:0]) if watch else None
 
 

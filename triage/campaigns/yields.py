@@ -12,7 +12,7 @@ from triage.store.names import representative
 
 
 class Worth(StrEnum):
-    """What one reduction was worth."""
+    """The worth of one reduction."""
 
     NEW = "new"
     SMALLER = "smaller"
@@ -30,7 +30,7 @@ class Yield:
     known: int = 0
 
     def add(self, worth: Worth) -> Yield:
-        """With one more."""
+        """Add one reduction."""
         return replace(self, **{worth.value: getattr(self, worth.value) + 1})
 
     @property
@@ -49,7 +49,7 @@ class Yield:
 
 
 def worth_of(store: Store, reduced: Failure) -> Worth:
-    """What the reduction of a failure was worth, asked at once after it."""
+    """Judge the worth of a failure's reduction, right after it."""
     if explanation_of(store, reduced.id):
         return Worth.SAMPLE
     root = root_of(store, reduced.id)

@@ -155,7 +155,7 @@ class GraphExtraction:
         return GraphPattern(self.judge.target.backend, name, case.origin, used, types, ranges)
 
     def facts(self) -> dict[str, Any]:
-        """What was seen and found, in numbers."""
+        """Count what was seen and found."""
         return {
             "programs": self.counts["programs"],
             "relax_patterns": len(self.found),

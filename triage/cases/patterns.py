@@ -101,7 +101,7 @@ class Extraction:
         return Pattern(backend, name, origin, loosened.opsets, loosened.graph, domains, loosened.least)
 
     def facts(self) -> dict[str, Any]:
-        """What was seen and found, in numbers."""
+        """Count what was seen and found."""
         patterns = self.found.values()
         return {
             "models": self.counts["models"],

@@ -17,7 +17,7 @@ from triage.console.output import Document
 
 
 def shown_by(verdict: Verdict) -> Shown:
-    """What of a verdict is the same wherever the bug shows; a wild read dies of one signal or another."""
+    """Keep the part of a verdict that is the same wherever the bug shows; the signal may vary."""
     is_crash = verdict.outcome is Outcome.CRASH
     kind = "" if verdict.symptom is None or is_crash else verdict.symptom.kind
     return verdict.outcome.value, verdict.phase.value, kind

@@ -22,7 +22,7 @@ SAYS_NOTHING = HARMLESS - {Outcome.PASS}
 
 @dataclass(frozen=True)
 class Side:
-    """What one target does with a case; `outputs` are those its users would get, None if it gives none."""
+    """One target's result for a case; `outputs` are its users' values, None if there are none."""
 
     target: Target
     verdict: Verdict

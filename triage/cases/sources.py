@@ -38,7 +38,7 @@ def each_named(words: Sequence[str]) -> Iterator[str]:
 
 
 def open_to_run(word: str, options: CaseOptions) -> Case:
-    """As `open_one`, values that are made from the seed repaired where they are not finite."""
+    """Open a case as `open_one` does; replace drawn values that are not finite."""
     with Judges(options) as judges:
         return open_one(word, options, judges)
 

@@ -28,7 +28,7 @@ LAUNCHER = "minifier_launcher.py"
 
 @dataclass(frozen=True)
 class Ended:
-    """How the program ended, and where its dumps and the cases are."""
+    """The end of the program, and the folder of its dumps and cases."""
 
     code: int
     folder: Path
@@ -40,7 +40,7 @@ class Ended:
 
     @property
     def dumps(self) -> list[Path]:
-        """What torch has written, in the order of time."""
+        """List torch's dumps in the order of time."""
         found = (self.folder / DUMPS).rglob(LAUNCHER)
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
 
@@ -58,7 +58,7 @@ class Ended:
             yield folder
 
     def sentence(self, count: int) -> str:
-        """How the program ended, in words, and how many cases came of it."""
+        """Say how the program ended, and how many cases came of it."""
         how = f"died of {signal.Signals(-self.code).name}" if self.is_killed else f"ended with {self.code}"
         found = (
             "no graph failed to compile" if not self.dumps else f"{count} of {len(self.dumps)} graphs kept"

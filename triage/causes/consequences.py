@@ -31,9 +31,9 @@ NOTHING_WRONG = "nothing before the failing node is wrong"
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What a failure follows from: the part of its graph that fails by itself, and how that shows.
+    """The root of a failure: the part of its graph that fails by itself, and its verdict.
 
-    `passes` are the minimal ones of the whole, without which the part does not fail; empty where the failure
+    `passes` are the minimal ones of the whole, without which the part does not fail; empty if the failure
     needs no optimisation.
     """
 
@@ -44,7 +44,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the experiment said: the root, if there is one, why in words, and the checks that it took."""
+    """The result of the experiment: the root, if any, the reason in words, and the checks spent."""
 
     root: Root | None
     why: str
@@ -81,7 +81,7 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
 
 
 def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
-    """What is left without the nodes at which the failure stands: those that it names, then the last ones."""
+    """Yield parts of the graph without its failing nodes: those that it names, then the last ones."""
     users = _users(subject)
     seen: set[frozenset[int]] = set()
     for at in (_named(subject, verdict), _last(subject, users)):
@@ -108,7 +108,7 @@ def _last(subject: NodeSubject, users: Mapping[int, frozenset[int]]) -> frozense
 
 
 def _users(subject: NodeSubject) -> dict[int, frozenset[int]]:
-    """By node, the nodes that read one of its outputs."""
+    """Map each node to the nodes that read one of its outputs."""
     found: dict[int, set[int]] = {index: set() for index in range(len(subject.nodes))}
     for index, reads in enumerate(subject.reads):
         for name in reads:

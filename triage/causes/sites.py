@@ -89,7 +89,7 @@ def share_a_kernel(one: str, two: str) -> bool:
 
 
 def _form(operator: str) -> tuple[tuple[str, ...], ...] | None:
-    """What the operator takes, gives and can be told, without names; None where the standard lacks it."""
+    """Return an operator's schema without names; None if the standard lacks the operator."""
     if not onnx.defs.has(operator):
         return None
     schema = onnx.defs.get_schema(operator)
@@ -107,7 +107,7 @@ def _value(subject: NodeSubject, name: str) -> Value:
 
 
 def special_values(values: Mapping[str, Value]) -> frozenset[str]:
-    """What is special of a node's operands, by position: empty, zero, the least integer, NaN, infinity."""
+    """Name special operands by position: empty, zero, the least integer, NaN, infinity."""
     found: set[str] = set()
     for position, value in enumerate(values.values()):
         if isinstance(value, np.ndarray):

@@ -17,7 +17,7 @@ from triage.views.privacy import scrub
 
 @dataclass(frozen=True)
 class Claim:
-    """What the script is to show: the expectation, one line that names it, and how it was judged."""
+    """The claim that a script shows: the expectation, one line that names it, and how it was judged."""
 
     expectation: Expectation
     title: str
@@ -87,11 +87,11 @@ class Expectation:
 
     @property
     def own(self) -> dict[str, Config]:
-        """Those of the configurations that are the target's, not of another package's baseline."""
+        """Return the target's own configurations, without another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
     def to_show(self, passes: tuple[str, ...]) -> ToShow:
-        """What a script shows of a case that runs these passes itself."""
+        """Return what a script shows of a case that runs these passes itself."""
         return ToShow(self.failing.config, self.own, passes, self.compares_floats)
 
     @property
@@ -110,12 +110,12 @@ class Expectation:
 
     @property
     def failing_label(self) -> str:
-        """What a report calls the failing run."""
+        """Return a report's name for the failing run."""
         return self.failing.config.label + (AGAIN if self.is_unstable else "")
 
     @property
     def passing_label(self) -> str:
-        """What a report calls the run that does not fail; empty where there is none."""
+        """Return a report's name for the run that does not fail; empty if there is none."""
         return self.passing.config.label if self.passing else ""
 
 

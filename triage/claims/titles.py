@@ -125,7 +125,7 @@ def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
 
 
 def _pair(expected: Value, actual: Value, tolerance: Tolerance) -> tuple[str, str] | None:
-    """How a title says two results that differ; None where they do not, or look the same."""
+    """Write two different results for a title; None if they are equal, or look equal."""
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return None
     if expected.dtype != actual.dtype:

@@ -7,26 +7,26 @@ from triage.projects import GENERAL, Project, project_of
 
 
 def in_words(config: Config, project: Project) -> str:
-    """Such as "at optimisation level `all`", to stand behind a verb; `project` is the target's."""
+    """Name a configuration behind a verb, as in "at optimisation level `all`"; `project` is the target's."""
     if config.backend:
         return f"by {REFERENCES[config.backend]}" if is_reference(config) else f"with {whose(config)}"
     return project.words.of(config) or f"in the configuration `{config.label}`"
 
 
 def in_short(config: Config) -> str:
-    """For the head of a column and for a title: `all`, `eager`, `onnxruntime`."""
+    """Name a configuration for the head of a column or a title: `all`, `eager`, `onnxruntime`."""
     return owner(config) if config.backend else config.label
 
 
 def only_with(failing: Config, passing: Config, project: Project) -> str:
-    """What it takes for the failure to show, for the end of a title; empty where that goes without saying."""
+    """Say at the end of a title what the failure requires; empty if that is plain."""
     if passing.backend:
         return ""
     return f" ({project.words.kind}{in_short(failing)}, not {in_short(passing)})"
 
 
 def while_doing(run: Run, project: Project) -> str:
-    """What the framework was doing when the run ended, such as "while it runs the model"."""
+    """Say what the framework was doing when the run ended, such as "while it runs the model"."""
     words = {
         Phase.IMPORT: "while it loads the model",
         Phase.OPTIMISE: project.words.optimising,
@@ -46,7 +46,7 @@ def is_reference(config: Config) -> bool:
 
 
 def whose(config: Config) -> str:
-    """What gave the values that a script compares with, such as `un-optimised onnxruntime`."""
+    """Name the source of the values that a script compares with, such as `un-optimised onnxruntime`."""
     return REFERENCES[config.backend] if is_reference(config) else f"un-optimised {owner(config)}"
 
 

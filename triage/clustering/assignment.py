@@ -35,7 +35,7 @@ from triage.store.names import cluster_name
 
 
 def by_symptom(case: Case, verdict: Verdict) -> Signature:
-    """What names a failure until it is reduced: its symptom on its backend."""
+    """Return a failure's signature before its reduction: its symptom on its backend."""
     backend = case.target.backend if case.target else ""
     return Signature.of(("backend", backend), ("symptom before reduction", str(verdict.symptom)))
 

@@ -62,7 +62,7 @@ def regroup(store: Store, signature: Signature) -> None:
 
 
 def _neighbours(store: Store, signature: Signature) -> frozenset[str]:
-    """What chains of distances within the cut join with a signature, itself included."""
+    """Return the signatures that chains of distances within the cut join with this one, and itself."""
     _keep_distances(store, signature)
     return neighbours(store, signature.digest, MERGE)
 

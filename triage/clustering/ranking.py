@@ -66,7 +66,7 @@ def _spread(
 
 
 def _distance(one: Signature, two: Signature, cut: float) -> float:
-    """As for clusters where that can tell; else by how many of the components' words are shared."""
+    """Return the clusters' distance if there is one, else the share of words that differ."""
     apart = distance_within(one, two, cut)
     if apart is not None:
         return apart

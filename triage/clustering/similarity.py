@@ -148,7 +148,7 @@ def _facts_of(components: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _add_operators(one: dict[str, str], two: dict[str, str]) -> None:
-    """Where no component does, take the operators that only one of the messages names, if both name some."""
+    """Add the operators that only one message names, if both name some and no component has operators."""
     if one.get("op") or two.get("op"):
         return
     named, other = (_operators(facts.get("message", "")) for facts in (one, two))
@@ -205,7 +205,7 @@ def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]
 
 
 def _distance(name: str, one: str, two: str, cut: float = 1.0) -> float:
-    """How far two texts are apart; above the cut it may be said to be 1."""
+    """Return the distance of two texts; above the cut it may be given as 1."""
     if name == "site":
         return _between_sites(one, two)
     if name in ("op", "signal"):

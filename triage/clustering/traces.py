@@ -78,7 +78,7 @@ def trace_signature(text: str) -> Signature:
 
 
 def _last_words(text: str) -> str:
-    """What the process said of its end: a C++ exception, a failed check, the C library's complaint."""
+    """Return a process's last words: a C++ exception, a failed check, the C library's complaint."""
     found = _LAST_WORDS.findall(text)
     return template(found[-1]) if found else ""
 

@@ -94,7 +94,7 @@ def _verdict(one: Side, two: Side, compared: Comparison, average: float, togethe
 
 
 def _cause(store: Store, name: str) -> list[str]:
-    """What a failure follows from or is explained by, with the checks that decided; nothing of a cluster."""
+    """Say what a failure follows from or is explained by, with the checks; nothing for a cluster."""
     number = find_failure(store, name)
     if number is None:
         return []
@@ -125,7 +125,7 @@ def _parts(compared: Comparison) -> list[str]:
 
 
 def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> list[str]:
-    """What persons and the log say beyond the distances."""
+    """Say what persons and the log add to the distances."""
     homes = [home_of(store, each.digest) for each in (a, b)]
     are_held = all(home is not None and home.pinned for home in homes)
     sentences = ["A merge or split by command holds them."] if are_held else []

@@ -30,7 +30,7 @@ Facts = Mapping[str, str]
 
 
 def obstacle(one: Facts, two: Facts) -> str:
-    """Why two wrong results can never be one bug, if so: without a common pass only equal operators are."""
+    """Say why two wrong results can never be one bug; without a common pass operators must be equal."""
     if _site(one) != _site(two):
         return f"the site differs: {one.get('site') or 'none'} and {two.get('site') or 'none'}"
     passes, others = passes_of(one), passes_of(two)
@@ -51,7 +51,7 @@ def _site(facts: Facts) -> str:
 
 
 def distance(name: str, one: Facts, two: Facts) -> float:
-    """How far two wrong results are apart in one of `WEIGHTS`."""
+    """Return the distance of two wrong results in one of `WEIGHTS`."""
     if name == "ops":
         return 0.0 if _is_one_core(one, two) else _between_operators(names(one), names(two))
     if name == "dtypes":
@@ -151,7 +151,7 @@ def _between_dtypes(one: frozenset[str], two: frozenset[str], is_one_rewrite: bo
 
 
 def _between_kinds(one: str, two: str, is_one_core: bool) -> float:
-    """Of one rewrite a NaN is but one more of the wrong values."""
+    """Return the distance of two kinds of mismatch; within one rewrite a NaN is one more wrong value."""
     if one == two:
         return 0.0
     if is_one_core and {one, two} <= PLAIN_KINDS | {"nan", "inf"}:

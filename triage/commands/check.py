@@ -129,7 +129,7 @@ def _show(documents: list[Document]) -> Table:
 
 
 def _seen(document: Document) -> str:
-    """What was seen: of several targets by each, of a located wrong value where it begins."""
+    """Describe what was seen: by target if there are several, with the first wrong tensor if asked for."""
     if "targets" in document:
         lines = [f"{each['target']}: {each['outcome']}, {each['title']}" for each in document["targets"]]
         return "\n".join([*lines, f"{document['alone']} stands alone"] if document["alone"] else lines)

@@ -94,7 +94,7 @@ def _say_step(shown: Progress, word: str, text: str) -> None:
 
 
 def _what_next(word: str, document: Document) -> str:
-    """What a person does with the report."""
+    """Say what to do with the report."""
     if document["state"] == "not a bug":
         return f"{word}: no bug, the model is invalid; {document['page']} says what to change"
     issue = f"{document['folder']}/issue.md"
@@ -108,7 +108,7 @@ def _what_next(word: str, document: Document) -> str:
 def _written(
     options: CaseOptions, ids: list[str], page: Path | None, sarif: Path | None, known: Path | None
 ) -> Document:
-    """What was written of the database, without running anything."""
+    """Write what the database holds, without a run."""
     from importlib.metadata import version
 
     from triage.bugs.known import load_known

@@ -188,7 +188,7 @@ def _shares(counts: Document) -> tuple[str, str, str]:
 
 
 def _tell(options: StoreOptions, cluster: Cluster) -> int:
-    """What a cluster is after a decision."""
+    """Print a cluster after a decision; return the exit code."""
     document = {"id": cluster.name, "title": cluster.title, "status": cluster.status, "note": cluster.note}
     emit([document], as_json=options.json, show=_show_decided, single=True)
     return 0

@@ -116,7 +116,7 @@ def _documents(watching: Watch, minutes: float, out: Path, shown: Display) -> It
 
 
 def _hunted(watching: Watch, place: Place, minutes: float, out: Path, shown: Display) -> dict[str, Any]:
-    """What a hunt on a release finds, and whether the release before shows it too."""
+    """Hunt on a release, and say of each find whether the earlier release shows it too."""
     from contextlib import ExitStack
 
     from triage.campaigns.on_release import hunt_on
@@ -135,7 +135,7 @@ def _is_bad(document: Document) -> bool:
 
 
 def _brought(document: Document) -> int:
-    """How many of a hunt's new bugs the release before does not show, as far as it could be asked."""
+    """Count a hunt's bugs that the earlier release does not show, if it could be asked."""
     hunted = document.get("hunt", {}).get("new", ())
     return sum(bug["before"] in ("", "pass") for bug in hunted)
 

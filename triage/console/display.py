@@ -25,7 +25,7 @@ class Display(Progress, Protocol):
     """Progress that can show a whole situation."""
 
     def show(self, now: Situation) -> None:
-        """Where the hunt stands now; said often, shown when there is time for it."""
+        """Show the state of the hunt; call it often, since it draws only now and then."""
 
 
 class PlainDisplay(PlainLines):
@@ -70,7 +70,7 @@ class LiveScreen:
         self._doing = ""
 
     def status(self, text: str) -> None:
-        """What goes on in detail, such as how far a reduction is; shown with the next situation."""
+        """Note a detail, such as the progress of a reduction, for the next drawing."""
         self._doing = text
 
     def note(self, text: str) -> None:

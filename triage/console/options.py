@@ -30,7 +30,7 @@ def _option(*names: str, text: str, **settings: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What every command takes."""
+    """The options of every command."""
 
     db: Annotated[Path | None, _option("--db", text="The database. (default: ./crux.db)")] = None
     json: Annotated[bool, _option("--json", text="One JSON document on stdout.")] = False
@@ -43,7 +43,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class CaseOptions(StoreOptions):
-    """What every command that runs cases takes as well."""
+    """The options of every command that runs cases, besides those of every command."""
 
     inputs: Annotated[Path | None, _option("--inputs", text="An .npz with the case's inputs.")] = None
     target: Annotated[
@@ -79,7 +79,7 @@ class CaseOptions(StoreOptions):
     ] = False
 
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
-        """What was asked for, else what the case brings along, else the `usual` one of its format."""
+        """Return the target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
         from oracles.asked import SETTING, find_asked
         from oracles.backends import find_backend
@@ -122,7 +122,7 @@ class CaseOptions(StoreOptions):
 
     @property
     def limits(self) -> Limits:
-        """What one run may use."""
+        """Return the bounds of one run."""
         from oracles.run import Limits
 
         return Limits(self.timeout, self.timeout * WALL_PER_CPU, self.memory << 20)

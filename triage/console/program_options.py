@@ -15,7 +15,7 @@ MIXED, SCHEDULED = "mixed", "scheduled"
 
 
 class Mode(StrEnum):
-    """What kinds of programs are made."""
+    """The kind of programs to make."""
 
     STRICT = "strict"
     DISRUPTIVE = "disruptive"

@@ -20,10 +20,10 @@ FRAMES_PER_SECOND = 4.0
 
 
 class Progress(Protocol):
-    """Where a command says what it does."""
+    """The place where a command tells its progress."""
 
     def status(self, text: str) -> None:
-        """What is going on now; said often, shown when there is time for it."""
+        """Tell the present step; call it often, since it is shown only now and then."""
 
     def note(self, text: str) -> None:
         """Something that happened: shown always, and stays."""
@@ -93,7 +93,7 @@ def clock(seconds: float) -> str:
 
 
 def tally_text(tests: int, failures: int, seconds: float) -> str:
-    """How many tests there were, how fast, and how many fail."""
+    """Say how many tests there were, how fast, and how many fail."""
     rate = tests / seconds if seconds > 0 else 0.0
     failing = f"{failures} failing" if failures else "none failing"
     return f"{tests:,} tests ({rate:.0f}/s), {failing}"

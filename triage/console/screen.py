@@ -37,7 +37,7 @@ def picture(now: Situation, width: int) -> RenderableType:
 
 
 def _head(now: Situation, width: int) -> RenderableType:
-    """What goes on, how far it is, and a bar of that."""
+    """Show the present step, the progress, and a bar."""
     from rich.console import Group
     from rich.text import Text
 
@@ -93,7 +93,7 @@ def _grid(found: list[tuple[str, str]], columns: int, width: int) -> Table:
 
 
 def _arms(now: Situation, most: int) -> RenderableType:
-    """What each strategy and mode had, the ones with most tests first."""
+    """Show the tests of each strategy and mode, those with most tests first."""
     arms = sorted(now.arms, key=lambda each: -each.tests)[:most]
     rows = [
         (

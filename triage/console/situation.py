@@ -62,7 +62,7 @@ class Situation:
 
     @property
     def valid_share(self) -> float:
-        """Of the tests those of valid programs."""
+        """Return the share of tests whose program was valid."""
         return self.valid / self.tests if self.tests else 1.0
 
     @property

@@ -135,7 +135,7 @@ Cells = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Look:
-    """What is drawn of one bug: its smallest case, the original, how it was reduced."""
+    """The pictures of one bug: its smallest case, the original, its reduction."""
 
     nodes: int
     listing: str
@@ -263,7 +263,7 @@ def _before(original: Case, facts: Mapping[str, Any]) -> GraphPicture | None:
 
 
 def _text(verdict: Mapping[str, Any], names: frozenset[str]) -> list[Piece]:
-    """What the failing run said; of a wrong result the verdict's line."""
+    """Return the failing run's message, or the verdict's line for a wrong result."""
     failing = next((run for run in verdict["runs"][::-1] if run["status"] != "ok"), None)
     text = (failing or {}).get("message") or verdict["title"]
     return shown_text(scrub(text.strip()), names)

@@ -24,7 +24,7 @@ MOST_BLAME = 40
 
 @dataclass(frozen=True)
 class Row:
-    """What the list says of one bug besides its title."""
+    """The list's columns for one bug, besides its title."""
 
     kind: str
     blame: str
@@ -67,7 +67,7 @@ def _short(text: str) -> str:
 
 
 def _step(facts: Mapping[str, Any]) -> str:
-    """What a person does next with a bug."""
+    """Return a person's next step with a bug."""
     name = facts["id"]
     return {
         READY: f"file its report, then crux triage mark {name} filed URL",

@@ -23,7 +23,7 @@ Release = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ToShow:
-    """What a script is to show: the configuration that fails, and all of the target's own by their labels.
+    """The content of a script: the failing configuration, and all of the target's own by label.
 
     `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
     should be the same on every run.
@@ -35,16 +35,16 @@ class ToShow:
     compares_values: bool = False
 
     def passes_of(self, config: Config) -> tuple[str, ...]:
-        """Which passes run first under a configuration: those of the case, unless it says which."""
+        """Return the passes that a configuration runs first: its own, else those of the case."""
         own = config.get("passes")
         return own if isinstance(own, tuple) else self.passes
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What code that a framework prints for a program may use besides what it defines itself.
+    """The names that code printed by a framework may use besides its own.
 
-    It may import from `modules`; by `__import__` in an expression, `by_name` as well.
+    It may import from `modules`; by `__import__` in an expression, from `by_name` as well.
     """
 
     names: frozenset[str]
@@ -92,7 +92,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Installing:
-    """How a release gets into a throw-away environment.
+    """The way to install a release in a throw-away environment.
 
     `alone` says that the package runs a model with numpy and nothing else that it declares; `needs` is what
     crux's worker needs besides numpy; `pinned` are companions that pip would choose wrongly, by the first
@@ -107,7 +107,7 @@ class Installing:
 
 @dataclass(frozen=True)
 class Words:
-    """What maintainers call a configuration: `of(config)` stands behind a verb, "" where it has no name.
+    """A project's words for configurations: `of(config)` stands behind a verb, "" without a name.
 
     `kind` stands before a configuration's label in a title, `every` says that all of them fail, `optimising`
     is what the framework does in the phase of optimisation.

@@ -25,11 +25,11 @@ from triage.reports.report import Report, write_report
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a reduction left.
+    """The result of a reduction.
 
-    `case` is the smallest case, `verdict` what it shows (None where a command decided). `is_minimal` says
-    that no move makes it smaller, `nodes` counts nodes before and after, `passes` are the optimiser passes
-    that the failure needs, `signature` names the bug, `checks` counts what was run.
+    `case` is the smallest case, `verdict` what it shows (None if a command decided). `is_minimal` says that
+    no move makes it smaller, `nodes` counts nodes before and after, `passes` are the optimiser passes that
+    the failure needs, `signature` names the bug, `checks` counts the runs of the predicate.
     """
 
     case: Case

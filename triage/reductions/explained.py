@@ -72,7 +72,7 @@ class Explainer:
         return found if found and found.bug and self._put_aside(failure, found.bug, found) else None
 
     def _by_checks(self, failure: Failure, held: Counter[str]) -> Explanation | None:
-        """What the bugs that were not asked yet say of a failure that holds their operators."""
+        """Ask the bugs that were not asked yet about a failure that holds their operators."""
         asked = self.asked.setdefault(failure.id, set())
         fitting = [bug for bug in self.bugs.values() if bug.key not in asked and bug.is_in(held)]
         asked.update(self.bugs)
@@ -85,9 +85,9 @@ class Explainer:
         )
 
     def hold_to_sample(self, number: int) -> int:
-        """Where a reduced sample is another bug, let what was explained be asked again; how many that is.
+        """Reopen explained failures if their reduced sample is another bug; return how many.
 
-        The bug that was wrongly said explains nothing by its symptom alone from now on.
+        The bug that was wrongly named explains nothing by its symptom alone from now on.
         """
         sample = explanation_of(self.store, number)
         if sample is None or get_failure(self.store, number).status != REDUCED:

@@ -138,7 +138,7 @@ def _lent(judge: Judge | None, settings: Options, case: Case) -> Iterator[Judge]
 
 
 def work_folder(store: Store, failure: Failure) -> Path:
-    """Where the reduction of a failure stands while it goes on; a later run resumes it."""
+    """Return the folder of a failure's reduction while it goes on; a later run resumes it."""
     return store.path.with_name(store.path.name + ".reducing") / failure.name
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Request:
-    """What `crux reduce` was told besides the case and the options that commands share."""
+    """The options of `crux reduce` besides the case and the common ones."""
 
     minutes: float | None = None
     max_checks: int | None = None

@@ -68,7 +68,7 @@ class Selection:
         return failure.is_endless, alike, done if specific else done // PER_SYMPTOM, size, failure.id
 
     def _known_bugs_in(self, failure: Failure, reduced: list[Failure]) -> int:
-        """How many reduced cases of the same symptom this one could contain."""
+        """Count the reduced cases of the same symptom that this failure could contain."""
         own = self._operators_of(failure.case_id)
         return sum(
             _kind(each) == _kind(failure) and _holds(own, self._operators_of(each.best_case))

@@ -87,7 +87,7 @@ def note_report(store: Store, case: Case, report: Report, history: History) -> N
 
 
 def _library(database: Path, known: Path | None) -> Library:
-    """What is known, of the database too where there is one."""
+    """Collect what is known, with the database's bugs if there is one."""
     if not database.exists():
         return Library(load_known(database, known))
     with open_existing(database) as store:

@@ -51,7 +51,7 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
 
 
 def _reference(draft: Draft) -> Check:
-    """That the reference bears the claim out; where it does not know an operator, another run must."""
+    """Check that the reference confirms the claim; if it lacks an operator, another run must."""
     reference, expectation, who = draft.exhibit.reference, draft.expectation, draft.exhibit.witness
     if reference is None or not reference.is_ok:
         return _without_reference(draft, reference)
@@ -86,7 +86,7 @@ def _without_reference(draft: Draft, reference: Run | None) -> Check:
 
 
 def _release(draft: Draft) -> Check:
-    """That no newer release is installed beside crux than the one that shows it."""
+    """Check that no newer release is installed beside crux than the one that shows it."""
     shown = package_line(draft.environment, draft.package)
     try:
         newest = version(draft.package)

@@ -54,7 +54,7 @@ class Draft:
 
     @property
     def proof(self) -> Proof:
-        """How often that was seen to show the bug."""
+        """Return how often the script was seen to show the bug."""
         return self.scripts.proven.proof
 
     @property
@@ -64,7 +64,7 @@ class Draft:
 
     @property
     def expectation(self) -> Expectation:
-        """What is claimed."""
+        """Return the claim."""
         return self.claim.expectation
 
     @cached_property
@@ -74,7 +74,7 @@ class Draft:
 
     @property
     def tolerance(self) -> Tolerance:
-        """What values are compared by wherever the report does it."""
+        """Return the tolerance of every comparison in the report."""
         return self.claim.tolerance
 
     @cached_property
@@ -98,7 +98,7 @@ class Draft:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """What the case does in every configuration."""
+        """Run the case in every configuration."""
         return self.judge.runs(self.case, self.judge.configs)
 
     @cached_property
@@ -108,7 +108,7 @@ class Draft:
 
     @cached_property
     def variations(self) -> tuple[Variation, ...]:
-        """What other element types do, if the backend is cheap enough to ask."""
+        """Try other element types, if the backend is cheap enough."""
         if self.judge.target.backend not in self.project.varied or self.case.format != "onnx":
             return ()
         return vary_dtypes(self.case, self.verdict, self.judge)

@@ -28,7 +28,7 @@ REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", 
 
 
 class Exhibit(Protocol):
-    """What a report shows of a program, and whom it asks about it."""
+    """The evidence that a report shows of a program, and the implementations that it asks."""
 
     witness: Witness
     language: str
@@ -43,11 +43,11 @@ class Exhibit(Protocol):
 
     @property
     def complaint(self) -> str | None:
-        """Why it is no valid program."""
+        """Say why it is no valid program."""
 
     @property
     def reference(self) -> Run | None:
-        """What an independent implementation makes of it; None where there is none to ask."""
+        """Run it on an independent implementation; None if there is none."""
 
     @property
     def in_double(self) -> Run | None:
@@ -115,12 +115,12 @@ class OnnxExhibit:
 
     @cached_property
     def complaint(self) -> str | None:
-        """What the checker with strict shape inference says."""
+        """Return the words of the checker with strict shape inference."""
         return checker_complaint(self.model)
 
     @cached_property
     def reference(self) -> Run | None:
-        """What ONNX's reference evaluator does."""
+        """Run it on ONNX's reference evaluator."""
         with Judge(Target("reference"), limits=self.judge.limits) as judge:
             return judge.runs(self.case, judge.configs[:1])[0]
 
@@ -169,7 +169,7 @@ class GraphExhibit:
 
     @cached_property
     def complaint(self) -> str | None:
-        """What the framework says when it builds the program."""
+        """Return the framework's words when it builds the program."""
         return str(self._described["error"]) if "error" in self._described else None
 
     @cached_property
@@ -178,12 +178,12 @@ class GraphExhibit:
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """As a script that says `model` and `inputs`, and in crux's own form."""
+        """Return the program as a script that defines `model` and `inputs`, and in crux's own form."""
         script = render("program.py.j2", source=self.source, format=self.case.format)
         return {"program.py": script.encode(), find_format(self.case.format).program_file: self.case.program}
 
     def is_built(self, model: bytes) -> bool | None:
-        """None: such scripts hold the program as code."""
+        """Return None: such scripts hold the program as code."""
         return None
 
 
@@ -225,12 +225,12 @@ class RelaxExhibit(GraphExhibit):
 
     @property
     def reference(self) -> Run | None:
-        """None: only TVM runs it."""
+        """Return None: only TVM runs it."""
         return None
 
     @property
     def in_double(self) -> Run | None:
-        """None: nobody runs it in float64."""
+        """Return None: nothing runs it in float64."""
         return None
 
 
@@ -247,17 +247,17 @@ class LoopsExhibit(GraphExhibit):
 
     @cached_property
     def drawn(self) -> Drawn:
-        """Its stores and bindings as nodes."""
+        """Draw its stores and bindings as nodes."""
         return drawn(self.case)
 
     @property
     def complaint(self) -> str | None:
-        """None: the tree was checked as it was read."""
+        """Return None: reading the tree has checked it."""
         return None
 
     @cached_property
     def reference(self) -> Run | None:
-        """What the interpreter makes of it; None for a program that it does not know or that is undefined."""
+        """Interpret it; None for a program that is undefined or not modelled."""
         found = interpretation_of(self.case.program, self.case.inputs)
         if found.reason:
             return None
@@ -265,5 +265,5 @@ class LoopsExhibit(GraphExhibit):
 
     @property
     def in_double(self) -> Run | None:
-        """None: nobody runs it in float64."""
+        """Return None: nothing runs it in float64."""
         return None

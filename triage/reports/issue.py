@@ -38,7 +38,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 
 
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
-    """What the issue of a draft says, part by part."""
+    """Write the parts of a draft's issue."""
     labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
     labels = requests.request_labels(labels, draft.verdict)
     environment = dict(_environment_rows(draft))
@@ -66,7 +66,7 @@ def _claimed(draft: Draft) -> Claimed:
 
 
 def _referee_did(draft: Draft) -> str:
-    """What the reference makes of a program that no configuration runs: its result, or its exception."""
+    """Describe the reference's result, or its exception, for a program that no configuration runs."""
     reference, expectation = draft.exhibit.reference, draft.expectation
     if reference is None or expectation.passing is not None or expectation.outcome is Outcome.MISMATCH:
         return ""
@@ -126,13 +126,13 @@ def _levels(draft: Draft) -> list[tuple[str, str]]:
 
 
 def short_output(text: str) -> str:
-    """What a short script printed: of a long traceback the end."""
+    """Return the output of a short script; of a long traceback only the end."""
     lines = text.strip().splitlines() or ["(nothing: the process dies)"]
     return "\n".join(lines if len(lines) <= MOST_PRINTED else ["...", *lines[-MOST_PRINTED:]])
 
 
 def _advice(draft: Draft) -> str:
-    """What to disable; nothing where every way fails, or the importer before every pass."""
+    """Say what to disable; nothing if every configuration fails, or the importer fails before any pass."""
     own = [run for run in draft.runs if not run.config.backend]
     is_everywhere = all(_shows(draft, each) for each in own)
     if draft.expectation.failing.phase is Phase.IMPORT or is_everywhere:
@@ -155,7 +155,7 @@ def is_apt(note: str, expectation: Expectation) -> bool:
 
 
 def _parting(wrong: WrongResult | None) -> str:
-    """Where in the graph the two results part, if that is not at the output itself."""
+    """Say where in the graph the two results part, if not at the output itself."""
     if wrong is None or wrong.first in ("", wrong.output):
         return ""
     maker = f", made by `{wrong.operator}`" if wrong.operator else ""
@@ -181,7 +181,7 @@ def origin_text(draft: Draft) -> str:
 
 
 def _in_double(draft: Draft) -> Iterator[tuple[str, str]]:
-    """With which of the two results float64 agrees; values are compared, not their types."""
+    """Say which of the two results float64 confirms; only values are compared."""
     found, passing = draft.in_double, draft.expectation.passing
     if found is None or passing is None or not draft.expectation.compares_floats or _is_wide(passing):
         return
@@ -206,7 +206,7 @@ def _needs(draft: Draft) -> str:
 
 
 def _varies(draft: Draft) -> Iterator[tuple[str, str, str]]:
-    """What was varied: under what the failure shows, and under what it does not."""
+    """List what was varied: under what the failure shows, and under what it does not."""
     ways = list(_shows_in(draft))
     if len({shows for _, shows in ways}) == 2 and not _levels(draft):
         yield ("configuration", *_both(ways))
@@ -257,7 +257,7 @@ def _shows(draft: Draft, run: Run) -> bool:
 
 
 def _releases(draft: Draft) -> list[tuple[str, str]]:
-    """What bisection found, and on which releases it has been seen."""
+    """List what bisection found, and the releases on which it was seen."""
     found = draft.history.bisection
     names = {
         "last good release": "last_good",

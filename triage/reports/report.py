@@ -59,7 +59,7 @@ class Report:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What keeps it from being ready."""
+        """List what keeps it from being ready."""
         return tuple(check.text for check in self.checks if check.is_needed and not check.holds)
 
 
@@ -121,7 +121,7 @@ def _shown(case: Case, judge: Judge) -> Verdict:
 
 
 def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...] = ()) -> Claim:
-    """What a script of the case is to show; `passes` are those that a reduction found it to take."""
+    """Make the claim for a case's script; `passes` are those that a reduction found necessary."""
     limits = judge.limits
     tolerance = tolerance_showing(verdict, judge.tolerance)
     expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))

@@ -99,7 +99,7 @@ class Scripts:
 
 
 def times_of(reduction: Mapping[str, Any]) -> int:
-    """In how many processes a script must show the bug: fewer where a reduction saw it every time."""
+    """Return in how many processes a script must show the bug: fewer if a reduction saw it every time."""
     is_steady = bool(reduction.get("minimal")) and reduction.get("failure_rate") == 1.0
     return TIMES_IF_STEADY if is_steady else TIMES
 

@@ -120,7 +120,7 @@ def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tole
 
 
 def level_rows(runs: Sequence[Run], expectation: Expectation, tolerance: Tolerance) -> list[tuple[str, str]]:
-    """What each optimisation level does, in their order; a result is compared with the un-optimised one.
+    """List each optimisation level's result in order, compared with the un-optimised one.
 
     The runs come as a backend orders its configurations: none, all, and those between.
     """

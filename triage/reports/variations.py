@@ -91,7 +91,7 @@ def _converted(value: Value, code: int, other: int) -> Value:
 
 
 def in_type(array: np.ndarray, other: int) -> np.ndarray:
-    """In another type; the least and the greatest integer stay so, since they may be what fails."""
+    """Convert to another type; the least and the greatest integer stay so, since they may be what fails."""
     dtype = DTYPES[other]
     with np.errstate(all="ignore"):
         made = array.astype(dtype)

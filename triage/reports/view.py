@@ -27,13 +27,13 @@ class Head:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What keeps it from being ready."""
+        """List what keeps it from being ready."""
         return tuple(check.text for check in self.checks if check.is_needed and not check.holds)
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """What happened and what was expected, a sentence or two each."""
+    """The event and the expectation, a sentence or two each."""
 
     happened: str
     expected: str
@@ -58,7 +58,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What each configuration gives, which values differ and where they part; or the trace."""
+    """The evidence: each configuration's result, the values that differ and where they part; or the trace."""
 
     levels: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
@@ -80,7 +80,7 @@ class Varied:
 
 @dataclass(frozen=True)
 class Steps:
-    """How to run the scripts, and what they printed; `short` is empty if only the long one shows it."""
+    """The way to run the scripts, and their output; `short` is empty if only the long one shows the bug."""
 
     needs: str
     printed: str
@@ -90,7 +90,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where it was seen and how it was found; `extra` is what the project's tool says of the machine."""
+    """The origin: where it was seen, how it was found; `extra` is the machine by the project's own tool."""
 
     environment: Mapping[str, str]
     extra: str

@@ -198,7 +198,7 @@ def _function(function: FunctionProto, indent: int) -> str:
 
 
 def _opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> str:
-    """By domain, or as pairs where a model imports one domain twice."""
+    """Write the opsets by domain, or as pairs if a model imports one domain twice."""
     pairs = [(each.domain, each.version) for each in imports]
     return repr(dict(pairs) if len(dict(pairs)) == len(pairs) else pairs)
 

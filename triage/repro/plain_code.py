@@ -9,7 +9,7 @@ from triage.projects import Printed
 
 
 def surprise(code: str, printed: Printed) -> str:
-    """What the code does that no program printed by its framework does; empty where there is nothing."""
+    """Name what no program printed by its framework does; empty if the code does nothing of the kind."""
     try:
         tree = ast.parse(code)
     except SyntaxError as error:

@@ -43,7 +43,7 @@ LATE = "amx"
 
 @dataclass(frozen=True)
 class Proof:
-    """How often the script showed the bug, what it printed the last time, and the model that it builds."""
+    """The proof of a script: how often it showed the bug, its last output, and the model that it builds."""
 
     shown: int
     times: int
@@ -88,7 +88,7 @@ class Proving:
             trial.begin()
 
     def proof(self) -> Proof:
-        """How often the bug was shown; waits for every process."""
+        """Count how often the bug was shown; waits for every process."""
         ends = [trial.end() for trial in self._runs]
         told = ends[1:] if self._is_saving else ends
         shown = sum(self._shows(code, text) for code, text in told)

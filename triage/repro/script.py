@@ -132,14 +132,14 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
 
 
 def _passing(expectation: Expectation) -> str | None:
-    """What the script calls the side to compare with: a run of its own, or values of another package."""
+    """Name the side to compare with: a run of the script's own, or values of another package."""
     if expectation.passing is None or not expectation.passing.config.backend:
         return expectation.passing_label or None
     return EXPECTED if expectation.outcome is Outcome.MISMATCH else None
 
 
 def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]:
-    """How the model gets into the script, and its code."""
+    """Return the script's name of the model, and the code that makes it."""
     if case.external or len(case.program) > MOST_BYTES:
         return "beside", ""
     if mode == "code":

@@ -73,7 +73,7 @@ def _value(value: Value) -> str:
 
 
 def shows(claim: Claim) -> Callable[[int, str], bool]:
-    """What tells from a short script's exit code and text that it shows the claim."""
+    """Return the test of a short script's exit code and text for the claim."""
     expectation = claim.expectation
 
     def is_shown(code: int, text: str) -> bool:
@@ -89,13 +89,13 @@ def shows(claim: Claim) -> Callable[[int, str], bool]:
 
 
 def labels(expectation: Expectation) -> tuple[str, ...]:
-    """What stands before each configuration's result in what the script prints."""
+    """List the labels before each configuration's result in the script's output."""
     runs = (expectation.passing, expectation.failing)
     return tuple(in_short(run.config) for run in runs if run is not None)
 
 
 def printed_by(text: str, names: Sequence[str]) -> list[str]:
-    """What stands behind each of these labels, up to the next one."""
+    """List the text behind each of these labels, up to the next one."""
     marks = "|".join(re.escape(name) for name in names)
     pieces = re.split(rf"(?m)^(?:{marks}): ?", text)
     return [" ".join(piece.split()) for piece in pieces[1:]]

@@ -105,7 +105,7 @@ def _plain(case: Case, found: Source, printed: Printed) -> Source:
 
 
 def _source(told: Mapping[str, Value]) -> Source:
-    """What a worker tells of a program's text."""
+    """Read a worker's answer about a program's text."""
     dims = np.asarray(told.get("dims", ()), np.int64).reshape(-1, 2)
     pairs = tuple((int(place), int(dim)) for place, dim in dims)
     entry, writes = str(told.get("entry", "main")), bool(told.get("writes", False))

@@ -60,7 +60,7 @@ def _in_short() -> Iterator[None]:
 
 
 def _try_target(target: Target) -> tuple[str, str]:
-    """What a target does with tiny programs, and why it does not run them or gives a wrong result."""
+    """Run tiny programs on a target; return its result, and why it fails or is wrong."""
     if target.device == "cuda" and not Path(NVIDIA).exists():
         return "", "no NVIDIA device here"
     formats: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def _told(runs: Sequence[Run], formats: Sequence[str]) -> tuple[str, str]:
 
 
 def _advice(target: Target, problem: str) -> str:
-    """What to do about a target that does not work."""
+    """Advise on a target that does not work."""
     if not problem:
         return ""
     if target.device == "cuda":
@@ -125,7 +125,7 @@ def _tiny_graph(format: str) -> Case:
 
 
 def try_sandbox() -> Iterator[Finding]:
-    """Which of the sandbox's protections are in force."""
+    """Yield the sandbox's protections, each in force or not."""
     try:
         with Sandbox("ort") as sandbox:
             facts = dict(sandbox.facts)

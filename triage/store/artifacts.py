@@ -105,7 +105,7 @@ def last_report(store: Store, cluster: int) -> str:
 
 
 def last_event(store: Store, kind: str, subjects: Sequence[str]) -> dict[str, Any]:
-    """What the newest event of that kind on one of the subjects says; empty where there is none."""
+    """Read the newest event of that kind on one of the subjects; empty if there is none."""
     marks = ", ".join("?" * len(subjects))
     row = store.row(
         f"SELECT document FROM events WHERE kind = ? AND subject IN ({marks}) ORDER BY id DESC LIMIT 1",

@@ -71,7 +71,7 @@ def explanation_of(store: Store, failure: int) -> Row | None:
 
 
 def faces_of(store: Store, cluster: int) -> list[Face]:
-    """How a bug shows beside its root, the most frequent face first."""
+    """List a bug's other faces, the most frequent first."""
     rows = store.rows(
         """SELECT title, sum(seen) AS failures, min(id) AS first FROM failures
            JOIN faces ON failure = id AND root IS NOT NULL
@@ -138,7 +138,7 @@ def forget_explanations(store: Store, failures: Iterable[int]) -> None:
 
 
 def count_explained(store: Store, bug: int) -> int:
-    """How many failures a reduced one was said to explain, those that were reduced all the same included."""
+    """Count the failures that a reduced one explains, with those that were reduced all the same."""
     row = store.row("SELECT count(*) AS count FROM explanations WHERE bug = ?", (bug,))
     return int(row["count"]) if row else 0
 

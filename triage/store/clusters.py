@@ -38,7 +38,7 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """Such as `C0001`."""
+        """Return the name, such as `C0001`."""
         return cluster_name(self.id)
 
 
@@ -54,7 +54,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a signature stands: its cluster, how it came there, and whether a person holds it there."""
+    """The place of a signature: its cluster, how it came there, and whether a person holds it there."""
 
     cluster: int
     how: str
@@ -87,7 +87,7 @@ def signatures_of(store: Store, cluster: int) -> list[Alias]:
 
 
 def home_of(store: Store, digest: str) -> Home | None:
-    """Where a signature stands; None for one without a cluster."""
+    """Return a signature's place; None if it has no cluster."""
     row = store.row("SELECT cluster, how, pinned FROM aliases WHERE signature = ?", (digest,))
     return Home(int(row["cluster"]), str(row["how"]), bool(row["pinned"])) if row else None
 

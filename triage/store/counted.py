@@ -33,7 +33,7 @@ ORDER BY failures.id
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many failures a cluster has, how many of them are reduced, and on which releases it was seen."""
+    """The counts of a cluster: failures, reduced failures, and releases on which it was seen."""
 
     failures: int
     reduced: int

@@ -81,7 +81,7 @@ class Store:
         return found[0] if found else None
 
     def count(self, table: str) -> int:
-        """How many rows a table has."""
+        """Count a table's rows."""
         return int(self.rows(f"SELECT count(*) AS count FROM {table}")[0]["count"])
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:

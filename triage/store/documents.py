@@ -26,7 +26,7 @@ def symptom_document(symptom: Symptom) -> dict[str, str]:
 
 
 def wrong_document(wrong: WrongResult) -> dict[str, Any]:
-    """What is wrong with a result; a distance that is not finite, which JSON lacks, as its word."""
+    """Describe a wrong result; a distance that is not finite, which JSON lacks, becomes a word."""
     baseline, other = wrong.off_truth or (None, None)
     return {
         "output": wrong.output,
@@ -53,7 +53,7 @@ def _number(value: float | None) -> float | str | None:
 
 
 def run_document(run: Run) -> dict[str, Any]:
-    """What one run did, without the values it gave; long texts are cut in the middle."""
+    """Describe one run without its values; long texts are cut in the middle."""
     return {
         "config": run.config.label,
         "status": run.status.value,

@@ -52,12 +52,12 @@ class Failure:
 
     @property
     def name(self) -> str:
-        """Such as `F00012`."""
+        """Return the name, such as `F00012`."""
         return failure_name(self.id)
 
     @property
     def cluster_name(self) -> str:
-        """Such as `C0001`."""
+        """Return the cluster's name, such as `C0001`."""
         return cluster_name(self.cluster)
 
     @property
@@ -73,7 +73,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """When a cluster's failures were first and last seen, and how many on each target and release."""
+    """The first and last sighting of a cluster's failures, and their number by target and release."""
 
     first: str
     last: str
@@ -95,21 +95,21 @@ def get_failure(store: Store, number: int) -> Failure:
 
 
 def count_failures(store: Store, cluster: int) -> int:
-    """How many failures a cluster has."""
+    """Count the failures of a cluster."""
     row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE cluster = ?", (cluster,))
     assert row is not None
     return int(row["found"])
 
 
 def count_waiting(store: Store) -> int:
-    """How many failures are not reduced and not put aside."""
+    """Count the failures that are neither reduced nor put aside."""
     row = store.row("SELECT coalesce(sum(failures), 0) AS found FROM tallies WHERE status = ?", (NEW,))
     assert row is not None
     return int(row["found"])
 
 
 def count_alike(store: Store, symptom: str, target: str) -> int:
-    """How many failures of a symptom are kept on a target."""
+    """Count the kept failures of a symptom on a target."""
     row = store.row(
         "SELECT count(*) AS found FROM failures WHERE symptom = ? AND target = ?", (symptom, target)
     )
@@ -167,7 +167,7 @@ def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
 
 
 def sightings_of(store: Store, cluster: int) -> Sightings:
-    """When and where a cluster that has failures was seen."""
+    """Return when and where a cluster was seen; it must have failures."""
     times = store.row(
         "SELECT min(first_seen) AS first, max(last_seen) AS last FROM failures WHERE cluster = ?", (cluster,)
     )
@@ -180,7 +180,7 @@ def sightings_of(store: Store, cluster: int) -> Sightings:
 
 
 def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
-    """What the reduction of a cluster's largest program said of itself; empty when there was none."""
+    """Read the reduction of a cluster's largest program; empty if there was none."""
     row = store.row(
         """SELECT document FROM reductions JOIN failures ON failures.id = failure
            WHERE cluster = ? AND reductions.status = ?

@@ -16,12 +16,12 @@ CASE = re.compile(r"[0-9a-fA-F]{6,64}")
 
 
 def failure_name(number: int) -> str:
-    """Such as `F00012`."""
+    """Return a failure's name, such as `F00012`."""
     return f"F{number:05d}"
 
 
 def cluster_name(number: int) -> str:
-    """Such as `C0001`."""
+    """Return a cluster's name, such as `C0001`."""
     return f"C{number:04d}"
 
 

@@ -14,7 +14,7 @@ MOST_LENGTH = 1_000
 
 
 def files_of(text: str, where: str) -> dict[str, str]:
-    """By its clean name in the case's folder the digest of each file; UserError for anything else."""
+    """Map each clean name in the case's folder to its file's digest; UserError for anything else."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError, TypeError):

@@ -48,7 +48,7 @@ def steps_of(opened: sqlite3.Connection) -> set[str]:
 
 
 def schema_of(opened: sqlite3.Connection) -> Schema:
-    """What there is by kind and name; SQLite's own indexes and statistics say nothing."""
+    """Return the schema by kind and name, without SQLite's own indexes and statistics."""
     rows = opened.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
     return {
         (str(kind), str(name)): " ".join(str(sql).split())

@@ -365,7 +365,7 @@ CAUSES = (
 
 
 def follow_causes(db: Database) -> None:
-    """Which failures follow from which, and which are explained by a known bug."""
+    """Add the tables of causes: which failure follows from which, and which a known bug explains."""
     for statement in CAUSES:
         db.execute(statement)
 

@@ -24,7 +24,7 @@ SELECT digest FROM near
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a reduced failure of a cluster says of itself: its outcome, minimal passes and operators."""
+    """The facts of a cluster's reduced failure: its outcome, minimal passes and operators."""
 
     cluster: int
     outcome: str
@@ -33,7 +33,7 @@ class Rewrite:
 
 
 def neighbours(store: Store, digest: str, cut: float) -> frozenset[str]:
-    """What chains of kept distances up to a cut join with a signature, and pins; itself included."""
+    """Return the signatures that chains of kept distances up to a cut, and pins, join with this one."""
     return frozenset(str(row["digest"]) for row in store.rows(NEIGHBOURS, (digest, cut)))
 
 

@@ -25,7 +25,7 @@ STUB = 12.0
 
 @dataclass(frozen=True)
 class Item:
-    """What is drawn as one box: its two lines, its kind for the style sheet, whether lines are cut off."""
+    """A box of the picture: its two lines, its kind for the style sheet, whether lines are cut off."""
 
     title: str
     detail: str
@@ -77,12 +77,12 @@ class GraphPicture:
 
     @cached_property
     def producer(self) -> Mapping[str, int]:
-        """Which node makes each value."""
+        """Map each value to the node that makes it."""
         return {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
 
     @cached_property
     def sources(self) -> tuple[tuple[int, ...], ...]:
-        """By node, the nodes that it reads, through its bodies too."""
+        """List by node the nodes that it reads, through its bodies too."""
         made = self.producer
         return tuple(
             tuple(dict.fromkeys(made[name] for name in _reads(node) if name in made)) for node in self.nodes
@@ -90,7 +90,7 @@ class GraphPicture:
 
     @cached_property
     def readers(self) -> Mapping[int, list[int]]:
-        """By node, those that read it."""
+        """Map each node to the nodes that read it."""
         found: dict[int, list[int]] = {}
         for index, sources in enumerate(self.sources):
             for source in sources:

@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Where things go: the centre of each box, the points of each edge, and the size of it all."""
+    """A layout: the centre of each box, the points of each edge, and the total size."""
 
     centres: tuple[Point, ...]
     routes: tuple[tuple[Point, ...], ...]
@@ -122,7 +122,7 @@ def _straight(edges: Sequence[tuple[int, int]], ranks: list[int]) -> set[tuple[i
 
 
 def _ordered(mesh: _Mesh) -> list[list[int]]:
-    """By rank, the vertices from left to right: each near the mean place of those it is linked to."""
+    """List the vertices of each rank from left to right, each near the mean place of its neighbours."""
     rows: list[list[int]] = [[] for _ in range(max(mesh.ranks, default=-1) + 1)]
     for vertex, rank in enumerate(mesh.ranks):
         rows[rank].append(vertex)
@@ -139,7 +139,7 @@ def _ordered(mesh: _Mesh) -> list[list[int]]:
 
 
 def _crossings(mesh: _Mesh, rows: list[list[int]]) -> int:
-    """How often two links cross, counted pair by pair below each rank."""
+    """Count the pairs of links that cross below each rank."""
     place = {vertex: at for row in rows for at, vertex in enumerate(row)}
     count = 0
     for row in rows:

@@ -17,7 +17,7 @@ MOST_TEXT = 200
 
 
 def list_case(case: Case) -> str:
-    """Its program, whatever its format."""
+    """List a case's program, in any format."""
     found = find_format(case.format)
     model = case.parsed
     return list_model(model) if isinstance(model, onnx.ModelProto) else found.print_text(model)

@@ -38,7 +38,7 @@ def private_words_in(content: bytes) -> list[str]:
 
 @cache
 def _private_words() -> tuple[tuple[str, str], ...]:
-    """What to replace by what, the longest first; words too common to tell a person are left alone."""
+    """List the replacements, the longest first; words too common to tell a person are left alone."""
     words = {str(Path.home()): "~", os.getcwd(): ".", tempfile.gettempdir() + "/": "<tmp>/"}
     host = socket.gethostname()
     if len(host) >= 4 and host != "localhost":

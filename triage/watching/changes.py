@@ -17,7 +17,7 @@ _SILENT = (Outcome.UNSUPPORTED.value, Outcome.INVALID.value, Outcome.UNDECIDED.v
 
 
 class Change(StrEnum):
-    """What became of a case; `UNKNOWN` is one that fails and of which no earlier release is known."""
+    """The change of a case; `UNKNOWN` if it fails and no earlier release is known."""
 
     FIXED = "fixed"
     REGRESSED = "regressed"
@@ -30,7 +30,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one release showed of a case; `signature` names the bug, None where only `shown` is known."""
+    """One release's result of a case; `signature` names the bug, None if only `shown` is known."""
 
     release: str
     shown: Shown
@@ -62,7 +62,7 @@ def before(known: Iterable[Seen], release: str) -> Seen | None:
 
 
 def change(known: Sequence[Seen], now: Seen) -> Change:
-    """What became of a case on a release, given what others showed of it."""
+    """Compare a case's result on a release with those of others."""
     if now.is_silent:
         return Change.SILENT
     last = before(known, now.release)

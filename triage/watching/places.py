@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where releases come from: Pythons that have one, a folder of wheels, another index than pip's own."""
+    """The sources of releases: Pythons that have one, a folder of wheels, another index than pip's own."""
 
     package: str
     backend: str
@@ -78,7 +78,7 @@ class Sources:
 
     @property
     def _words(self) -> tuple[str, ...]:
-        """What pip is told of where to look."""
+        """Return pip's options for where to look."""
         links = ("--find-links", str(self.wheels.resolve())) if self.wheels else ()
         return (*links, *(("--index-url", self.index) if self.index else ()))
 
@@ -109,7 +109,7 @@ class Sources:
                 raise UserError(f"--python {python}: cannot run {self.package}: {why}") from None
 
     def _works(self, python: Path) -> tuple[str, str]:
-        """What is wrong with an environment, as the worker under it says, and its numpy."""
+        """Return what is wrong with an environment, by the worker under it, and its numpy."""
         with Sandbox(self.backend, python=str(python)) as sandbox:
             try:
                 return "", str(sandbox.facts["numpy"])

@@ -98,7 +98,7 @@ def _remembered(store: Store, package: str, subject: Subject) -> Subject:
 
 
 def seen_in(release: str, row: WatchedRow) -> Seen:
-    """What a release showed, from its row."""
+    """Read a release's result from its row."""
     components = components_of(row.components)
     name = Signature(row.version, components, "") if components else None
     return Seen(release, (row.outcome, row.phase, row.kind), row.symptom, row.title, name)

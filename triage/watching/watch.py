@@ -36,7 +36,7 @@ TOLD = (Change.REGRESSED, Change.NEW, Change.FIXED, Change.UNKNOWN)
 
 @dataclass(frozen=True)
 class Watch:
-    """What is asked: cases of a package, on which releases, compared with which."""
+    """The task of a watch: cases of a package, on which releases, compared with which."""
 
     store: Store
     options: CaseOptions
@@ -90,7 +90,7 @@ class Watch:
         return target.with_setting("python", place.python) if place.python else target
 
     def _with_baseline(self, subjects: list[Subject], release: str) -> list[Subject]:
-        """What nothing is known of is run on the release before, so that there is something to compare."""
+        """Run cases of unknown past on the earlier release, so that there is something to compare."""
         lacking = [each for each in subjects if self.since or before(each.known, release) is None]
         baseline = self.baseline(release)
         if not lacking or not baseline:

@@ -19,7 +19,7 @@ def _words(config: Config) -> str:
 
 
 def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:
-    """What TVM's own triage asks for: the frontend, and the part of the compiler that fails."""
+    """Return the labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
     parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: "relax:transform", Phase.CODEGEN: "codegen:llvm"}
     return ("needs-triage", *(("frontend:onnx",) if is_onnx else ()), parts.get(phase, "relax"), "type:bug")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def difference(expected: Any, actual: Any, rtol: float, atol: float) -> Any:
-    """How two lists of (name, element type, array) differ first: (kind, text), or None."""
+    """Return the first difference of two lists of (name, element type, array): (kind, text), or None."""
     for place, (name, element, left) in enumerate(expected):
         _, other, right = actual[place]
         if element != other:

@@ -72,7 +72,7 @@ def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple
 
 
 def _thin_arms(store: Store, campaign: int) -> None:
-    """Where arms were kept at too many moments, let every other moment go but the last."""
+    """Drop every other moment of the arms, but the last, if too many are kept."""
     rows = store.rows("SELECT DISTINCT blocks FROM arms WHERE campaign = ? ORDER BY blocks", (campaign,))
     if len(rows) > MOST_MOMENTS:
         for each in rows[-2::-2]:
@@ -80,13 +80,13 @@ def _thin_arms(store: Store, campaign: int) -> None:
 
 
 def load_folded(store: Store, campaign: int) -> tuple[int, dict[str, Any]]:
-    """How many blocks were folded, and what they taught together."""
+    """Load the number of folded blocks, and their common lesson."""
     row = store.row("SELECT blocks, document FROM learned WHERE campaign = ?", (campaign,))
     return (int(row["blocks"]), _unpacked(row["document"])) if row else (0, {})
 
 
 def load_lessons(store: Store, campaign: int) -> dict[int, dict[str, Any]]:
-    """By block the lessons that were not folded yet."""
+    """Load the lessons that are not folded yet, by block."""
     rows = store.rows("SELECT block, document FROM lessons WHERE campaign = ? ORDER BY block", (campaign,))
     return {int(row["block"]): _unpacked(row["document"]) for row in rows}
 
@@ -99,7 +99,7 @@ def keep_refusals(store: Store, package: str, release: str, forms: Iterable[str]
 
 
 def load_refusals(store: Store, package: str, release: str) -> frozenset[str]:
-    """What a release was seen to refuse."""
+    """Load what a release was seen to refuse."""
     rows = store.rows("SELECT form FROM refusals WHERE package = ? AND release = ?", (package, release))
     return frozenset(str(row["form"]) for row in rows)
 

@@ -23,7 +23,7 @@ class LibraryRow:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """What was met of one source file; `pass_name` where it holds a pass of the optimiser."""
+    """The coverage of one source file; `pass_name` is set if it holds a pass of the optimiser."""
 
     library: str
     file: str
@@ -59,7 +59,7 @@ def keep_coverage(
 
 
 def coverage_documents(store: Store) -> list[dict[str, Any]]:
-    """Of each target what was met in all, by pass and by file, those with most blocks first."""
+    """List each target's coverage in all, by pass and by file, those with most blocks first."""
     targets = store.rows("SELECT DISTINCT target FROM native_files ORDER BY target")
     return [_document(store, str(row["target"])) for row in targets]
 

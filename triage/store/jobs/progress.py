@@ -33,7 +33,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class ArmCost:
-    """What an arm (strategy and mode) had by now: tests, CPU seconds, failing tests."""
+    """The present cost of an arm (strategy and mode): tests, CPU seconds, failing tests."""
 
     tests: int = 0
     cpu: float = 0.0
@@ -64,7 +64,7 @@ def keep_costs(store: Store, campaign: int, costs: Mapping[str, ArmCost]) -> Non
 
 
 def load_costs(store: Store, campaign: int) -> dict[str, ArmCost]:
-    """What the arms of a campaign have cost."""
+    """Load the costs of a campaign's arms."""
     rows = store.rows("SELECT arm, tests, cpu, failures FROM arm_costs WHERE campaign = ?", (campaign,))
     return {str(row.pop("arm")): ArmCost(**row) for row in rows}
 

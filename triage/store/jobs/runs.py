@@ -40,7 +40,7 @@ def next_seed(store: Store, target: str) -> int:
 
 
 def run_totals(store: Store) -> dict[str, int]:
-    """How many `tests` all runs made, and how many were `valid`."""
+    """Count the `tests` of all runs, and the `valid` ones."""
     row = store.row("SELECT coalesce(sum(tests), 0) AS tests, coalesce(sum(valid), 0) AS valid FROM runs")
     return dict(row or {})
 

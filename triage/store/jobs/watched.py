@@ -46,7 +46,7 @@ def watched_releases(store: Store, package: str) -> list[str]:
 
 
 def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, WatchedRow]]:
-    """What was kept of a case, by release, the latest watch of a release last."""
+    """List what was kept of a case by release, the latest watch of a release last."""
     columns = ", ".join(f"watched_cases.{name}" for name in _NAMES)
     rows = store.rows(
         f"""SELECT release, {columns} FROM watched_cases JOIN watches ON watches.id = watch

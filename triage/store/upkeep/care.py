@@ -65,7 +65,7 @@ def export(store: Store, out: Path) -> dict[str, Any]:
 
 
 def datasette_metadata(database: Path) -> dict[str, Any]:
-    """What Datasette shows with the tables and views of a database, and canned queries."""
+    """Write Datasette's words for the tables and views of a database, and canned queries."""
     document: dict[str, Any] = json.loads(METADATA.read_text(encoding="utf-8"))
     document["databases"] = {database.stem: document["databases"]["crux"]}
     return document

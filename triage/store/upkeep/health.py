@@ -69,7 +69,7 @@ def _sqlite_problems(store: Store) -> Iterator[str]:
 
 
 def _count_problems(store: Store) -> Iterator[str]:
-    """What is kept beside the failures, where it does not agree with them."""
+    """Yield the derived rows that do not agree with the failures."""
     differing = store.rows(
         """SELECT DISTINCT cluster FROM (
                SELECT cluster, status, outcome, release, count(*) FROM failures GROUP BY 1, 2, 3, 4

@@ -224,7 +224,7 @@ class _Merge:
             self._add_once("events", {**row, "subject": subject, "document": dump(document)})
 
     def _renamed(self, value: Any) -> Any:
-        """What a name of the other database is called here; anything else as it is."""
+        """Translate a name of the other database to ours; anything else stays."""
         if not isinstance(value, str):
             return value
         if match := CLUSTER.fullmatch(value):
