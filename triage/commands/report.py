@@ -39,6 +39,10 @@ Sarif = Annotated[
     Path | None,
     typer.Option("--sarif", metavar="FILE", help="Write these clusters or all as SARIF 2.1.0; no bundles."),
 ]
+Limits = Annotated[
+    bool,
+    typer.Option("--limits", help="Write one feature request for all that a compiler declares not to do."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -54,11 +58,15 @@ def report(
     known: Known = None,
     html: Html = False,
     sarif: Sarif = None,
+    limits: Limits = False,
 ) -> int:
     """Write a bundle for each bug: an issue, a script that shows it, the model, the evidence; and its zip.
 
     Example: crux report C0001 -o reports
     """
+    if limits:
+        emit(_requests(options, out), as_json=options.json, show=_show_requests)
+        return 0
     if html or sarif:
         written = _written(options, ids or [], out if html else None, sarif, known)
         emit(iter([written]), as_json=options.json, show=_show_written, single=True)
@@ -66,7 +74,9 @@ def report(
     if not ids:
         from corpus.errors import UserError
 
-        raise UserError("crux report: name clusters, failures or case folders, or ask for --html or --sarif")
+        raise UserError(
+            "crux report: name clusters, failures or case folders, or ask for --html, --sarif or --limits"
+        )
     reports = _reports(options, ids, out, for_, known)
     emit(reports, as_json=options.json, show=_show, single=len(ids) == 1)
     return 0
@@ -86,6 +96,25 @@ def _reports(
             said = partial(_say_step, shown, word)
             document = report_word(word, options, judges, out, form, known, said)
             shown.note(_what_next(word, document))
+            yield document
+
+
+def _requests(options: CaseOptions, out: Path) -> Iterator[Document]:
+    """A request for each target of which the database holds declared limits."""
+    from corpus.errors import UserError
+    from triage.cases.judges import Judges
+    from triage.console.progress import progress
+    from triage.reductions.limits import reduced_limits
+    from triage.reports.limit_request import write_request
+    from triage.store.database import open_existing
+
+    with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
+        by_target = reduced_limits(store, judges, shown)
+        if not by_target:
+            raise UserError(f"{options.database}: no compiler declared a limit here")
+        for found in by_target.values():
+            document = write_request(store, found, judges.of, out)
+            shown.note(f"{document['target']}: next: read {document['folder']}/issue.md, file it once")
             yield document
 
 
@@ -127,6 +156,11 @@ def _written(
         if sarif:
             write_sarif(store, sarif, issues, version("tensorcrux"), chosen)
         return {**found, "sarif": str(sarif or "")}
+
+
+def _show_requests(documents: list[Document]) -> Table:
+    rows = [(each["target"], each["title"], each["folder"]) for each in documents]
+    return table(("target", "title", "folder"), rows)
 
 
 def _show_written(documents: list[Document]) -> Table:

@@ -45,6 +45,7 @@ def add_to(app: typer.Typer) -> None:
     group.callback()(as_command(StoreOptions, list_clusters))
     for name, function in (
         ("traces", cluster_folder),
+        ("limits", list_limits),
         ("why", explain),
         ("mark", mark_cluster),
         ("merge", merge_clusters),
@@ -92,6 +93,22 @@ def cluster_folder(
 
     found = cluster_traces(read_traces(folder))
     emit([dict(found)], as_json=options.json, show=_show_traces, single=True)
+    return 0
+
+
+def list_limits(options: StoreOptions) -> int:
+    """List what a compiler itself declares not to do, by operator and form: requests rather than bugs.
+
+    Example: crux triage limits --db crux.db
+    """
+    from triage.bugs.limits import limits
+    from triage.store.database import open_existing
+
+    with open_existing(options.database) as store:
+        found = limits(store)
+    emit([each.document() for each in found], as_json=options.json, show=_show_limits)
+    if found:
+        say(f"{len(found)} limits; next, one request for all: crux report --limits --db {options.database}")
     return 0
 
 
@@ -206,6 +223,16 @@ def _show(documents: list[Document]) -> Table:
         return cluster["id"], state, seen, cluster["title"], known, " ".join(cluster["related"])
 
     return table(("id", "state", "failures", "title", "known as", "related"), map(row, documents))
+
+
+def _show_limits(documents: list[Document]) -> Table:
+    return table(
+        ("operator", "form", "met", "clusters", "its words"),
+        (
+            (each["operator"], each["form"], each["count"], " ".join(each["clusters"]), each["words"])
+            for each in documents
+        ),
+    )
 
 
 def _show_traces(documents: list[Document]) -> Table:

@@ -127,7 +127,8 @@ class Project:
     with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(phase, is_onnx)`
     are of the form in which it takes issues. `environment_tool` is a module that prints what its maintainers
     want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
-    the shares of message, operator and site in the distance of two exceptions.
+    the shares of message, operator and site in the distance of two exceptions. `import_script` imports every
+    ONNX model in `models/` beside it and prints what each says, where the project has an importer.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Project:
     issues: str = ""
     labels: Callable[[Phase, bool], tuple[str, ...]] = lambda phase, is_onnx: ()
     environment_tool: str = ""
+    import_script: str = ""
     runners: tuple[Runner, ...] = ()
     varied: tuple[str, ...] = ()
     words: Words = Words()

@@ -33,6 +33,7 @@ PROJECT = Project(
     template="issue_tvm.md.j2",
     issues="https://github.com/apache/tvm/issues",
     labels=_labels,
+    import_script=onnx.IMPORTS,
     runners=(relax.RUNNER, loops.RUNNER, onnx.RUNNER),
     varied=("tvm",),
     words=Words(_words),

@@ -164,6 +164,21 @@ print("{{ configs | last }}:", *([found] if hasattr(found, "numpy") else found),
 """
 """Imports the model, compiles and runs it, beside onnxruntime where values are compared."""
 
+IMPORTS = """\
+from pathlib import Path
+
+import onnx
+from tvm.relax.frontend.onnx import from_onnx
+
+for path in sorted((Path(__file__).parent / "models").glob("*.onnx")):
+    try:
+        from_onnx(onnx.load(path), keep_params_in_input=False)
+        print(f"{path.name}: imported")
+    except Exception as error:
+        print(f"{path.name}: {type(error).__name__}: {error}")
+"""
+"""Imports every model beside it."""
+
 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
     config = shown.failing
