@@ -23,7 +23,7 @@ from generators.pools import Bred
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import violated
 from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
-from generators.sequences import sequences
+from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, Made, find_strategy, find_taught
 from generators.strategies.coverage import Seen
 from generators.tir.programs import TirProgram
@@ -33,6 +33,9 @@ BLOCK = 16
 MIXED = "mixed"
 LOOPS = "tir"
 """The format whose programs come with the passes that suit their form."""
+
+MUTANTS = "relax_mutate"
+"""The strategy whose programs come with long sequences of passes: a mutant is to mean the same after them."""
 
 _SHARES = {
     "random": 6.0,
@@ -106,7 +109,8 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
     """The case of each seed, in order; with a lesson some strategies draw from it, and coverage is told."""
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
-        drawn = sequences(block, plan.passes_of if plan.sequences and not plan.given else "")
+        making = long_sequences if plan.strategy == MUTANTS else sequences
+        drawn = making(block, plan.passes_of if plan.sequences and not plan.given else "")
         passes = [plan.given or each for each in drawn]
         turn, refused = _turn(plan, block, lesson or NOTHING), (lesson or NOTHING).refusals()
         for seed, program in zip(block, _programs(plan, turn, block, lesson), strict=True):

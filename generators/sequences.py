@@ -19,6 +19,9 @@ FEWEST, MOST = 1, 8
 LONGEST = 16
 """Passes of a sequence at most, those left out that were put in for others."""
 
+LONG = 25
+"""Passes of a long sequence at least."""
+
 SECOND_THOUGHTS = 2
 """How often a pass is drawn where each time it is one that seldom changes anything."""
 
@@ -30,6 +33,21 @@ def draw_sequence(draws: Draws, passes: Sequences) -> Passes:
     """A random sequence of the backend's passes."""
     count = draws.between(FEWEST, MOST)
     return passes.repaired(tuple(draw_pass(draws, passes) for _ in range(count)))
+
+
+def long_sequences(seeds: Sequence[int], name: str) -> list[Passes]:
+    """A sequence of at least `LONG` passes for every seed; none for a backend that runs no passes by name."""
+    passes = find_backend(name or "ort").sequences
+    if passes is None:
+        return [()] * len(seeds)
+    return [_long_sequence(Draws(f"long passes/{seed}"), passes) for seed in seeds]
+
+
+def _long_sequence(draws: Draws, passes: Sequences) -> Passes:
+    found = passes.repaired(tuple(draw_pass(draws, passes) for _ in range(draws.between(LONG, 2 * LONG))))
+    while len(found) < LONG:  # repairing leaves out what cannot stand any more
+        found = passes.repaired((*found, draw_pass(draws, passes)))
+    return found
 
 
 def draw_pass(draws: Draws, passes: Sequences) -> str:

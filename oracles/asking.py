@@ -33,7 +33,8 @@ class Asker:
         asking = Asking(executor.target, executor.configs, executor.describe)
         ways = list(oracle.ways(case, asking))
         if only is not None:  # as it is given: passes may be disabled in it
-            ways = [replace(way, config=only) for way in ways if way.config.asked_by == only.asked_by]
+            own = {way.program: way for way in ways if way.config.asked_by == only.asked_by}
+            ways = [replace(way, config=only) for way in own.values()]
         judge = own_judge(oracle)
         if judge is not None:
             runs = (baseline, *(self._run(way, opened) for way in ways))

@@ -69,6 +69,10 @@ class Making:
         self._names += 1
         return f"{letter}{self._names}"
 
+    def skip_names(self, count: int) -> None:
+        """Make none of the first so many names."""
+        self._names = max(self._names, count)
+
     @property
     def most(self) -> float:
         """The largest magnitude that a value may have: float16 holds less."""

@@ -25,6 +25,8 @@ from generators.relax.types import Json, Tensor, Type
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40
+_MOST_SIZE = 4
+"""Of a symbolic dim."""
 _PATTERN = 0.6
 """How often it is a pattern's turn, where a policy has any."""
 
@@ -86,11 +88,18 @@ def _bind_symbols(growth: Growth) -> None:
         return
     names = policy.symbols[: draws.between(1, len(policy.symbols))]
     main.symbols += names
-    main.sizes.update((name, draws.between(2, 4)) for name in names)
+    most = growth.budget.dim or _MOST_SIZE
+    main.sizes.update((name, min(draws.between(2, _MOST_SIZE), most)) for name in names)
     main.inputs.append(["", "", list(names)])  # so that these symbols count as bound
-    told = Tensor(growth.floats[0], (*names, *draws.sample(policy.dims, draws.below(2))))
+    dims = [dim for dim in policy.dims if growth.budget.fits((dim,))] or [1]
+    told = Tensor(growth.floats[0], (*names, *draws.sample(dims, draws.below(2))))
     main.inputs.pop()
-    new_input(growth, main, told, ANY)
+    with growth.attempt(main) as is_lost:
+        new_input(growth, main, told, ANY)
+        is_lost.clear()
+    if is_lost:  # the budget has no room for it
+        main.symbols.clear()
+        main.sizes.clear()
 
 
 def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:

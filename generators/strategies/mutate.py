@@ -2,7 +2,8 @@
 anew, or have it compute in another element type.
 
 The model is the one that `--from` names, or a random program. Its inner values are not known, so results may
-leave the range in which a grown program keeps them.
+leave the range in which a grown program keeps them. A Relax program that `--from` names is changed by
+`relax_mutate`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.temper import draw_temper
 from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators
+from generators.relax.programs import RelaxProgram
+from generators.strategies import relax_mutate
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""
@@ -315,10 +318,13 @@ MUTATIONS: tuple[Mutation, ...] = (insert, replace_node, delete, redraw, retype)
 
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
-) -> Iterator[Program]:
+) -> Iterator[Program | RelaxProgram]:
     """One to four changes to each seed's model."""
     given = open_case(source) if source else None
     for seed in seeds:
+        if given is not None and given.format == relax_mutate.FORMAT:
+            yield relax_mutate.mutant_of(given, seed, nodes, budget)
+            continue
         draws = Draws(f"mutate/{seed}/{nodes}")
         if given is None:
             program = grow(seed, nodes, budget=budget)

@@ -28,13 +28,14 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
 
 
 def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
-    """Each rewrite of a Relax program under the optimised way, and under a way of its own turn."""
+    """Each rewrite of a Relax program under every way of compiling it, the optimised one first."""
     program = case.parsed
     types = _known_types(case, asking)
-    for place, (what, rewrite) in enumerate(graph_rewrites.REWRITES.items()):
+    configs = dict.fromkeys((asking.optimised, *asking.configs))
+    for what, rewrite in graph_rewrites.REWRITES.items():
         found = rewrite(program, types)
         if found is not None:
-            for config in dict.fromkeys((asking.optimised, asking.configs[place % len(asking.configs)])):
+            for config in configs:
                 yield Way(named(NAME, config, what), found.to_bytes())
 
 

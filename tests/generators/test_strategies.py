@@ -36,7 +36,7 @@ STRATEGIES = pytest.mark.parametrize(
     [
         pytest.param(name, marks=needs_z3) if name == "smt" else name
         for name in strategy_names()
-        if name not in ("relax", "relax_patterns", "tir")
+        if name not in ("relax", "relax_mutate", "relax_patterns", "tir")
     ],
 )
 
@@ -51,6 +51,7 @@ def test_the_strategies_are_found() -> None:
         "patterns",
         "random",
         "relax",
+        "relax_mutate",
         "relax_patterns",
         "smt",
         "tir",

@@ -23,7 +23,7 @@ def in_blocks(draws: Draws, share: float) -> Callable[[Json], Json]:
     def marked(graph: Json) -> Json:
         bindings, block, last = [], None, None
         for name, op, args, kwargs in graph["bindings"]:
-            if op in _OUTSIDE or _is_shape(op, args) or kwargs.get(APART):
+            if belongs_outside(op, args) or kwargs.get(APART):
                 block = None
             elif (run := kwargs.get(TOGETHER)) is not None and run == last:
                 pass
@@ -41,6 +41,11 @@ def in_blocks(draws: Draws, share: float) -> Callable[[Json], Json]:
         return item
 
     return marked
+
+
+def belongs_outside(op: str, args: list[Json]) -> bool:
+    """Whether no dataflow block may hold such a binding."""
+    return op in _OUTSIDE or _is_shape(op, args)
 
 
 def _is_shape(op: str, args: list[Json]) -> bool:

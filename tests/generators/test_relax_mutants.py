@@ -1,0 +1,154 @@
+"""Mutants of Relax programs: still well typed, of finite values, the same for one seed; a user's too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.case import Case
+from corpus.errors import UserError
+from corpus.graphs.program import Binding, Graph, GraphProgram, Input
+from corpus.target import Target
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.draws import Draws
+from generators.mixture import BLOCK, MUTANTS, Plan, make_cases
+from generators.relax.changed.known import learn
+from generators.relax.changed.mutant import Mutant
+from generators.relax.changed.mutations import MUTATIONS, Mutation, mutated
+from generators.relax.programs import RelaxProgram, make_program
+from generators.relax.types import Tensor
+from generators.sequences import LONG
+from generators.strategies import find_strategy
+from oracles.in_worker.golden.program import Evaluation
+from oracles.judge import Judge
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
+    with Judge(Target.parse("tvm"), format="relax") as found:
+        yield found
+
+
+def mutant_of(made: RelaxProgram, seed: int) -> Mutant:
+    return Mutant(made.program, made.inputs, made.types, Draws(f"{seed}"), UNLIMITED)
+
+
+def a_users_program() -> GraphProgram:
+    """Symbolic in its batch, with an operator that crux has no rule for at its end."""
+    bindings = (
+        Binding(
+            "h1",
+            "relax.matmul",
+            ({"ref": "x"}, {"ref": "w"}),
+            {"attributes": ["MatmulAttrs", {"out_dtype": "float32"}]},
+        ),
+        Binding("h2", "relax.add", ({"ref": "h1"}, {"ref": "b"})),
+        Binding("h3", "relax.nn.relu", ({"ref": "h2"},)),
+        Binding("s", "relax.exp", ({"ref": "b"},)),
+        Binding("u", "relax.multiply", ({"ref": "s"}, {"ref": "b"})),
+        Binding("h4", "relax.add", ({"ref": "h3"}, {"ref": "u"})),
+    )
+    inputs = (Input("x", "float32", ("n", 4)), Input("w", "float32", (4, 3)), Input("b", "float32", (3,)))
+    return GraphProgram("relax", Graph(inputs, bindings, ("h4",), {"pure": True}))
+
+
+INPUTS = {"x": np.ones((2, 4), "float32"), "w": np.ones((4, 3), "float32"), "b": np.ones(3, "float32")}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
+def test_each_change_fits_many_programs(mutation: Mutation) -> None:
+    changed = 0
+    for seed in range(COUNT):
+        mutant = mutant_of(make_program(seed, 8), seed)
+        found = mutation(mutant)
+        if found is not None and found.is_sound(mutant):
+            changed += found.program.to_bytes() != mutant.program.to_bytes()
+    assert changed > COUNT // 3
+
+
+def test_tvm_finds_the_mutants_well_formed(judge: Judge) -> None:
+    for seed, made in enumerate(find_strategy("relax_mutate")(range(COUNT), 8, None, UNLIMITED)):
+        case = made.as_case(seed)  # type: ignore[union-attr]
+        assert "error" not in judge.executor.describe(case.program, case.inputs), seed
+
+
+def test_types_that_are_certain_are_those_that_tvm_infers(judge: Judge) -> None:
+    known = 0
+    for seed in range(COUNT):
+        made = make_program(seed, 10)
+        types = judge.executor.describe(made.program.to_bytes(), made.inputs)["types"]
+        told = learn(made.program, made.inputs, {}, 1e30).types
+        for each in made.program.main.bindings:
+            own = told.get(each.name)
+            if isinstance(own, Tensor):
+                known += 1
+                assert (own.dtype, list(own.shape)) == (types[each.name][0], types[each.name][1]), (
+                    seed,
+                    each,
+                )
+    assert known > 2 * COUNT
+
+
+def test_values_of_mutants_stay_finite() -> None:
+    for seed in range(COUNT):
+        made = make_program(seed, 8)
+        found = mutated(made.program, made.inputs, made.types, Draws(f"{seed}"))
+        for value in Evaluation(json.loads(found.program.to_bytes())).main(found.inputs):
+            assert np.isfinite(np.asarray(value, np.float64)).all()
+
+
+def test_a_seed_gives_the_same_mutant() -> None:
+    first, again = (
+        [made.as_case(0).program for made in find_strategy("relax_mutate")(range(8), 8, None, UNLIMITED)]  # type: ignore[union-attr]
+        for _ in range(2)
+    )
+    assert first == again
+    assert len({*first}) == 8
+
+
+def test_a_users_program_of_symbolic_dims_is_mutated_as_it_is(tmp_path: Path, judge: Judge) -> None:
+    case = Case("relax", a_users_program().to_bytes(), INPUTS)
+    case.save(tmp_path / "case")
+    seen = set()
+    for seed, made in enumerate(find_strategy("mutate")(range(COUNT), 5, tmp_path / "case", UNLIMITED)):
+        found = made.as_case(seed)  # type: ignore[union-attr]
+        assert [item.name for item in found.parsed.main.inputs][:3] == ["x", "w", "b"]
+        assert "error" not in judge.executor.describe(found.program, found.inputs), seed
+        seen.add(found.program)
+    assert len(seen) > COUNT // 2
+
+
+def test_what_crux_cannot_compute_stays_as_it_is() -> None:
+    program = a_users_program()
+    unknown = Binding("z", "relax.of.a.user", ({"ref": "h4"},))
+    main = replace(program.main, bindings=(*program.main.bindings, unknown), outputs=("z",))
+    for seed in range(COUNT):
+        found = mutated(replace(program, main=main), INPUTS, {}, Draws(f"{seed}"))
+        assert "relax.of.a.user" in {each.op for each in found.program.main.bindings}
+
+
+def test_a_case_of_another_format_is_refused(tmp_path: Path) -> None:
+    Case("torch", b"", {}).save(tmp_path / "case")
+    with pytest.raises(UserError):
+        list(find_strategy("relax_mutate")(range(1), 5, tmp_path / "case", UNLIMITED))
+
+
+def test_a_mutant_keeps_the_bound_on_dims() -> None:
+    for made in find_strategy("relax_mutate")(range(10), 8, None, Budget(dim=3)):
+        items = made.program.main.inputs  # type: ignore[union-attr]
+        assert all(dim <= 3 for item in items for dim in item.shape if isinstance(dim, int))
+
+
+def test_mutants_come_with_long_sequences_of_passes() -> None:
+    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
+    cases = list(make_cases(Plan(MUTANTS, passes_of="tvm", nodes=6), range(BLOCK)))
+    assert all(len(case.passes) >= LONG for case in cases)
+    assert len({case.passes for case in cases}) == BLOCK
