@@ -23,8 +23,8 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="X",
-        help="How graphs grow: random, coverage, backward, functions, mutate, patterns, relax, relax_mutate, relax_patterns, smt, uniform; "
-        "or PATH.py:NAME, a function of yours (with --trust).",
+        help="How graphs grow: random, coverage, backward, functions, mutate, patterns, relax, relax_mutate, "
+        "relax_patterns, smt, uniform; or PATH.py:NAME, a function of yours (with --trust).",
     ),
 ]
 MaxFlops = Annotated[
