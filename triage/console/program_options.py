@@ -30,8 +30,8 @@ Strategy = Annotated[
         "--strategy",
         metavar="X",
         help="How graphs grow: random, aten, coverage, backward, functions, mutate, patterns, relax, "
-        "relax_mutate, relax_patterns, smt, uniform; PATH.py:NAME, a function of yours (with --trust); mixed takes turns; "
-        "scheduled gives more turns to what finds more.",
+        "relax_mutate, relax_patterns, smt, uniform; PATH.py:NAME, a function of yours (with --trust); "
+        "mixed takes turns; scheduled gives more turns to what finds more.",
     ),
 ]
 NativeCoverage = Annotated[
