@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from corpus.measure import Measure
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 
-__all__ = ["CASE_FILE", "INPUTS_FILE", "Case", "ExternalFile"]
+__all__ = ["CASE_FILE", "INPUTS_FILE", "Case", "ExternalFile", "Remark"]
 
 CASE_FILE = "case.json"
 INPUTS_FILE = "inputs.npz"
@@ -31,6 +32,20 @@ PASSES = "passes"
 
 _VERSION = 1
 _MAX_JSON = 16 << 20
+
+
+class Remark(StrEnum):
+    """The notes of a case that crux reads back; each value is what such a note begins with."""
+
+    STRATEGY = "strategy: "
+    PATTERN = "pattern: "
+    VIOLATION = "violation: "
+    HAZARD = "hazard: "
+    CHANGED = "inputs from the seed, changed so that "
+
+    def note(self, text: str) -> str:
+        """Write a note of this kind."""
+        return f"{self.value}{text}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +152,10 @@ class Case:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file.path, place)
         (folder / CASE_FILE).write_text(self.facts_json(), encoding="utf-8")
+
+    def remarks(self, kind: Remark) -> tuple[str, ...]:
+        """List the texts of the notes of one kind, in order."""
+        return tuple(note.removeprefix(kind.value) for note in self.notes if note.startswith(kind.value))
 
     def facts_json(self) -> str:
         """Write `case.json`: the format, the target, the settings and the case's origin."""

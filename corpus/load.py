@@ -15,8 +15,6 @@ from corpus.target import Target
 from corpus.values import InputType, Value, fit_value, read_inputs_noting
 
 TEST_DATA = "test_data_set_0"
-CHANGED = "inputs from the seed, changed so that"
-"""How a case's note begins whose inputs are not as the seed has them; then what they are for."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from pathlib import Path
 import onnx
 
 from corpus.errors import UserError
-from corpus.formats.onnx import canonical, check, parse
+from corpus.formats.onnx import check, parse
+from corpus.onnx.canonical import canonical
 from corpus.onnx.opening.file import read_model_bytes
 
 FOLDER = Path(__file__).with_name("patterns")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from generators.changes.disrupt import leave_shapes_open
 from generators.changes.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
 from generators.growth.grow import Program
@@ -201,9 +201,9 @@ def _case(mode: Mode, seed: int, program: Program | Made, strategy: str) -> Case
         made = program.as_case(seed)
         if mode is Mode.DISRUPTIVE and isinstance(program, RelaxProgram):
             made = violated(seed, program) or made
-        return replace(made, notes=(f"strategy: {strategy}", *made.notes))
+        return replace(made, notes=(Remark.STRATEGY.note(strategy), *made.notes))
     case = in_mode(mode, seed, program)
     if strategy == "mutate" and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
         case = replace(as_case(program, seed), settings=(AGREEMENT,))
-    return replace(case, notes=(f"strategy: {strategy}", *case.notes))
+    return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))

@@ -8,7 +8,7 @@ from functools import cached_property
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import repair
+from corpus.onnx.repair import repair
 from oracles.numerics.compare import Tolerance
 from oracles.probes.context import Context
 from oracles.probes.graph_context import GraphContext

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, repair
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.repair import repair
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare

@@ -7,36 +7,18 @@ from onnx import ModelProto
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.onnx.canonical import canonical
-from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import initializer_names
-from corpus.onnx.inline import inlined
 from corpus.onnx.measure import measure
 from corpus.onnx.opening.file import check_text, parse_model, read_model_bytes
 from corpus.onnx.opening.inputs import make_inputs
 from corpus.onnx.opening.limits import check_limits
 from corpus.onnx.opening.test_data import read_test_data
-from corpus.onnx.repair import repair
 from corpus.onnx.text import print_text
 from corpus.onnx.types import input_type
-from corpus.onnx.weights import external_files, strip_weights
+from corpus.onnx.weights import external_files
 from corpus.values import InputType
 
-__all__ = [
-    "FORMAT",
-    "canonical",
-    "check",
-    "checker_complaint",
-    "external_files",
-    "inlined",
-    "input_types",
-    "make_inputs",
-    "measure",
-    "parse",
-    "print_text",
-    "read_test_data",
-    "repair",
-    "strip_weights",
-]
+__all__ = ["FORMAT", "check", "input_types", "parse"]
 
 
 def parse(program: bytes, where: str = "model") -> ModelProto:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from generators.changes.disrupt import disrupt
 from generators.changes.hazards import endanger
 from generators.changes.nonfinite import put_nonfinite
 from generators.growth.grow import Program
 from generators.language.draws import Draws
-from generators.language.program import PATTERN
 from oracles.demand import REFUSAL, SURVIVAL
 
 
@@ -51,7 +50,7 @@ def mode_of(mode: Mode, seed: int) -> Mode:
 def as_case(program: Program, seed: int) -> Case:
     """The case of a program: its bytes, its inputs, and the seed that it came from."""
     text = program.model.SerializeToString(deterministic=True)
-    notes = tuple(f"{PATTERN}{name}" for name in program.fires)
+    notes = tuple(map(Remark.PATTERN.note, program.fires))
     return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}", notes=notes)
 
 
@@ -62,9 +61,9 @@ def in_mode(mode: Mode, seed: int, program: Program) -> Case:
     """
     draws = Draws(f"mode/{seed}")
     if mode is Mode.DISRUPTIVE and (broken := disrupt(draws, program)):
-        changed, demand, note = replace(program, model=broken[0]), REFUSAL, f"violation: {broken[1]}"
+        changed, demand, note = replace(program, model=broken[0]), REFUSAL, Remark.VIOLATION.note(broken[1])
     elif mode is Mode.VULNERABLE and (endangered := endanger(draws, program)):
-        changed, demand, note = endangered[0], SURVIVAL, f"hazard: {endangered[1]}"
+        changed, demand, note = endangered[0], SURVIVAL, Remark.HAZARD.note(endangered[1])
     elif mode is Mode.NONFINITE and (special := put_nonfinite(draws, program)):
         return as_case(special, seed)
     else:

@@ -18,10 +18,9 @@ import numpy as np
 import onnx
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
-from corpus.case import Case
-from corpus.formats.onnx import repair
-from corpus.load import CHANGED
+from corpus.case import Case, Remark
 from corpus.onnx.graph import outer_names, producers, topological
+from corpus.onnx.repair import repair
 from corpus.values import Tensor, Value
 from generators.finite.guards import guards
 from generators.finite.inverse_ranges import before
@@ -106,7 +105,8 @@ def settled(case: Case, judge: Judge) -> Case:
     if not found.steps:
         return case
     result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
-    return replace(found.case, notes=(*case.notes, f"{CHANGED} {result} ({'; '.join(found.steps)})"))
+    note = Remark.CHANGED.note(f"{result} ({'; '.join(found.steps)})")
+    return replace(found.case, notes=(*case.notes, note))
 
 
 class _Look:

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from corpus.values import Tensor
 from generators.language.types import ALL, NARROW, TEXT, DType, Range, Shape, TensorType
 
-PATTERN = "pattern: "
-"""How the note of a case begins that names a pass whose pattern its program holds."""
 MAX_RANK = 5
 
 FIRST_OPSET, LAST_OPSET = 13, 23

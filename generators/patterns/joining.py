@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps

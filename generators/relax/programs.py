@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
-from generators.language.program import PATTERN
 from generators.relax.choices import Choices
 from generators.relax.finished.blocks import in_blocks
 from generators.relax.finished.counting import count_program
@@ -46,7 +45,7 @@ class RelaxProgram:
 
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
-        notes = tuple(f"{PATTERN}{name}" for name in self.fires)
+        notes = tuple(map(Remark.PATTERN.note, self.fires))
         return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
     def counts(self) -> Counts:

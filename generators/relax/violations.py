@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding, GraphProgram, Input
 from corpus.values import Tensor as Array
 from generators.language.draws import Draws
@@ -184,5 +184,5 @@ def _case(seed: int, made: RelaxProgram, place: int, at: Breaking, broken: Bindi
     bindings = (*main.bindings[:place], broken, *main.bindings[place + 1 :])
     program = replace(made.program, main=replace(main, inputs=inputs, bindings=bindings))
     where = f"{note} of {broken.op.removeprefix('relax.')}"
-    notes = (f"violation: {where}",)
+    notes = (Remark.VIOLATION.note(where),)
     return Case("relax", program.to_bytes(), feeds, settings=(REFUSAL,), origin=f"seed:{seed}", notes=notes)

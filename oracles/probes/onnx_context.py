@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import onnx
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import producers, walk_model
 from corpus.onnx.inline import written_out
 from corpus.onnx.work import steps

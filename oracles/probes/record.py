@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import repair
 from corpus.onnx.graph import outer_names, topological
+from corpus.onnx.repair import repair
 from corpus.onnx.types import memory_bytes
 from corpus.onnx.weights import map_weight
 from corpus.values import Value

@@ -7,7 +7,7 @@ only a death counts, which the rules before this one report.
 
 from __future__ import annotations
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from oracles.backends import find_backend
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
 from oracles.probes.context import Context
@@ -33,8 +33,8 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 def violation_of(case: Case) -> str | None:
     """Return the recorded violation of a program whose format has no checker; None if it has none."""
-    notes = [note for note in case.notes if note.startswith("violation: ")] if case.format != "onnx" else []
-    return notes[0] if notes else None
+    violations = case.remarks(Remark.VIOLATION) if case.format != "onnx" else ()
+    return Remark.VIOLATION.note(violations[0]) if violations else None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

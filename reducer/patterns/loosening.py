@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import initializer_names
 from reducer.subject.onnx.nodesets import declaration
 from reducer.subject.tensors import initializer, read_tensor

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
 from generators.changes.modes import as_case

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.formats import find_format, format_names
-from corpus.formats.onnx import measure, print_text
+from corpus.onnx.measure import measure
+from corpus.onnx.text import print_text
 from tests.corpus.models import external, model, value
 
 

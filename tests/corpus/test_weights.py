@@ -14,16 +14,19 @@ import pytest
 from onnx import TensorProto
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, external_files, strip_weights
 from corpus.load import open_case
-from corpus.onnx.weights import map_weight
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.weights import external_files, map_weight, strip_weights
 from tests.corpus.models import external, write
 
 GIGABYTES = 3
 PROBE = """
 import json, sys
 from pathlib import Path
-from corpus.formats.onnx import checker_complaint, parse, repair, strip_weights
+from corpus.formats.onnx import parse
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.repair import repair
+from corpus.onnx.weights import strip_weights
 from corpus.load import open_case
 
 def anonymous():

@@ -9,7 +9,7 @@ from dataclasses import replace
 import onnx
 import pytest
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply

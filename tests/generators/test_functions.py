@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from generators.changes.functions import Form, wrap, wrap_nodes
 from generators.growth.grow import grow

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.target import Target
 from generators.entries.shared import volume

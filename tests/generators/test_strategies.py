@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 import pytest
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.errors import UserError
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from generators import Options, generate
 from generators.changes.modes import Mode, in_mode
 from generators.growth.grow import grow
@@ -179,7 +179,7 @@ def test_every_disruptive_program_of_a_mixture_has_a_violation(plan: Plan) -> No
     disruptive = replace(plan, mode=Mode.DISRUPTIVE, strategy="mixed")
     foreign = 0
     for case in make_cases(disruptive, range(20 * BLOCK)):
-        assert any(note.startswith("violation: ") for note in case.notes), case.origin
+        assert case.remarks(Remark.VIOLATION), case.origin
         nodes = onnx.ModelProto.FromString(case.program).graph.node
         foreign += all(node.domain for node in nodes if node.op_type != "Constant")
     assert foreign > 5

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.measure import measure
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.components import signature

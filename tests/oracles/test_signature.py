@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.measure import measure
 from corpus.target import Target
 from oracles.naming.components import signature, signature_of_text
 from oracles.naming.signature import Signature

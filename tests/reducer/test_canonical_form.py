@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper, printer
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_all_graphs, walk_model
 from corpus.values import Value
 from oracles.judge import Judge

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpus.case import Case
-from corpus.formats.onnx import checker_complaint, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
 from generators import make_case
 from oracles.judge import Judge

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import printer
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import captured_names, walk_nodes
 from corpus.values import Value
 from oracles.judge import Judge

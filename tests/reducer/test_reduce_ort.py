@@ -12,7 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
-from corpus.formats.onnx import measure, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.measure import measure
 from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.run import Phase

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import subgraphs, walk_function
 from corpus.values import Value
 from oracles.judge import Judge

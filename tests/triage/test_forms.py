@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 from corpus.errors import UserError
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.run import Config

@@ -9,7 +9,7 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.formats.onnx import measure
+from corpus.onnx.measure import measure
 from corpus.regression import load_regressions
 from corpus.target import Target
 from oracles.judge import Judge

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from corpus.formats.onnx import checker_complaint, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.check import checker_complaint
 from corpus.regression import FOLDER, Regression, load_regressions
 from triage.cli import run
 

@@ -15,11 +15,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import THOROUGH_EVERY, Judgement, Look, Looking, Tested, Tester, judge_cases
-from generators.language.program import PATTERN
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
@@ -103,7 +102,7 @@ def asker_of(judge: Judge) -> Callable[[Case], tuple[int, int]]:
     told = judge.backend.passes
 
     def fired(case: Case) -> tuple[int, int]:
-        names = [note.removeprefix(PATTERN) for note in case.notes if note.startswith(PATTERN)]
+        names = case.remarks(Remark.PATTERN)
         if not names or told is None or told.telling is None:
             return 0, 0
         executor = judge.of_format(case.format).executor

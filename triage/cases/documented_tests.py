@@ -12,8 +12,9 @@ from corpus.case import CASE_FILE, Case
 from corpus.document import read_limited
 from corpus.errors import UserError
 from corpus.formats import relax
-from corpus.formats.onnx import check, make_inputs, parse
+from corpus.formats.onnx import check, parse
 from corpus.load import open_case
+from corpus.onnx.opening.inputs import make_inputs
 from corpus.target import Target
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError

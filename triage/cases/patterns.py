@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from corpus.formats.onnx import inlined, make_inputs
 from corpus.onnx.graph import walk_nodes
+from corpus.onnx.inline import inlined
+from corpus.onnx.opening.inputs import make_inputs
 from corpus.pattern import Pattern
 from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound

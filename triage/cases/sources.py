@@ -11,10 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
-from corpus.load import CHANGED, has_inputs, must_be_known, open_case
+from corpus.load import has_inputs, must_be_known, open_case
 from oracles.sandbox.importing import importer_of
 from oracles.sequence import with_sequence
 from triage.cases.bounded import bounded
@@ -52,7 +52,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
         return
     case = open_to_run(str(source), replace(options, seed=0))  # as the strategy opens it, whatever the seed
     with TemporaryDirectory(prefix="crux-") as folder:
-        if any(note.startswith(CHANGED) for note in case.notes):
+        if case.remarks(Remark.CHANGED):
             plan = replace(plan, source=Path(folder) / "source")
             case.save(Path(folder) / "source")
         yield plan

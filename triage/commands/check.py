@@ -64,13 +64,13 @@ def _verdicts(
     """
     import sqlite3
 
+    from corpus.case import Remark
     from corpus.errors import UserError
     from triage.cases.judges import Judges
     from triage.console.troubles import disk_complaint
 
     with Judges(options) as judges:
         judges.begin(words[0])
-        from corpus.load import CHANGED
         from triage.cases.bounded import bounded
         from triage.cases.sources import each_named, open_one
         from triage.cases.verdicts import judge_often
@@ -86,7 +86,7 @@ def _verdicts(
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 document["located"] = located_document(verdict.wrong)
-            document["notes"] += [each for each in case.notes if each.startswith(CHANGED)]
+            document["notes"] += map(Remark.CHANGED.note, case.remarks(Remark.CHANGED))
             try:
                 if options.db:
                     note(options.db, case, verdict, judge.release)

@@ -11,7 +11,8 @@ import onnx
 
 from corpus.case import Case
 from corpus.formats import find_format
-from corpus.formats.onnx import checker_complaint, parse
+from corpus.formats.onnx import parse
+from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.in_double import inputs_in_double, program_in_double

@@ -9,7 +9,7 @@ import onnx
 
 from corpus.case import Case
 from corpus.files import write_fresh
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
 from oracles.verdict import Verdict

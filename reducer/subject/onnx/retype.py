@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import onnx
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_all_graphs
 from corpus.onnx.infer import graph_types, infer, tensor_type, untyped_copy
 from corpus.onnx.types import element_type

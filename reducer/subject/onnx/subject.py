@@ -8,7 +8,7 @@ from typing import Self
 
 import onnx
 
-from corpus.formats.onnx import checker_complaint
+from corpus.onnx.check import checker_complaint
 from corpus.values import Tensor
 from reducer.search import Items
 from reducer.subject.base import Size
