@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
-from oracles.in_worker.limits import claim_of, form_of
+from oracles.in_worker.limits import claim_of, documents_along, form_of
 from oracles.in_worker.tvm import passes as tvm_passes
 from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
 
@@ -255,25 +255,17 @@ def about(error: BaseException) -> tuple[str, str]:
     where the error refuses it.
     """
     trace, operator, reached, at = error.__traceback__, "", "", ""
-    documents = []
     while trace is not None:
-        known, code = trace.tb_frame.f_locals, trace.tb_frame.f_code
-        if code.co_name == "_convert_operator":
+        known = trace.tb_frame.f_locals
+        if trace.tb_frame.f_code.co_name == "_convert_operator":
             operator = str(known.get("op_name", ""))
-        if code.co_name == "_construct_nodes" and "node" in known:
+        if trace.tb_frame.f_code.co_name == "_construct_nodes" and "node" in known:
             reached = known["node"].op_type
             at = at or next((name for name in known["node"].output if name), "")
-        if trace.tb_frame.f_globals.get("__name__", "").startswith(IMPORTERS):
-            documents += [
-                trace.tb_frame.f_globals.get("__doc__"),
-                code.co_consts[0],
-                getattr(known.get("cls"), "__doc__", None),
-            ]
         trace = trace.tb_next
-    claim = claim_of(form_of(str(error)), [text for text in documents if isinstance(text, str)])
-    head = (
-        f"Error converting operator {operator}\n" if operator else f"{REACHED}{reached}\n" if reached else ""
-    )
+    claim = claim_of(form_of(str(error)), documents_along(error, IMPORTERS))
+    head = f"{REACHED}{reached}\n" if reached else ""
+    head = f"Error converting operator {operator}\n" if operator else head
     return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at
 
 

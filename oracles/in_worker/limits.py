@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable  # noqa: UP035 (Python 3.8)
+from typing import Iterable, Iterator  # noqa: UP035 (Python 3.8)
 
 _NOT_CONSTANT = re.compile(
     r"\bdynamic (\w+)|\bonly constant (\w+)|\bnon-?constant (\w+)"
@@ -42,6 +42,19 @@ def form_of(message: str) -> str:
         return f"other than {found.group(1)}"
     found = _NOT_THERE.search(message)
     return found.group(1) if found else ""
+
+
+def documents_along(error: BaseException, module: str) -> Iterator[str]:
+    """What is documented of the functions and modules of a package that an exception came through."""
+    trace = error.__traceback__
+    while trace is not None:
+        known, code = trace.tb_frame.f_globals, trace.tb_frame.f_code
+        if str(known.get("__name__", "")).startswith(module):
+            told = (known.get("__doc__"), getattr(trace.tb_frame.f_locals.get("cls"), "__doc__", None))
+            for text in (*told, *code.co_consts[:1]):
+                if isinstance(text, str):
+                    yield text
+        trace = trace.tb_next
 
 
 def claim_of(form: str, texts: Iterable[str]) -> str:

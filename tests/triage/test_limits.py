@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.in_worker.limits import claim_of, form_of
+from oracles.in_worker.limits import claim_of, documents_along, form_of
 from oracles.judge import Judge
 from oracles.verdict import Mark
 from tests.triage.failing import healthy, model, verdict
@@ -51,6 +51,12 @@ def test_a_claim_is_about_the_form_and_without_reservation():
     assert claim_of("dynamic pads", DOCUMENTS) == ""
     assert claim_of("dynamic axes", DOCUMENTS) == ""
     assert claim_of("", DOCUMENTS) == ""
+
+
+def test_documents_are_read_along_the_way_of_an_exception():
+    with pytest.raises(AttributeError) as raised:
+        _ = [each.missing for each in ("",)]  # a frame without a constant of its own
+    assert any("compiler declares" in text for text in documents_along(raised.value, ""))
 
 
 def declared(words: str, head: str = ""):
