@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from corpus.tir.tree import Body, Stmt
 from corpus.tir.values import Expr
@@ -15,32 +15,34 @@ from reducer.move import SearchOf
 from reducer.subject.loops.edits import if_smaller, with_expression, with_statement
 from reducer.subject.loops.subject import LoopSubject
 
+_Part = TypeVar("_Part")
+_New = TypeVar("_New")
 Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
 """What a statement may become, the boldest first."""
 
 
 def over_statements(subject: LoopSubject, changes: Changes) -> SearchOf[LoopSubject]:
     """Try what each statement may become, the outermost first; a change is kept where it still fails."""
-    best, position = subject, 0
-    while position < len(found := [*statements(best.main.body)]):
-        for body in changes(found[position]):
-            proposal = cache(partial(with_statement, best, position, body))
-            if proposal() is not None and (yield proposal):
-                best = proposal() or best
-                break
-        else:
-            position += 1
-    return best
+    return _over_each(subject, statements, changes, with_statement)
 
 
 def over_expressions(
     subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]
 ) -> SearchOf[LoopSubject]:
     """Do what `over_statements` does, for expressions."""
+    return _over_each(subject, expressions, changes, with_expression)
+
+
+def _over_each(
+    subject: LoopSubject,
+    listed: Callable[[Body], Iterator[_Part]],
+    changes: Callable[[_Part], Iterator[_New]],
+    changed: Callable[[LoopSubject, int, _New], LoopSubject | None],
+) -> SearchOf[LoopSubject]:
     best, position = subject, 0
-    while position < len(found := [*expressions(best.main.body)]):
-        for expr in changes(found[position]):
-            proposal = cache(partial(with_expression, best, position, expr))
+    while position < len(found := [*listed(best.main.body)]):
+        for new in changes(found[position]):
+            proposal = cache(partial(changed, best, position, new))
             if proposal() is not None and (yield proposal):
                 best = proposal() or best
                 break
