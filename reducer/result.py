@@ -16,6 +16,7 @@ from corpus.measure import Measure
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
 from reducer.engine.rounds import Step
+from reducer.engine.yields import Yield
 from reducer.pass_sets import PassSet
 from reducer.trace import Point
 
@@ -40,7 +41,7 @@ class Reduction:
     than before it; `kept` are the indices of the original's nodes, main graph, of which something is left.
     `timeouts` counts the evaluations that ran out of time, which is what a hang costs.
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
-    `asked` counts by move the candidates asked about and those that still failed. `cut_short` are the moves
+    `asked` has for each move what it asked and found. `cut_short` are the moves
     that were given up in the last round before they had asked for everything; `subsets` says of how many of
     the subsets of the nodes that are left it is known that they do not fail.
     """
@@ -65,7 +66,7 @@ class Reduction:
     kept: tuple[int, ...] = ()
     words_left: tuple[str, ...] | None = None
     timeouts: int = 0
-    asked: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    asked: Mapping[str, Yield] = field(default_factory=dict)
     cut_short: tuple[str, ...] = ()
     subsets: tuple[int, int] = (0, 0)
 
@@ -73,6 +74,12 @@ class Reduction:
     def covers(self) -> str:
         """Say in words what "1-minimal" covers; empty if the result is not minimal."""
         return covered(self.is_minimal, self.cut_short, self.subsets)
+
+    @property
+    def is_minimal_in_full(self) -> bool:
+        """Whether every search of the last round asked for all it has, every smaller set of nodes too."""
+        asked, count = self.subsets
+        return self.is_minimal and not self.cut_short and asked == count
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command-line contract."""
@@ -88,7 +95,7 @@ class Reduction:
             "kept": list(self.kept),
             "steps": [asdict(step) for step in self.steps],
             "curve": [asdict(point) for point in self.curve],
-            "asked": {name: list(counts) for name, counts in sorted(self.asked.items())},
+            "asked": {name: asdict(each) for name, each in sorted(self.asked.items())},
         }
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
@@ -108,6 +115,7 @@ class Reduction:
             "signature": self.signature.digest if self.signature else "",
             "minimal": self.is_minimal,
             "minimal_covers": self.covers,
+            "minimal_in_full": self.is_minimal_in_full,
             "cut_short": list(self.cut_short),
             "failure_rate": self.rate,
             "runs_per_decision": self.runs_per_decision,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,18 @@ def _mapped(tensor: TensorProto, files: dict[str, ExternalFile]) -> Tensor:
         )
     inline = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=raw.tobytes())
     return numpy_helper.to_array(inline)
+
+
+def with_weights(model: ModelProto, files: Iterable[ExternalFile]) -> ModelProto:
+    """The model with what lies in those files held by itself; the model itself where nothing does."""
+    if not any(map(is_external, tensors(model))):
+        return model
+    by_location = {file.location: file for file in files}
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    for tensor in filter(is_external, tensors(whole)):
+        tensor.CopyFrom(numpy_helper.from_array(np.array(map_weight(tensor, by_location)), tensor.name))
+    return whole
 
 
 def strip_weights(model: ModelProto) -> ModelProto:

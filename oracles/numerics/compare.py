@@ -90,6 +90,34 @@ def compare_outputs(
     return found
 
 
+def in_parts(
+    expected: Mapping[str, Value], actual: Mapping[str, Value]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Both with sequences of one length taken apart, so that each tensor of them is weighed by itself."""
+    lefts, rights = dict[str, Value](), dict[str, Value]()
+    for name, left in expected.items():
+        right = actual.get(name)
+        if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            inner = in_parts(
+                *({f"{name}#{i}": item for i, item in enumerate(each)} for each in (left, right))
+            )
+            lefts |= inner[0]
+            rights |= inner[1]
+        else:
+            lefts[name], rights[name] = left, right
+    return lefts, rights
+
+
+def part_of(outputs: Mapping[str, Value], name: str) -> Value:
+    """An output, or a tensor of a sequence by the name that `in_parts` gives it; None if there is none."""
+    if name in outputs or "#" not in name:
+        return outputs.get(name)
+    whole, _, place = name.rpartition("#")
+    items = part_of(outputs, whole)
+    is_there = isinstance(items, list) and place.isdecimal() and int(place) < len(items)
+    return items[int(place)] if isinstance(items, list) and is_there else None
+
+
 def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
     """The first difference of two values beyond the tolerance; None if there is none."""
     if expected is actual:

@@ -117,6 +117,19 @@ class Context(ABC):
         """The first tensor before an output at which a configuration parts from the un-optimised run."""
         return None
 
+    @property
+    def quantises(self) -> bool:
+        """Whether some operator rounds its input to steps."""
+        return False
+
+    def partings_on_equal_operands(self, config: Config, output: str) -> Iterator[Parting]:
+        """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
+        return iter(())
+
+    def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
+        """Whether noise of rounding's size does not move a tensor as far as it is away."""
+        return False
+
     def located(self, parting: Parting) -> Located | None:
         """A parting for a verdict, in the names of the program; None if these are not known."""
         return None

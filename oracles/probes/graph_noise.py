@@ -50,7 +50,8 @@ class GraphNoise(SampledNoise):
         return record_graph(self.program, self._job, self._rerun)
 
     @property
-    def _quantises(self) -> bool:
+    def quantises(self) -> bool:
+        """No operator rounds its input to steps."""
         return False
 
     def widens(self, name: str) -> bool:

@@ -26,6 +26,7 @@ from oracles.numerics.compare import (
     differing,
     distance,
     is_float,
+    part_of,
     widen,
 )
 from oracles.probes.record import Recording
@@ -110,7 +111,7 @@ class SampledNoise(Noise):
 
     @property
     @abstractmethod
-    def _quantises(self) -> bool:
+    def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
 
     @abstractmethod
@@ -153,7 +154,7 @@ class SampledNoise(Noise):
         return self._weigh_values(difference.output, expected, actual, tolerance, steps)
 
     def _shape_moves(self, name: str, expected: Tensor, steps: bool) -> bool:
-        return any(_shape(sample.get(name)) != expected.shape for sample in self.samples(steps))
+        return any(_shape(part_of(sample, name)) != expected.shape for sample in self.samples(steps))
 
     def _weigh_values(
         self, name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance, steps: bool
@@ -162,7 +163,7 @@ class SampledNoise(Noise):
         is_wild = not self.nonfinite.isdisjoint(self.ancestors(name))
         is_defined = is_wild and self._is_defined(name)
         plain = differing(expected, actual, tolerance.plain)
-        if plain.any() or is_wild or (steps and self._quantises):
+        if plain.any() or is_wild or (steps and self.quantises):
             tolerance = tolerance.plain  # a small difference counts only where nothing else can explain it
         differs = left = differing(expected, actual, tolerance)
         if is_wild and not is_defined:
@@ -172,11 +173,11 @@ class SampledNoise(Noise):
         for sample in self.samples(steps, wild=is_defined):
             if not left.any():
                 break
-            moved = self._moved(expected, sample.get(name), tolerance.plain, wild=is_defined)
+            moved = self._moved(expected, part_of(sample, name), tolerance.plain, wild=is_defined)
             told |= ~np.isnan(moved)
             spread = np.fmax(spread, moved)
             # a few samples miss some of the elements that a step may reach: the others speak for them
-            usual = np.median(spread) if steps and self._quantises else 0.0
+            usual = np.median(spread) if steps and self.quantises else 0.0
             left = left & (apart > np.maximum(clear * spread, usual))
         explained = differs & ~left & np.isfinite(spread)
         if left.any() and not _is_like(apart[left], apart[explained]):
@@ -199,7 +200,7 @@ class SampledNoise(Noise):
             return None
         hangs = ~_finite(expected)
         for sample in islice(self.samples(steps), 2):
-            hangs = hangs | ~np.isfinite(self._moved(expected, sample.get(name), tolerance))
+            hangs = hangs | ~np.isfinite(self._moved(expected, part_of(sample, name), tolerance))
         return hangs
 
     def _moved(

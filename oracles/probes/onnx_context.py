@@ -111,11 +111,26 @@ class OnnxContext(Context):
             return None
         key = config, output
         if key not in self._partings:
-            job = replace(self.job, configs=(config,))
-            values = self.noise.recording.values
-            way = FirstParting(self.model, job, self.executor.run, values, self._parter(config))
-            self._partings[key] = way.first(output, self.noise.ancestors(output))
+            self._partings[key] = self._way(config).first(output, self.noise.ancestors(output))
         return self._partings[key]
+
+    def _way(self, config: Config) -> FirstParting:
+        job, values = replace(self.job, configs=(config,)), self.noise.recording.values
+        return FirstParting(self.model, job, self.executor.run, values, self._parter(config))
+
+    @cached_property
+    def quantises(self) -> bool:
+        """Whether some operator rounds its input to steps."""
+        return self.noise.quantises
+
+    def partings_on_equal_operands(self, config: Config, output: str) -> Iterator[Parting]:
+        """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
+        return self._way(config).on_equal_operands(self.noise.ancestors(output))
+
+    def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
+        """Whether noise of rounding's size does not move a tensor as far as it is away."""
+        is_known = parting.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
+        return is_known and self._parter(config)(parting.name, parting.expected, parting.actual)
 
     def _parter(self, config: Config) -> Differs:
         """Return the test that tells a wrong tensor of a configuration from a tensor with other rounding."""

@@ -102,7 +102,7 @@ class OnnxNoise(SampledNoise):
         yield self._job.program
 
     @cached_property
-    def _quantises(self) -> bool:
+    def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
         return any(operator_of(node).quantises for node in walk_nodes(self._model.graph))
 
@@ -182,9 +182,15 @@ class OnnxNoise(SampledNoise):
         return (node for node in self._model.graph.node if wanted.intersection(node.output))
 
     def ancestors(self, name: str) -> set[str]:
-        """The names that a value of the main graph is computed from, itself included."""
+        """The names that a value of the main graph is computed from, itself included.
+
+        Of a tensor of a sequence (`compare.in_parts`) they are those of the whole.
+        """
         makers = producers(self._model.graph)
-        found, waiting = {name}, [name]
+        whole = name
+        while whole not in makers and "#" in whole:
+            whole = whole.rpartition("#")[0]
+        found, waiting = {name, whole}, [whole]
         while waiting:
             maker = makers.get(waiting.pop())
             new = free_names(maker) - found if maker is not None else set()

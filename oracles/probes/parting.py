@@ -6,7 +6,7 @@ So all of them are asked for in one run first; where that hides the difference, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,29 +70,49 @@ class FirstParting:
 
     def first(self, output: str, ancestors: set[str]) -> Parting | None:
         """The first of the tensors that `output` is computed from to differ; None where none tells."""
+        names = self._visible(ancestors)
+        found = self._of(names)
+        return replace(found, together=True) if found is not None else self._bisected(names, output)
+
+    def on_equal_operands(self, ancestors: set[str]) -> Iterator[Parting]:
+        """The tensors that differ though all that their node reads is equal to the bit; first ones first."""
+        names = self._visible(ancestors)
+        seen = self._seen(names)
+        equal = {name for name, value in seen.items() if _is_equal(self.values[name], value)}
+        made = {name for node in self.model.graph.node for name in node.output}
+        for node in self.model.graph.node if seen else ():
+            if all(name in equal or name not in made for name in free_names(node)):
+                for name in node.output:
+                    if name in seen and name not in equal:
+                        yield Parting(node, name, self.values[name], seen[name], together=True)
+
+    def _visible(self, ancestors: set[str]) -> list[str]:
+        """The recorded tensors among those, in topological order."""
         outer = outer_names(self.model.graph)
-        names = [
+        return [
             name
             for node in self.model.graph.node
             for name in node.output
             if name in ancestors and name in self.values and name not in outer
         ]
-        found = self._of(names)
-        return replace(found, together=True) if found is not None else self._bisected(names, output)
 
     def _of(self, names: Sequence[str]) -> Parting | None:
         """The first of several tensors that differs while all of them are outputs."""
+        seen, makers = self._seen(names), producers(self.model.graph)
+        for name in names if seen else ():
+            expected, actual = self.values[name], seen.get(name)
+            if self.differs(name, expected, actual):
+                return Parting(makers[name], name, expected, actual)
+        return None
+
+    def _seen(self, names: Sequence[str]) -> Mapping[str, Value]:
+        """The values of several tensors while all of them are outputs; none where that does not run."""
         program = onnx.ModelProto()
         program.CopyFrom(self.model)
         del program.graph.output[:], program.graph.value_info[:]
         program.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
         run = self.run(replace(self.job, program=program.SerializeToString(), outputs=None))[0]
-        makers = producers(self.model.graph)
-        for name in names if run.is_ok else ():
-            expected, actual = self.values[name], run.outputs.get(name)
-            if self.differs(name, expected, actual):
-                return Parting(makers[name], name, expected, actual)
-        return None
+        return run.outputs if run.is_ok else {}
 
     def _bisected(self, names: Sequence[str], output: str) -> Parting | None:
         """Once values part they stay apart as a rule, so that halving finds a first one."""
@@ -107,3 +127,10 @@ class FirstParting:
             else:
                 good = middle
         return found or self._of([output])
+
+
+def _is_equal(left: Value, right: Value) -> bool:
+    """Whether two tensors are equal to the bit."""
+    if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray):
+        return False
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
 
 from corpus.case import Case
+from corpus.external import ExternalFile
 from corpus.onnx.graph import outer_names, topological
+from corpus.onnx.infer import is_external
 from corpus.onnx.repair import repair
 from corpus.onnx.types import memory_bytes
 from corpus.onnx.weights import map_weight
@@ -19,6 +21,9 @@ from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 
 BYTE_BUDGET = 1 << 30
+EXTERNAL_BYTES = 64 << 20
+"""Of weights in files that are looked at."""
+
 Rerun = Callable[[Job], tuple[Run, ...]]
 
 
@@ -51,7 +56,7 @@ def record_whole(
     job = Job(case.program, case.inputs, executor.configs[:1], case.external)
     wanted, _ = _affordable(model, tensor_types(model, case.inputs), byte_budget)
     run = _Prefix(model, job, executor.rerun, wanted).run(len(model.graph.node))
-    return {**_initializers(model), **case.inputs, **run.outputs} if run.is_ok else None
+    return {**_initializers(model, case.external), **case.inputs, **run.outputs} if run.is_ok else None
 
 
 def record_model(
@@ -60,7 +65,7 @@ def record_model(
     """Record as `record` does, for a model at hand; `rerun` runs a job in the un-optimised configuration."""
     model = _ordered(model)
     types = tensor_types(model, job.inputs)
-    known = {**_initializers(model), **job.inputs}
+    known = {**_initializers(model, job.external), **job.inputs}
     wanted, skipped = _affordable(model, types, byte_budget)
     prefix = _Prefix(model, job, rerun, wanted)
     count = len(model.graph.node)
@@ -84,12 +89,12 @@ def _ordered(model: onnx.ModelProto) -> onnx.ModelProto:
     return ordered
 
 
-def _initializers(model: onnx.ModelProto) -> dict[str, Value]:
-    """The weights that the program itself holds; external ones stay where they are."""
-    stored = (
-        tensor for tensor in model.graph.initializer if tensor.data_location != onnx.TensorProto.EXTERNAL
-    )
-    return {tensor.name: map_weight(tensor, {}) for tensor in stored}
+def _initializers(model: onnx.ModelProto, external: Sequence[ExternalFile]) -> dict[str, Value]:
+    """The weights that the program itself holds, and those in files that are small; others stay there."""
+    is_small = sum(file.size for file in external) <= EXTERNAL_BYTES
+    files = {file.location: file for file in external if is_small}
+    stored = (tensor for tensor in model.graph.initializer if files or not is_external(tensor))
+    return {tensor.name: map_weight(tensor, files) for tensor in stored}
 
 
 def _affordable(model: onnx.ModelProto, types: Types, byte_budget: int) -> tuple[frozenset[str], bool]:

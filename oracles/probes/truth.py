@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 
 import onnx
 
+from corpus.onnx.weights import with_weights
 from corpus.values import Value
 from oracles.numerics.in_double import inputs_in_double, program_in_double
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
 
 LARGEST = 64 << 20
-"""Bytes of a program above which no copy of it is made in float64."""
+"""Bytes of a program and its weights above which no copy of it is made in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,12 @@ def truths(
     own: Callable[[Job], Run] | None = None,
 ) -> Iterator[Truth]:
     """Yield the program's float64 results from each implementation that can run it."""
-    wide = program_in_double(model) if len(job.program) <= LARGEST and not job.external else None
+    is_small = len(job.program) + sum(file.size for file in job.external) <= LARGEST
+    wide = program_in_double(with_weights(model, job.external)) if is_small else None
     if wide is None:
         return
-    wide_job = replace(job, program=wide.SerializeToString(), inputs=inputs_in_double(job.inputs))
+    inputs = inputs_in_double(job.inputs)
+    wide_job = replace(job, program=wide.SerializeToString(), inputs=inputs, external=())
     for ask in (referee, own):
         run = ask(wide_job) if ask is not None else None
         if run is not None and run.is_ok:

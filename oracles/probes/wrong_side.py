@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.values import Tensor, Value
-from oracles.numerics.compare import Difference, distance, is_float, widen
+from oracles.numerics.compare import Difference, distance, is_float, part_of, widen
 from oracles.numerics.input_noise import GREATEST, element_of
 from oracles.probes.truth import Truth
 
@@ -97,7 +97,7 @@ def _judgements(
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
         return
     for truth in truths if difference.kind in ("shape", "nan", "value") else ():
-        value = truth.outputs.get(difference.output)
+        value = part_of(truth.outputs, difference.output)
         if not isinstance(value, np.ndarray):
             continue
         if difference.kind == "shape":

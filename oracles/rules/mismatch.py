@@ -12,7 +12,7 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
-from oracles.numerics.compare import Difference, compare, compare_outputs
+from oracles.numerics.compare import Difference, compare, compare_outputs, in_parts, part_of
 from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.numerics.operators import operator_of
@@ -41,12 +41,11 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     baseline = runs[0]
     steps = run.config.get("level") not in EXACT_LEVELS
+    lefts, rights = in_parts(baseline.outputs, run.outputs)
     suspected = {
-        name: value
-        for name, value in baseline.outputs.items()
-        if not _is_refuted(name, value, run.outputs.get(name), context)
+        name: value for name, value in lefts.items() if not _is_refuted(name, value, rights[name], context)
     }
-    for difference in context.noise.beyond_noise(suspected, run.outputs, context.screen, steps=steps):
+    for difference in context.noise.beyond_noise(suspected, rights, context.screen, steps=steps):
         if _hangs_on_no_scale(difference.output, context):
             context.noise.notes.add("left open: a scale that is not above 0")
             continue
@@ -154,7 +153,7 @@ def _verdict(difference: Difference, judgement: Judgement, run: Run, runs: tuple
     wrong = WrongResult(
         name,
         judgement.side,
-        finest_kind(difference, runs[0].outputs.get(name), run.outputs.get(name)),
+        finest_kind(difference, part_of(runs[0].outputs, name), part_of(run.outputs, name)),
         difference.magnitude,
         judgement.truth,
         judgement.errors,
@@ -164,7 +163,7 @@ def _verdict(difference: Difference, judgement: Judgement, run: Run, runs: tuple
 
 def _sides(baseline: Run, run: Run, context: Context, difference: Difference) -> Judgement:
     """Who is wrong: of two shapes the one that was not inferred, otherwise as the truth has it."""
-    expected, actual = baseline.outputs.get(difference.output), run.outputs.get(difference.output)
+    expected, actual = (part_of(each.outputs, difference.output) for each in (baseline, run))
     is_inferred = isinstance(actual, np.ndarray) and context.shape_of(difference.output) == actual.shape
     if difference.kind == "shape" and is_inferred:
         return Judgement(UN_OPTIMISED, "the inferred shape")

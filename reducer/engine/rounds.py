@@ -9,7 +9,7 @@ from typing import Any
 from reducer.engine.gate import Gate
 from reducer.engine.odds import Odds
 from reducer.engine.speculation import Foresight, Position, Question
-from reducer.engine.yields import patience
+from reducer.engine.yields import Yield, patience
 from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
@@ -32,8 +32,8 @@ class Engine:
 
     `learn` refreshes the recorded values after a move that changed what flows through the graph. After
     `run`, `is_minimal` says whether a whole round of every move found nothing more, and `cut_short` which of
-    them were given up in that round before they had asked for everything. `asked` counts by move the
-    candidates asked about, and those that still failed.
+    them were given up in that round before they had asked for everything. `asked` has for each move
+    what it asked and found.
     """
 
     gate: Gate
@@ -45,7 +45,7 @@ class Engine:
     is_minimal: bool = False
     move: str = ""
     odds: Odds = field(default_factory=Odds)
-    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    asked: dict[str, Yield] = field(default_factory=dict)
     cut_short: set[str] = field(default_factory=set)
     _fruitless: set[str] = field(default_factory=set)
 
@@ -122,8 +122,8 @@ class Engine:
         was_asked = self.gate.decider.checks > checks
         if was_asked:
             self.odds.note(move, at.asked, answer)
-            asked, found = self.asked.get(move.name, (0, 0))
-            self.asked[move.name] = (asked + 1, found + answer)
+            known = self.asked.get(move.name, Yield(0, 0, 0))
+            self.asked[move.name] = known.then(answer, _refusals(at.asked))
         return at.then(answer, was_asked=was_asked), answer
 
     def _foresight(self) -> Foresight:

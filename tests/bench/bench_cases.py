@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import Reduction, reduce_case
+from reducer.engine.yields import MEASURED, Yield
 from reducer.options import DoesNotFail, Options
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -73,7 +75,7 @@ def test_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_fuzzed_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    checks, more = [], []
+    checks, more, yields = [], [], []
     for folder in folders("CRUX_FAILURES_BENCH"):
         meta = _meta(folder)
         now = (meta.get("by_version") or {}).get("1.31.1", {}).get("status")
@@ -84,12 +86,24 @@ def test_fuzzed_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             more.append(folder.name)
         if done is not None:
             checks.append(done.checks)
+            yields.append(done.asked)
     with capsys.disabled():
         median = statistics.median(checks)
         print(
             f"\n{len(checks)} failures: median {median} checks, most {max(checks)};"
             f" more nodes than known: {more}"
         )
+        print("\n".join(yields_of(yields)))
+
+
+def yields_of(reductions: list[Mapping[str, Yield]]) -> Iterator[str]:
+    """A line a move: what it asked and found in all of them, and what `MEASURED` has."""
+    for move in sorted({name for each in reductions for name in each}):
+        own = [each[move] for each in reductions if move in each]
+        runs = sorted(each.run for each in own if each.found)
+        run = runs[math.ceil(0.98 * len(runs)) - 1] if runs else 0
+        asked, found = sum(each.asked for each in own), sum(each.found for each in own)
+        yield f"{move}: {Yield(asked, found, run)} of {len(own)}, written: {MEASURED.get(move)}"
 
 
 def test_three_gigabytes_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,4 +121,7 @@ def test_what_is_called_minimal_says_what_was_asked(tmp_path: Path) -> None:
     done = reduce_case(case, tmp_path / "out", options)
     assert [node.op_type for node in done.case.parsed.graph.node] == ["Abs", "Exp"]
     assert done.covers == "no single node can go; 2 of the 2 smaller sets of its nodes do not fail"
-    assert sum(asked for asked, _ in done.asked.values()) + 1 + done.confirmations == done.checks
+    assert done.is_minimal_in_full
+    assert not replace(done, subsets=(1, 2)).is_minimal_in_full
+    assert not replace(done, cut_short=("shrink dims",)).is_minimal_in_full
+    assert sum(each.asked for each in done.asked.values()) + 1 + done.confirmations == done.checks

@@ -30,6 +30,7 @@ from triage.claims.claim import expect
 from triage.claims.titles import operators_of, title_of
 from triage.projects import project_of
 from triage.reports import sentences
+from triage.reports.checklist import sizes
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
 from triage.views.drawn import Drawn
@@ -130,6 +131,35 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
     assert "40 nodes and was reduced to 1 in 12 checks" in text
     assert all(f"| `{level}` |" in text for level in ("none", "basic", "extended", "all"))
     assert "oracles/sandbox/worker.py" not in text
+
+
+@pytest.mark.parametrize(
+    ("facts", "lines"),
+    [
+        (
+            {"minimal": True, "minimal_in_full": True},
+            [(True, "no reduction step makes the model smaller (1-minimal)")],
+        ),
+        (
+            {"minimal": True, "minimal_in_full": False, "minimal_covers": "no single node can go"},
+            [
+                (True, "no single node of the model can go (1-minimal: no single node can go)"),
+                (
+                    False,
+                    "every other reduction step was asked to its end, too (`crux reduce --thorough` does)",
+                ),
+            ],
+        ),
+        (
+            {"minimal": False},
+            [(False, "the model is as small as it can be (the search was ended after 12 checks)")],
+        ),
+        ({}, [(False, "the model is as small as it can be (it was not reduced)")]),
+    ],
+)
+def test_a_search_that_was_cut_off_ticks_nothing_of_what_it_did_not_ask(facts, lines):
+    history = History(reduction={"checks": 12, **facts} if facts else {})
+    assert [(each.holds, each.text) for each in sizes(history, "model")] == lines
 
 
 def test_the_signature_and_the_environment_are_data(crash_report):

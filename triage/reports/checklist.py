@@ -11,6 +11,7 @@ from oracles.numerics.compare import compare_outputs
 from oracles.numerics.in_double import outputs_like
 from oracles.run import Run
 from oracles.verdict import Outcome
+from triage.bugs.history import History
 from triage.claims.claim import UNOPTIMISED
 from triage.claims.words import is_reference, whose
 from triage.reports.draft import Draft
@@ -39,15 +40,30 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
     yield _reference(draft)
     yield _release(draft)
     yield from _looked_up(draft)
-    if draft.history.is_minimal:
-        covers = draft.history.reduction.get("minimal_covers", "")
-        text = f"no reduction step makes the {who.noun} smaller (1-minimal{': ' if covers else ''}{covers})"
-        yield Check(True, text, is_needed=False)
-    else:
-        why = "" if draft.history.reduction else " (it was not reduced)"
-        yield Check(False, f"the {who.noun} is as small as it can be{why}", is_needed=False)
+    yield from sizes(draft.history, who.noun)
     private = sorted({word for content in files.values() for word in private_words_in(content)})
     yield Check(not private, "no home folder, user name or host name is in any file")
+
+
+def sizes(history: History, noun: str) -> Iterator[Check]:
+    """How small the program is known to be; a search that was cut off says nothing of what it did not ask."""
+    found = history.reduction
+    if not history.is_minimal:
+        why = (
+            f" (the search was ended after {found.get('checks', 0)} checks)"
+            if found
+            else " (it was not reduced)"
+        )
+        yield Check(False, f"the {noun} is as small as it can be{why}", is_needed=False)
+        return
+    covers = found.get("minimal_covers", "")
+    words = f" (1-minimal{': ' if covers else ''}{covers})"
+    if found.get("minimal_in_full", not found.get("cut_short")):
+        yield Check(True, f"no reduction step makes the {noun} smaller{words}", is_needed=False)
+        return
+    yield Check(True, f"no single node of the {noun} can go{words}", is_needed=False)
+    rest = "every other reduction step was asked to its end, too (`crux reduce --thorough` does)"
+    yield Check(False, rest, is_needed=False)
 
 
 def _reference(draft: Draft) -> Check:

@@ -1,0 +1,67 @@
+"""Equal operands: a node gets the same operands both ways, and plainly makes another thing of them.
+
+Where results are rounded to steps, steps explain much of what reaches the outputs. They do not explain this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from corpus.case import Case
+from oracles.naming.symptom import symptom_of_difference
+from oracles.numerics.compare import Difference, compare
+from oracles.probes.context import Context, evidence
+from oracles.probes.parting import Parting
+from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
+from oracles.run import Phase, Run
+from oracles.verdict import Outcome, Verdict, WrongResult
+
+ORDER = 64
+"""After the ordinary comparison: only what that takes for rounding."""
+
+
+def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Wrong values within a quantised model, if float64 confirms those of the one node alone."""
+    baseline = runs[0]
+    if not baseline.is_ok or baseline.config.backend or not context.quantises:
+        return None
+    for run in (run for run in runs[1:] if run.is_ok):
+        for output, value in baseline.outputs.items():
+            found = compare(output, value, run.outputs.get(output), context.screen)
+            if found is not None and found.kind == "value":
+                verdict = _of_nodes(output, run, runs, context)
+                if verdict is not None:
+                    return verdict
+    return None
+
+
+def _of_nodes(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    for parting in context.partings_on_equal_operands(run.config, output):
+        difference = compare(parting.name, parting.expected, parting.actual, context.screen)
+        if difference is None or difference.kind != "value":
+            continue
+        given = parting.expected, parting.actual
+        found = judge_sides(replace(difference, is_small=True), *given, context.truths_of(parting))
+        if found.side == OPTIMISED and found.truth and context.is_beyond_noise(run.config, parting):
+            return _verdict(output, difference, found, parting, run, runs, context)
+    return None
+
+
+def _verdict(
+    output: str,
+    difference: Difference,
+    judgement: Judgement,
+    parting: Parting,
+    run: Run,
+    runs: tuple[Run, ...],
+    context: Context,
+) -> Verdict:
+    words = f"{parting.node.op_type} gives another result on equal operands"
+    title = f"wrong value of {difference}: {words} ({run.config.label} against {runs[0].config.label})"
+    wrong = WrongResult(
+        output, OPTIMISED, "value", difference.magnitude, judgement.truth, judgement.errors,
+        first=parting.name, operator=parting.node.op_type, located=context.located(parting),
+    )  # fmt: skip
+    symptom = symptom_of_difference("value", OPTIMISED, run.config.asked_by)
+    notes = (judgement.note,) if judgement.note else ()
+    return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), notes, wrong)

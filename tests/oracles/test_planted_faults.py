@@ -1,0 +1,211 @@
+"""An optimiser that changes one operator is seen in values of every kind, and the node is named.
+
+The runs are onnxruntime's own; only what its optimised sessions get is another program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from corpus.case import Case
+from corpus.load import open_case
+from corpus.target import Target
+from corpus.values import Value
+from oracles.judge import Judge
+from oracles.run import Run
+from oracles.sandbox.sandbox import Job
+from oracles.verdict import Outcome, Verdict
+
+Change = Callable[[onnx.NodeProto], None]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Target("ort")) as made:
+        yield made
+
+
+@pytest.fixture
+def plant(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Change], None]:
+    """Has the optimised runs make something else of every node of an operator."""
+
+    def plant(operator: str, change: Change) -> None:
+        run = judge.executor.run
+
+        def wrongly(job: Job, *, fresh: bool = False) -> tuple[Run, ...]:
+            plain = judge.configs[0]
+            jobs = [
+                replace(
+                    job,
+                    configs=(config,),
+                    program=job.program if config == plain else changed(job.program, operator, change),
+                )
+                for config in job.configs
+            ]
+            return tuple(each for one in jobs for each in run(one, fresh=fresh))
+
+        monkeypatch.setattr(judge.executor, "run", wrongly)
+
+    return plant
+
+
+def changed(program: bytes, operator: str, change: Change) -> bytes:
+    model = onnx.load_from_string(program)
+    for node in model.graph.node:
+        if node.op_type == operator:
+            change(node)
+    return model.SerializeToString()
+
+
+def becomes(operator: str) -> Change:
+    def change(node: onnx.NodeProto) -> None:
+        node.op_type = operator
+
+    return change
+
+
+def other_axis(node: onnx.NodeProto) -> None:
+    node.attribute.append(helper.make_attribute("axis", 0))
+
+
+def reversed_operands(node: onnx.NodeProto) -> None:
+    node.input[:] = list(node.input)[::-1]
+
+
+def case_of(text: str, **inputs: Value) -> Case:
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20, "ai.onnx.ml" : 3]> {text}')
+    return Case("onnx", model.SerializeToString(), inputs, Target("ort"))
+
+
+DRAWS = np.random.default_rng(3)
+PLAIN = DRAWS.standard_normal((4, 6)).astype(np.float32)
+QUANTISED = (
+    "g (float[4,6] x) => (float[4,6] y)"
+    " <float s = {0.02}, float t = {0.008}, int8 z = {0}, int8 low = {-128}> {"
+    " a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z) p = Softmax(b)"
+    " c = QuantizeLinear(p, t, low) d = DequantizeLinear(c, t, low) q = Mul(d, b)"
+    " e = QuantizeLinear(q, s, z) y = DequantizeLinear(e, s, z) }"
+)
+KINDS: dict[str, tuple[Case, str, Change]] = {
+    "float16": (
+        case_of(
+            "g (float16[4,6] x) => (float16[4,6] y) { a = Abs(x) b = Tanh(a) y = Neg(b) }",
+            x=(PLAIN * 0.3).astype(np.float16),
+        ),
+        "Tanh",
+        becomes("Identity"),
+    ),
+    "bfloat16": (
+        case_of(
+            "g (bfloat16[4,6] x) => (bfloat16[4,6] y) {"
+            " a = Cast<to = 1>(x) b = Tanh(a) y = Cast<to = 16>(b) }",
+            x=PLAIN.astype(ml_dtypes.bfloat16),
+        ),
+        "Tanh",
+        becomes("Identity"),
+    ),
+    "int8 through QDQ": (case_of(QUANTISED, x=PLAIN), "Softmax", other_axis),
+    "a sequence": (
+        case_of(
+            "g (float[4,6] x) => (seq(float[2,6]) y) <int64 n = {2}> {"
+            " a = Abs(x) b = Tanh(a) y = SplitToSequence(b, n) }",
+            x=PLAIN,
+        ),
+        "Tanh",
+        becomes("Identity"),
+    ),
+    "a small difference in a sequence": (
+        case_of(
+            "g (float[4,6] x) => (seq(float[2,6]) y) <int64 n = {2}> {"
+            " a = Abs(x) b = Tanh(a) y = SplitToSequence(b, n) }",
+            x=PLAIN * 0.1,
+        ),
+        "Tanh",
+        becomes("Sin"),
+    ),
+    "a map": (
+        case_of(
+            "g (float[4,6] x) => (seq(map(int64, float)) y) { a = Abs(x) b = Tanh(a)"
+            " y = ai.onnx.ml.ZipMap<classlabels_int64s = [0,1,2,3,4,5]>(b) }",
+            x=PLAIN,
+        ),
+        "Tanh",
+        becomes("Identity"),
+    ),
+    "strings": (
+        case_of(
+            "g (string[3] x, string[3] more) => (string[3] y) { y = StringConcat(x, more) }",
+            x=np.array(["One", "Two", "THREE"]),
+            more=np.array(["a", "b", "c"]),
+        ),
+        "StringConcat",
+        reversed_operands,
+    ),
+    "symbolic dims": (
+        case_of("g (float[N,M] x) => (float[N,M] y) { a = Abs(x) b = Tanh(a) y = Neg(b) }", x=PLAIN),
+        "Tanh",
+        becomes("Identity"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_is_seen_in_values_of_every_kind(
+    kind: str, judge: Judge, plant: Callable[[str, Change], None]
+) -> None:
+    case, operator, change = KINDS[kind]
+    assert judge.verdict(case).outcome is Outcome.PASS
+    plant(operator, change)
+    assert_found(judge.explain(case, judge.verdict(case)), operator)
+
+
+def assert_found(verdict: Verdict, operator: str) -> None:
+    assert verdict.outcome is Outcome.MISMATCH, (verdict.title, verdict.notes)
+    assert verdict.wrong is not None
+    assert verdict.wrong.located is not None
+    assert verdict.wrong.located.op == operator
+
+
+def test_the_order_of_a_sum_may_be_seen_in_a_sequence(
+    judge: Judge, plant: Callable[[str, Change], None]
+) -> None:
+    case = case_of(
+        "g (float[4,6] x) => (seq(float[2,6]) y) <int64 n = {2}, float big = {10000}, float low = {-10000}> {"
+        " a = Sum(x, big, low) y = SplitToSequence(a, n) }",
+        x=PLAIN,
+    )
+    plant("Sum", reversed_operands)
+    verdict = judge.verdict(case)
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert "rounding" in verdict.notes
+
+
+def test_weights_in_a_file_are_known_to_the_truth(
+    judge: Judge, plant: Callable[[str, Change], None], tmp_path: Path
+) -> None:
+    """A difference so small that only float64 can confirm it."""
+    weight = DRAWS.standard_normal((6, 6)).astype(np.float32)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[4,6] x) => (float[4,6] y)'
+        " { a = MatMul(x, w) b = Tanh(a) y = MatMul(b, w) }"
+    )
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    np.savez(tmp_path / "inputs.npz", x=PLAIN * 0.01)
+    case = replace(open_case(tmp_path), target=Target("ort"))
+    assert case.external
+    assert case.parsed.graph.initializer[0].data_location == TensorProto.EXTERNAL
+    assert judge.verdict(case).outcome is Outcome.PASS
+    plant("Tanh", becomes("Sin"))
+    verdict = judge.explain(case, judge.verdict(case))
+    assert_found(verdict, "Tanh")
+    assert verdict.wrong is not None
+    assert verdict.wrong.times is not None
