@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from corpus.callees import CARRIES_CODE, PLACES, UNNAMED, is_packed, may_call
+from corpus.graphs.loops import is_loops, primfunc_of
+from corpus.tir.scopes import untrusted_callees
+from corpus.tir.tree import Module
 
 Json: TypeAlias = Any
 Nodes: TypeAlias = list[Any]
@@ -33,12 +36,21 @@ def _complaints(item: Json) -> Iterator[str]:
         if isinstance(item, dict):
             if isinstance(item.get("nodes"), list):
                 yield from _in_nodes(item["nodes"])
+            if is_loops(item):
+                yield from _in_loops(item)
+                continue
             if len(item) == 1 and "extern" in item and not is_packed(str(item["extern"])):
                 yield f"it calls the function {str(item['extern'])[:80]!r}"
             waiting += item.values()
         elif isinstance(item, list):
             yield from _in_binding(item)
             waiting += item
+
+
+def _in_loops(item: Json) -> Iterator[str]:
+    """What a PrimFunc that is told as a tree calls; ValueError or the like for one that is damaged."""
+    found = untrusted_callees(Module({"f": primfunc_of(item).function}))
+    yield from (f"it calls the function {name[:80]!r}" for name in found)
 
 
 def _in_binding(item: list[Json]) -> Iterator[str]:

@@ -52,6 +52,7 @@ def renamed(program: GraphProgram, names: Mapping[str, str]) -> GraphProgram:
         constants=table(program.constants),
         functions=functions,
         opaque=table(program.opaque),
+        loops=table(program.loops),
     )
 
 
@@ -75,7 +76,7 @@ def plain_names(program: GraphProgram) -> dict[str, str]:
 
     for name in program.constants:
         give(name, "w")
-    for name in (*program.functions, *program.opaque):
+    for name in (*program.functions, *program.opaque, *program.loops):
         give(name, "f")
     visit(program.main, "x", True)
     for graph in program.functions.values():

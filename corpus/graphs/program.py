@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from corpus.errors import UserError
+from corpus.graphs.loops import PrimFunc, is_loops, primfunc_of
 from corpus.measure import Measure
 from corpus.values import Shape, Tensor, stored
 
@@ -96,7 +97,8 @@ class Graph:
 class GraphProgram:
     """The main graph, the constants that it holds, its own functions by name.
 
-    `opaque` are functions that are no graphs (TVM's PrimFuncs), as their framework writes them.
+    `loops` are functions that are no graphs but trees of loops (TVM's PrimFuncs), `opaque` those that are
+    neither, as their framework writes them; a document has both as `opaque`.
     """
 
     format: str
@@ -105,6 +107,7 @@ class GraphProgram:
     functions: Mapping[str, Graph] = field(default_factory=dict)
     opaque: Mapping[str, Json] = field(default_factory=dict)
     facts: Mapping[str, Json] = field(default_factory=dict)
+    loops: Mapping[str, PrimFunc] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -112,7 +115,12 @@ class GraphProgram:
         graphs = (self.main, *self.functions.values())
         found = {binding.name for graph in graphs for binding in graph.walk()}
         found |= {item.name for graph in graphs for item in graph.inputs}
-        return frozenset(found | {*self.constants, *self.functions, *self.opaque})
+        return frozenset(found | {*self.constants, *self.functions, *self.opaque, *self.loops})
+
+    @property
+    def told_outside(self) -> dict[str, Json]:
+        """The functions that are no graphs, as the document has them."""
+        return {**self.opaque, **{name: each.told for name, each in self.loops.items()}}
 
     def to_bytes(self) -> bytes:
         """The document: one binding a line, the same bytes for the same program."""
@@ -122,7 +130,7 @@ class GraphProgram:
             "main": self.main,
             "constants": {name: _encoded(value) for name, value in self.constants.items()},
             "functions": dict(self.functions),
-            "opaque": dict(self.opaque),
+            "opaque": self.told_outside,
             "facts": dict(self.facts),
         }
         lines = [f"{json.dumps(key)}: {_dumped(item)}" for key, item in parts.items()]
@@ -140,8 +148,9 @@ def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
             graph_of_json(document["main"]),
             {key: _decoded(*item) for key, item in document["constants"].items()},
             {key: graph_of_json(item) for key, item in document["functions"].items()},
-            dict(document["opaque"]),
+            {key: item for key, item in document["opaque"].items() if not is_loops(item)},
             dict(document["facts"]),
+            {key: primfunc_of(item) for key, item in document["opaque"].items() if is_loops(item)},
         )
         check_names(program)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -153,7 +162,7 @@ def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
 def check_names(program: GraphProgram) -> None:
     """ValueError where a name is read before it is given, or given twice."""
     given: set[str] = set()
-    for name in (*program.constants, *program.functions, *program.opaque):
+    for name in (*program.constants, *program.functions, *program.opaque, *program.loops):
         _give(name, given)
     for graph in (*program.functions.values(), program.main):
         _check_graph(graph, given)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from corpus.graphs.program import CALL, GRAPH, REF, Graph, GraphProgram, Json, tag_of
+from corpus.tir.script import function_lines
 from corpus.values import Shape, Tensor
 
 
@@ -20,6 +21,8 @@ def print_text(program: GraphProgram) -> str:
         lines.append(f"function {name}({', '.join(item.name for item in graph.inputs)})")
         lines += [f"    {line}" for line in _graph_lines(graph)]
     lines += [f"function {name} (not a graph)" for name in program.opaque]
+    for name, primfunc in program.loops.items():
+        lines += function_lines(name, primfunc.function)
     return "\n".join([*lines, *_graph_lines(program.main)])
 
 

@@ -70,6 +70,11 @@ def module_lines(module: Module, name: str = "Module") -> list[str]:
     return lines
 
 
+def function_lines(name: str, function: Function) -> list[str]:
+    """The lines of one function, decorated."""
+    return _Printer(Module({name: function})).function(name, function)
+
+
 class _Printer:
     """Prints one function."""
 

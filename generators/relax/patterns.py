@@ -39,7 +39,7 @@ def place_pattern(growth: Growth, fuel: int) -> str:
     names = {item.name: operand.name for item, operand in zip(program.main.inputs, operands, strict=True)}
     growth.constants.update(program.constants)
     growth.functions.update({name: graph_to_json(graph) for name, graph in program.functions.items()})
-    growth.opaque.update(program.opaque)
+    growth.opaque.update(program.told_outside)
     types = {new: pattern.types.get(old) for old, new in _renaming(pattern, program).items()}
     is_apart = not any("block" in each.kwargs for each in pattern.program.main.bindings)
     bindings = renamed(program, names).main.bindings

@@ -70,7 +70,7 @@ def body_of(cut: Cut, types: Types, names: Callable[[str], str]) -> Graph:
     moved = tuple(_block(each, 2 * _APART) for each in cut.inside)
     graph = Graph(inputs, moved, tuple(cut.gives), {"pure": True})
     local = {name: names(name) for name in (*cut.reads, *(each.name for each in cut.inside))}
-    holder = replace(cut.program, main=graph, functions={}, opaque={}, constants={})
+    holder = replace(cut.program, main=graph, functions={}, opaque={}, loops={}, constants={})
     return renamed(holder, local).main
 
 
@@ -125,7 +125,7 @@ def enclose(program: GraphProgram, types: Types) -> GraphProgram | None:
     graph = body_of(cut, types, names)
     captured = {names(name): name for name in cut.reads[1:]}
     open_graph = replace(graph, inputs=graph.inputs[:1])
-    holder = replace(program, main=open_graph, functions={}, opaque={}, constants={})
+    holder = replace(program, main=open_graph, functions={}, opaque={}, loops={}, constants={})
     body = renamed(holder, captured).main
     closure, result = names("closure"), names("result")
     calls = [

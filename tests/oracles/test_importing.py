@@ -269,7 +269,7 @@ def test_tvmscript_with_functions_branches_and_symbols(tvm: Sandbox) -> None:
         "relax.multiply",
     ]
     assert list(program.functions) == ["helper"]
-    assert list(program.opaque) == ["twice"]
+    assert list(program.loops) == ["twice"]
     assert len(found.inputs) == 3
 
 

@@ -221,4 +221,5 @@ def _without_unused(program: GraphProgram) -> GraphProgram:
     }
     functions = {name: graph for name, graph in program.functions.items() if f"'{name}'" in text}
     opaque = {name: item for name, item in program.opaque.items() if f"'{name}'" in text}
-    return replace(program, constants=constants, functions=functions, opaque=opaque)
+    loops = {name: item for name, item in program.loops.items() if f"'{name}'" in text}
+    return replace(program, constants=constants, functions=functions, opaque=opaque, loops=loops)

@@ -11,10 +11,11 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.graphs.loops import PrimFunc
 from corpus.graphs.names import plain_names, renamed
 from corpus.graphs.program import GraphProgram
 from corpus.tir.program import parse as parse_loops
-from corpus.tir.script import entered
+from corpus.tir.script import entered, function_lines
 from corpus.tir.script import print_text as print_loops
 from corpus.values import Value
 from oracles.judge import Judge
@@ -69,11 +70,36 @@ def source_of(case: Case, judge: Judge) -> Source | None:
         return None
     if case.format == "tir":
         return _plain(case, loops_source(case), printed)
-    (run,) = judge.runs(_with_plain_names(case), (SHOW_SOURCE,))
+    named = _with_plain_names(case)
+    (run,) = judge.runs(without_loops(named), (SHOW_SOURCE,))
     if not run.is_ok:
         why = f"{run.error}: {run.message}" if run.error else run.status.value
         raise NotWritten(f"{case.case_id[:12]}: cannot be written as a module ({why})")
-    return _plain(case, _source(run.outputs), printed)
+    found = _source(run.outputs)
+    return _plain(case, replace(found, module=with_loops(found.module, named)), printed)
+
+
+def without_loops(case: Case) -> Case:
+    """The case with its PrimFuncs empty: reading what TVM prints of their bodies may fold or refuse them."""
+    if case.format == "onnx" or not case.parsed.loops:
+        return case
+    program: GraphProgram = case.parsed
+    empty = {name: PrimFunc(replace(each.function, body=())) for name, each in program.loops.items()}
+    return replace(case, program=replace(program, loops=empty).to_bytes())
+
+
+def with_loops(text: str, case: Case) -> str:
+    """A module's text with the PrimFuncs that `without_loops` has left empty, as crux writes them."""
+    if case.format == "onnx":
+        return text
+    program: GraphProgram = case.parsed
+    for name, each in program.loops.items():
+        printed = "\n".join(f"    {line}" if line else "" for line in function_lines(name, each.function))
+        wanted = rf"(?m)^    @T\.prim_func.*\n    def {re.escape(name)}\(.*\n(?:(?:     .*)?\n)*"
+        found = re.search(wanted, f"{text}\n")
+        if found is not None:
+            text = f"{text[: found.start()]}{printed}\n\n{text[found.end() :]}"
+    return text.rstrip() + "\n"
 
 
 def loops_source(case: Case) -> Source:

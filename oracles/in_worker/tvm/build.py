@@ -10,6 +10,7 @@ from tvm import relax, tirx
 
 from oracles.in_worker.arrays import decoded_array
 from oracles.in_worker.tvm.attributes import attributes_from
+from oracles.in_worker.tvm.loops import build as loops
 from oracles.in_worker.tvm.primfuncs import primfunc_from
 from oracles.in_worker.tvm.types import NotData, Symbols, type_of
 from oracles.in_worker.tvm.walk import bound_symbols, called, reads
@@ -33,7 +34,7 @@ class Builder:
         for name, item in self.document["constants"].items():
             self.known[name] = relax.const(decoded_array(*item), item[0])
         for name, item in self.document["opaque"].items():
-            self.define(name, primfunc_from(item) if "compute" in item else from_json(item))
+            self.define(name, outside_from(item))
         waiting = dict(self.document["functions"])
         self.declare({**waiting, self.entry: self.document["main"]})
         while waiting:
@@ -179,6 +180,13 @@ class Builder:
             is_number = not isinstance(inner[1], str)
             return tirx.const(inner[1], inner[0]) if is_number else self.symbols.dim(inner[1])
         raise NotData(f"an argument is tagged {tag!r}")
+
+
+def outside_from(item: dict[str, Any]) -> Any:
+    """A function that is no graph: a formula, a tree of loops, or TVM's own JSON."""
+    if "compute" in item:
+        return primfunc_from(item)
+    return loops.Builder({}).function(item["tir"]) if list(item) == ["tir"] else from_json(item)
 
 
 def told_attributes(kwargs: dict[str, Any]) -> Any:

@@ -10,6 +10,8 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.in_worker.tvm.attributes import attributes_of
+from oracles.in_worker.tvm.loops.build import Builder
+from oracles.in_worker.tvm.loops.read import Reader as LoopReader
 from oracles.in_worker.tvm.params import declarations
 from oracles.in_worker.tvm.types import NotData, dim, dims, dtype_name, is_plain, type_of
 from oracles.in_worker.tvm.walk import in_circles
@@ -48,7 +50,7 @@ class Reader:
             "main": read.pop(main),
             "constants": self.constants,
             "functions": read,
-            "opaque": {name: as_json(each) for name, each in found.items() if name not in graphs},
+            "opaque": {name: outside(each) for name, each in found.items() if name not in graphs},
             "facts": {"main": main, **self.module_facts()},
         }
 
@@ -204,6 +206,18 @@ def attribute_facts(attrs: Any) -> dict[str, Any]:
 def is_var(value: Any) -> bool:
     """Say whether an expression is a variable."""
     return type(value).__name__ in ("Var", "DataflowVar")
+
+
+def outside(function: Any) -> Any:
+    """A function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
+    if isinstance(function, tvm.tirx.PrimFunc):
+        try:
+            told = LoopReader().function(function)
+            if tvm_ffi.structural_equal(Builder({}).function(told), function):
+                return {"tir": told}
+        except (NotData, KeyError):  # a function of the module that it calls, as well
+            pass
+    return as_json(function)
 
 
 def as_json(value: Any) -> Any:

@@ -133,6 +133,7 @@ def without_unused(program: GraphProgram) -> GraphProgram:
         constants={name: value for name, value in program.constants.items() if name in read},
         functions={name: graph for name, graph in program.functions.items() if name in called},
         opaque={name: item for name, item in program.opaque.items() if name in called},
+        loops={name: item for name, item in program.loops.items() if name in called},
     )
 
 

@@ -11,6 +11,7 @@ from corpus.graphs.program import GRAPH, Graph, Json, tag_of
 from reducer.subject.base import Size
 from reducer.subject.graphs.dtypes import dtype_words
 from reducer.subject.graphs.view import GraphView
+from reducer.subject.loop_counts import counts_of_loops
 from reducer.subject.reading import PLAIN, complexity, strange_types
 
 
@@ -18,10 +19,11 @@ from reducer.subject.reading import PLAIN, complexity, strange_types
 class Counts:
     """`of_nodes`: nodes, scopes, operators by how plain they are (all alike), elements, edges.
 
-    A symbolic dim counts as an edge. Then what nodes carry.
+    A symbolic dim counts as an edge. Then PrimFuncs that are told as loops, and what nodes carry.
     """
 
     of_nodes: tuple[int, int, int, int, int]
+    loops: tuple[int, ...]
     literals: int
     names: int
     bytes: int
@@ -36,7 +38,17 @@ def measured(subject: GraphView) -> Size:
     strange = strange_types(arrays) + sum(word not in PLAIN for word in words)
     values = sum(map(complexity, arrays))
     passes = len(subject.passes)
-    return (*found.of_nodes, axes, strange, found.literals, values, passes, found.names, found.bytes)
+    return (
+        *found.of_nodes,
+        *found.loops,
+        axes,
+        strange,
+        found.literals,
+        values,
+        passes,
+        found.names,
+        found.bytes,
+    )
 
 
 def counts(subject: GraphView) -> Counts:
@@ -48,10 +60,11 @@ def counts(subject: GraphView) -> Counts:
     arrays = [array for name in subject.sources if (array := subject.array(name)) is not None]
     main, plain = program.main, plain_names(program)
     edges = len(main.inputs) + len(main.outputs) + len(program.constants) + len(symbolic(main))
-    scopes = bodies + len(program.functions) + len(program.opaque)
+    scopes = bodies + len(program.functions) + len(program.opaque) + len(program.loops)
     arguments = [item for binding in bindings for item in (*binding.args, *binding.kwargs.values())]
     return Counts(
         (len(bindings), scopes, 0, sum(math.prod(array.shape) for array in arrays), edges),
+        counts_of_loops([each.function for each in program.loops.values()]),
         sum(1 for _ in literals(arguments)),
         sum(name != plain.get(name, name) for name in program.names),
         len(subject.document),

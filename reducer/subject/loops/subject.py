@@ -18,7 +18,7 @@ from corpus.tir.walk import buffers, with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
-from reducer.subject.loops.order import counts
+from reducer.subject.loop_counts import counts
 from reducer.subject.reading import complexity
 
 

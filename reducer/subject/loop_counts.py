@@ -1,10 +1,10 @@
-"""The place of a module of loops in the total order."""
+"""What functions of loops are measured by, as modules of their own and within graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from corpus.tir.tree import Alloc, Attr, Block, For, If, Module, Stmt, While
+from corpus.tir.tree import Alloc, Attr, Block, For, Function, If, Module, Stmt, While
 from corpus.tir.types import element
 from corpus.tir.values import Buffer, Const, Expr, Var, type_of
 from corpus.tir.walk import buffers, expressions, statements
@@ -18,11 +18,15 @@ def counts(module: Module, inputs: Mapping[str, Value]) -> tuple[int, ...]:
 
     Then what is not plain (types, scopes, strides, kinds of loops), attributes, how plain literals are.
     """
-    functions = module.functions.values()
+    elements = sum(int(getattr(value, "size", 0)) for value in inputs.values())
+    return counts_of_loops(list(module.functions.values()), elements)
+
+
+def counts_of_loops(functions: Sequence[Function], elements: int = 0) -> tuple[int, ...]:
+    """As `counts`, of functions whose callers give them so many elements."""
     stmts = [stmt for one in functions for stmt in statements(one.body)]
     exprs = [expr for one in functions for expr in expressions(one.body)]
     found = [buffer for one in functions for buffer in buffers(one)]
-    elements = sum(int(getattr(value, "size", 0)) for value in inputs.values())
     params = sum(len(one.params) for one in functions)
     return (
         len(stmts),

@@ -1,0 +1,36 @@
+"""PrimFuncs of a Relax program that are told as trees of loops: `{"tir": …}` among its opaque functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from corpus.tir.decode import Decoder
+from corpus.tir.encode import Encoder
+from corpus.tir.tree import Function
+
+Json: TypeAlias = Any
+LOOPS = "tir"
+
+
+@dataclass(frozen=True)
+class PrimFunc:
+    """A PrimFunc as its tree; what the document says of it is written once."""
+
+    function: Function
+
+    @cached_property
+    def told(self) -> Json:
+        """The JSON object that spells it, as the worker takes it."""
+        return {LOOPS: Encoder().function(self.function)}
+
+
+def is_loops(item: Json) -> bool:
+    """Whether an opaque function is told as a tree."""
+    return isinstance(item, dict) and len(item) == 1 and LOOPS in item
+
+
+def primfunc_of(item: Json) -> PrimFunc:
+    """The PrimFunc that such an object spells; ValueError, LookupError or TypeError where it spells none."""
+    return PrimFunc(Decoder().function(item[LOOPS]))

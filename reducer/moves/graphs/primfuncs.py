@@ -1,0 +1,70 @@
+"""The PrimFuncs of a Relax program, smaller by the moves on loops; what they no longer take is not passed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from corpus.tir.tree import For
+from corpus.tir.values import Buffer, Const, Range
+from corpus.tir.walk import rebuilt, walk
+from corpus.values import Value
+from reducer.loop_searches import over_functions
+from reducer.move import Hints, Move, Search
+from reducer.moves import loops
+from reducer.primfuncs import lifted
+from reducer.subject.graphs.subject import GraphSubject
+from reducer.subject.loops.subject import LoopSubject
+
+AFTER = 300
+"""Loops come after the nodes: a binding that goes takes its PrimFunc along."""
+
+
+def shorten_sizes(subject: LoopSubject, hints: Hints) -> Search:
+    """Give every loop and dim of one size another size: what is given back must still be written in full."""
+    return (yield from over_functions(subject, _shorter))
+
+
+def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+    dims = {dim.value for each in subject.main.buffers for dim in each.shape if isinstance(dim, Const)}
+    for size in sorted(dims, reverse=True):
+        for fewer in dict.fromkeys((1, 2, int(size) // 2)):
+            if 0 < fewer < size:
+                yield partial(_resized, subject, int(size), fewer)
+
+
+def _resized(subject: LoopSubject, size: int, fewer: int) -> LoopSubject:
+    def cut(expr: Any) -> Any:
+        return replace(expr, value=fewer) if isinstance(expr, Const) and expr.value == size else expr
+
+    def change(node: Any) -> Any:
+        node = rebuilt(node, change)
+        if isinstance(node, Buffer):
+            return replace(node, shape=tuple(map(cut, node.shape)))
+        return replace(node, extent=cut(node.extent)) if isinstance(node, For | Range) else node
+
+    inputs: dict[str, Value] = dict(subject.inputs)
+    for item in walk(subject.main.params):
+        value = inputs.get(item.name) if isinstance(item, Buffer) else None
+        if isinstance(value, np.ndarray):
+            window = tuple(slice(fewer if dim == size else None) for dim in value.shape)
+            inputs[item.name] = np.ascontiguousarray(value[window])
+    return subject.with_main(change(subject.main), inputs)
+
+
+def _on_loops() -> list[Move[LoopSubject]]:
+    names = [info.name for info in pkgutil.iter_modules(loops.__path__, f"{loops.__name__}.")]
+    found = [move for name in names for move in importlib.import_module(name).MOVES]
+    return [*found, Move("shorten sizes", 62, shorten_sizes, on=LoopSubject)]
+
+
+MOVES = tuple(
+    Move(f"{move.name}, in PrimFuncs", AFTER + move.order // 10, partial(lifted, move), on=GraphSubject)
+    for move in _on_loops()
+)
