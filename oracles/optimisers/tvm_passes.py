@@ -12,6 +12,7 @@ from oracles.run import Config, Run
 DISABLED_BY = '`tvm.transform.PassContext(disabled_pass=["{}"])`'
 
 BEGINS, CHANGED = "crux: pass begins ", "crux: pass changed "
+REPLACED = "crux: pass replaced "
 UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget")
 """What runs other passes, or tells functions apart."""
 
@@ -48,6 +49,12 @@ def optimizers(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, *level]))
 
 
+def replaced(run: Run, name: str) -> str:
+    """What a pass took away and put in, each time that it changed the program."""
+    head = f"{REPLACED}{name}: "
+    return " ".join(line.removeprefix(head) for line in run.log if line.startswith(head))
+
+
 def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
     """All of them: no pass starts at one operator."""
     return tuple(names)
@@ -65,5 +72,6 @@ DISABLING = Passes(
     optimizers,
     likely,
     without,
+    replaced=replaced,
     telling=Telling(may_have_fired=fired, told_with=told_with, has_fired=has_fired),
 )

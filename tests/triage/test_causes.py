@@ -15,7 +15,7 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.rules.declared import _site
-from oracles.verdict import Mark
+from oracles.verdict import Mark, Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
 from triage.bugs.failures import record_failure
@@ -28,7 +28,7 @@ from triage.causes.explaining import Bug, by_symptom, explain
 from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.clustering.similarity import MERGE, compare
 from triage.reductions.roots import name_reduced
-from triage.reductions.selection import waiting
+from triage.reductions.selection import Selection, waiting
 from triage.reports.requests import request_labels, request_title
 from triage.store.database import Store
 
@@ -302,3 +302,96 @@ def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
     told = json.loads(crux(tmp_path, "triage", "why", first, second, "--db", "crux.db", "--json").stdout)
     assert told["together"]
     assert any("is a face of" in words or "is explained by" in words for words in told["words"])
+
+
+def never_written(*, around: bool) -> Case:
+    """A product over an empty dim, which onnxruntime does not write; with nodes around it that are right."""
+    nodes = [("MatMulInteger", ["a", "b"], ["y"])]
+    outputs = {"y": (TensorProto.INT32, [17, 17])}
+    if around:
+        nodes += [("Abs", ["y"], ["z"]), ("Neg", ["x"], ["n"])]
+        outputs = {"z": outputs["y"], "n": (FLOAT, [])}
+    made = model(nodes, {"x": SCALARS["x"]} if around else {}, outputs, EMPTY, opset=13)
+    inputs = {"x": np.array(2.0, np.float32)} if around else {}
+    return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"never:{around}")
+
+
+EMPTY = {"a": np.ones((17, 0), np.int8), "b": np.ones((0, 17), np.int8)}
+UNSTEADY = "mismatch | compare | nondeterministic | un-optimised"
+
+
+def test_wrong_values_are_explained_by_the_operator_without_which_nothing_is_wrong(judge):
+    case = never_written(around=True)
+    shown = judge.verdict(case)
+    known = replace(bug(never_written(around=False), "mismatch"), shown=frozenset({(str(shown.symptom), "")}))
+    found = explain(case, shown, [known], judge)
+    assert shown.is_bug
+    assert found.bug is known
+    assert found.checks <= 3
+    other = replace(known, case=healthy())
+    assert explain(case, shown, [other], judge).bug is None
+
+
+def test_what_runs_a_body_explains_nothing_by_its_operator():
+    assert bug(never_written(around=False), "mismatch").is_of_an_operator
+    body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", FLOAT, [])])
+    branch = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+    graph = helper.make_graph([branch], "g", [], [])
+    whole = Case("onnx", helper.make_model(graph).SerializeToString(), {}, ORT)
+    assert not bug(whole, "mismatch").is_of_an_operator
+
+
+def test_what_leads_to_the_wrong_output_is_tried_alone(judge):
+    case = never_written(around=True)
+    found = find_root(case, judge.verdict(case), ("ConstantFolding",), judge)
+    assert found.root is not None
+    assert found.root.case.measure.ops == ("MatMulInteger", "Abs")
+    assert found.root.passes == ()
+
+
+def test_a_bug_of_a_pass_needs_what_the_pass_takes_away():
+    whole = replace(bug(face("Tile"), "mismatch", FUSION), core="-Div -Mul +Div")
+    assert whole.needed == Counter({"Div": 1, "Mul": 1})
+    assert whole.is_in(Counter({"Div": 1, "Mul": 1, "Concat": 1}))
+    assert replace(whole, core="-relax.add +relax.multiply").needed == whole.operators
+    raised = replace(whole, outcome="exception", shown=frozenset({("exception | x", "1.31.1")}))
+    assert raised.may_be_in(Counter(), "exception | x")
+    assert not raised.may_be_in(Counter(), "exception | y")
+
+
+def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        for number in range(4):
+            failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
+            if number < 3:
+                store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
+        assert Selection(store, "ort").next() is None
+        assert Selection(store, "ort", lambda number: True).next().id == failure.id
+
+
+def crash_over(*operands: str) -> Signature:
+    head = (("backend", "ort"), ("outcome", "crash"), ("signal", "SIGSEGV"), ("ops", "LSTM"))
+    return Signature.of(*head, ("operands", "; ".join(operands)))
+
+
+def test_crashes_of_one_operator_over_other_operands_are_two():
+    empty, both = crash_over("0 is empty"), crash_over("0 is empty", "2 is empty")
+    assert compare(empty, both).distance <= MERGE
+    assert compare(empty, crash_over()).distance <= MERGE
+    assert "other operands" in compare(empty, crash_over("1 is left out")).obstacle
+
+
+def test_a_native_crash_is_named_by_operator_and_operands_and_by_no_offset(judge):
+    case = division_crash()
+    named = dict(name_reduced(case, judge.verdict(case), (), judge).components)
+    assert named["ops"] == "Div"
+    assert "0 holds the least integer" in named["operands"]
+    assert not any("fn_" in text for text in named.values())
+
+
+def test_an_operand_that_is_left_out_is_special(judge):
+    made = model([("Max", ["x", ""], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])})
+    case = Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, ORT)
+    site = site_of_crash(case, judge)
+    assert site is not None
+    assert site.telling == {"1 is left out"}

@@ -23,8 +23,8 @@ class Front:
 
     def __post_init__(self) -> None:
         self.target = str(self.fuzzer.target)
-        self.selection = Selection(self.store, self.target)
         self.explainer = Explainer(self.store, self.target, self.judge)
+        self.selection = Selection(self.store, self.target, self.explainer.is_refuted)
 
     def waiting(self, *, urgent: bool) -> Failure | None:
         """The failure to reduce next; `urgent` ones are the first of their symptom, and end."""

@@ -20,7 +20,7 @@ from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subjects import open_nodes
 
-VERSION = 1
+VERSION = 2
 """Of the algorithm: what an older one decided is decided again."""
 
 MOST_CHECKS = 3
@@ -81,14 +81,34 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
 
 
 def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
-    """Yield parts of the graph without its failing nodes: those that it names, then the last ones."""
+    """Yield what leads to a wrong output alone; then what is left without the nodes at which it fails.
+
+    Those are the nodes that the failure names, then the last ones.
+    """
     users = _users(subject)
-    seen: set[frozenset[int]] = set()
+    leading = _leading(subject, verdict)
+    seen: set[frozenset[int]] = {frozenset(range(len(subject.nodes)))}
+    if leading and leading not in seen:
+        seen.add(leading)
+        yield leading
     for at in (_named(subject, verdict), _last(subject, users)):
         rest = frozenset(range(len(subject.nodes))) - _downstream(at, users)
         if at and rest and rest not in seen:
             seen.add(rest)
             yield rest
+
+
+def _leading(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
+    """The nodes that lead to the output of a wrong result; none where no output is wrong."""
+    output = verdict.wrong.output if verdict.wrong is not None else ""
+    found: set[int] = set()
+    waiting = [output] if output in subject.producer else []
+    while waiting:
+        index = subject.producer[waiting.pop()]
+        if index not in found:
+            found.add(index)
+            waiting += [name for name in subject.reads[index] if name in subject.producer]
+    return frozenset(found)
 
 
 def _named(subject: NodeSubject, verdict: Verdict) -> frozenset[int]:
@@ -144,9 +164,10 @@ class _Experiment:
         verdict = self._verdict(part)
         if not verdict.is_bug:
             return None
-        if self.passes and not self._is_cured(part, verdict):
+        passes = () if _is_unoptimised(verdict) else self.passes
+        if passes and not self._is_cured(part, verdict):
             return None
-        return Root(part, verdict, self.passes)
+        return Root(part, verdict, passes)
 
     def _is_cured(self, part: Case, verdict: Verdict) -> bool:
         """Whether the failure goes away with the passes disabled."""
@@ -160,6 +181,11 @@ class _Experiment:
     def _verdict(self, part: Case) -> Verdict:
         self.checks += 1
         return self.judge.verdict(part)
+
+
+def _is_unoptimised(verdict: Verdict) -> bool:
+    """Whether the un-optimised result is the wrong one, so that no pass is to blame."""
+    return verdict.wrong is not None and verdict.wrong.side == "un-optimised"
 
 
 def _words(root: Root, cut: int) -> str:

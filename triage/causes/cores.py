@@ -11,8 +11,9 @@ from collections import Counter
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
+from oracles.abilities import Passes
 from oracles.judge import Judge
-from oracles.run import Config
+from oracles.run import Config, Run
 from oracles.text.normalise import parse_message
 from oracles.verdict import Verdict
 from reducer.pass_sets import failing_config
@@ -22,18 +23,29 @@ def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge)
     """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
 
     It cannot where the optimised program does not come to be, as with a kernel that does not exist. Whose
-    operators they are does not count: QuantizeLinear is one in either of its domains.
+    operators they are does not count: QuantizeLinear is one in either of its domains. Of a compiler whose log
+    tells what each pass replaced, its word counts.
     """
     known, config = judge.backend.passes, failing_config(verdict, judge)
-    if not (passes and judge.backend.shows_optimised) or known is None or config is None:
+    if not passes or known is None or config is None:
         return ""
-    every = known.optimizers(judge.runs(case, (config,), collect_log=True)[0])
+    run = judge.runs(case, (config,), collect_log=True)[0]
+    every = known.optimizers(run)
+    if not judge.backend.shows_optimised:
+        return _told(known, run, passes)
     before = _operators(case, known.without(config, every), judge)
     after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
     if before is None or after is None:
         return ""
     signed = [*_signed("-", before - after), *_signed("+", after - before)]
     return " ".join(signed)
+
+
+def _told(known: Passes, run: Run, passes: tuple[str, ...]) -> str:
+    """What the log says of the passes together: what one puts in and another takes away is neither."""
+    words = set(" ".join(known.replaced(run, name) for name in passes).split())
+    gone, come = ({word[1:] for word in words if word[0] == sign} for sign in "-+")
+    return " ".join([*_signed("-", Counter(gone - come)), *_signed("+", Counter(come - gone))])
 
 
 _OF_TYPES = re.compile(

@@ -1,8 +1,9 @@
 """Is a new failure one that we have? A few checks say so before anything is reduced.
 
-A bug of passes explains a failure that holds the bug's operators, may be its effect, and goes away with the
-bug's passes disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node, dies
-in the same operator with the same kind of values. What nothing explains is worth its reduction.
+A bug of passes explains a failure that holds what the passes replace, may be its effect, and goes away with
+the bug's passes disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node,
+dies in the same operator with the same kind of values; wrong values if they go away once the operator's
+results are given instead of computed. What nothing explains is worth its reduction.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import failing_config
 from triage.causes.effects import is_of_any_operator, is_one_damage, may_follow, names_itself
 from triage.causes.sites import Sites, share_a_kernel
+from triage.causes.without import without_operator
 
-VERSION = 2
+VERSION = 3
 MOST_CHECKS = 3
 """Verdicts that explaining may cost, beside that on the failure itself."""
 
@@ -30,7 +32,8 @@ MOST_CHECKS = 3
 class Bug:
     """A reduced failure as what may explain others: `key` is whatever names it to the caller.
 
-    `shown` are the symptoms that its failures had, each with the release that had it.
+    `shown` are the symptoms that its failures had, each with the release that had it; `core` are the
+    operators that its passes took away (`-Div`) and put in (`+Div`), where that is known.
     """
 
     key: int
@@ -39,15 +42,35 @@ class Bug:
     outcome: str
     passes: tuple[str, ...]
     shown: frozenset[tuple[str, str]] = frozenset()
+    core: str = ""
 
     @cached_property
     def operators(self) -> Counter[str]:
         """The operators of the reduced case, constants left out."""
         return Counter(op for op in self.case.measure.ops if op != "Constant")
 
+    @cached_property
+    def needed(self) -> Counter[str]:
+        """The operators that its passes take away, where that is known, else all: the rest is context."""
+        gone = Counter(word[1:] for word in self.core.split() if word.startswith("-"))
+        return gone if self.core and gone <= self.operators else self.operators
+
+    @property
+    def is_of_an_operator(self) -> bool:
+        """Whether one operator is all that is left, and none that runs a body of others."""
+        has_body = self.case.format == "onnx" and any(
+            attribute.HasField("g") for node in self.case.parsed.graph.node for attribute in node.attribute
+        )
+        return self.operators.total() == 1 and not has_body
+
     def is_in(self, held: Counter[str]) -> bool:
-        """Whether a program of these operators holds all of the bug's."""
-        return self.operators <= held
+        """Whether a program of these operators holds what the bug needs."""
+        return self.needed <= held
+
+    def may_be_in(self, held: Counter[str], symptom: str) -> bool:
+        """Whether it may show in such a program: an exception in equal words may at other operators too."""
+        said = self.outcome == Outcome.EXCEPTION.value and any(symptom == each for each, _ in self.shown)
+        return said or self.is_in(held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +118,17 @@ def explain(
 
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
-    held = operators_of(case)
-    fitting = [bug for bug in bugs if bug.is_in(held)]
+    held, symptom = operators_of(case), str(verdict.symptom or "")
+    fitting = [bug for bug in bugs if bug.may_be_in(held, symptom)]
     fitting.sort(key=lambda bug: (bug.outcome != verdict.outcome.value, -bug.operators.total(), bug.key))
     found = _by_passes(case, verdict, [bug for bug in fitting if bug.passes], judge)
-    if found.bug is not None or verdict.outcome is not Outcome.CRASH:
-        return found
-    kernels = [bug for bug in fitting if not bug.passes and _dies_alike(str(verdict.symptom), bug)]
-    return _by_kernel(case, kernels, sites or Sites(judge), found.checks)
+    kernels = [bug for bug in fitting if not bug.passes]
+    if found.bug is None and verdict.outcome is Outcome.CRASH:
+        dying = [bug for bug in kernels if _dies_alike(symptom, bug)]
+        return _by_kernel(case, dying, sites or Sites(judge), found.checks)
+    if found.bug is None and verdict.outcome is Outcome.MISMATCH:
+        return _by_operator(case, symptom, kernels, judge, found)
+    return found
 
 
 def _dies_alike(symptom: str, bug: Bug) -> bool:
@@ -151,6 +177,23 @@ def _by_kernel(case: Case, bugs: Sequence[Bug], sites: Sites, checks: int) -> Ex
             what = f"{site.operator} of {', '.join(site.dtypes)}"
             return Explanation(bug, f"un-optimised it dies in {what}, as {bug.name} does", checks)
     return Explanation(None, f"it dies in {site.operator}, unlike the known crashes", checks)
+
+
+def _by_operator(
+    case: Case, symptom: str, bugs: Sequence[Bug], judge: Judge, before: Explanation
+) -> Explanation:
+    """The bug of one operator without whose nodes nothing is wrong, of those that show in the same way."""
+    for bug in bugs:
+        is_alike = any(symptom == each for each, _ in bug.shown)
+        if not bug.is_of_an_operator or not is_alike or before.checks + 2 > MOST_CHECKS:
+            continue
+        (operator,) = bug.operators
+        rest = without_operator(case, operator, judge)
+        before = counting(before, 2)
+        if rest is not None and not judge.verdict(rest).is_bug:
+            why = f"nothing is wrong once the results of {operator} are given, as with {bug.name}"
+            return Explanation(bug, why, before.checks)
+    return before
 
 
 def counting(found: Explanation, checks: int) -> Explanation:

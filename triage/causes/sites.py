@@ -6,7 +6,7 @@ types that flow in and what is special of them (empty, zero, the least integer) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,13 +33,17 @@ class Site:
     def is_like(self, known: Site | None) -> bool:
         """Whether a known site is the same one: all that matters of the values there holds here.
 
-        Kernels are made from one text for all types, so that these make no two sites. A zero matters where
-        it divides; elsewhere it is what a reduction leaves of any value.
+        Kernels are made from one text for all types, so that these make no two sites. A known case may hold
+        more that is special than it needs, as long as it holds what is special here.
         """
-        return known is not None and self.operator == known.operator and known._telling <= self._telling
+        if known is None or self.operator != known.operator:
+            return False
+        own, others = self.telling, known.telling
+        return others <= own or (bool(own) and own <= others)
 
     @property
-    def _telling(self) -> frozenset[str]:
+    def telling(self) -> frozenset[str]:
+        """What may matter of it: a zero where it divides; elsewhere a reduction leaves that of any value."""
         divides = self.operator in ("Div", "Mod")
         zeros = "1 holds zero" if divides else ""
         return frozenset(word for word in self.special if not word.endswith("holds zero") or word == zeros)
@@ -74,9 +78,10 @@ def site_of_crash(case: Case, judge: Judge) -> Site | None:
     node = subject.nodes[index] if index is not None else node
     if node is None:
         return None
-    flowing = {name: _value(subject, name) for name in node.input if name}
-    dtypes = tuple(str(value.dtype) for value in flowing.values() if isinstance(value, np.ndarray))
-    return Site(node.op_type, dtypes, special_values(flowing))
+    operands = [_value(subject, name) if name else None for name in node.input]
+    dtypes = tuple(str(value.dtype) for value in operands if isinstance(value, np.ndarray))
+    left_out = [position for position, name in enumerate(node.input) if not name]
+    return Site(node.op_type, dtypes, special_values(operands, left_out))
 
 
 def share_a_kernel(one: str, two: str) -> bool:
@@ -106,10 +111,10 @@ def _value(subject: NodeSubject, name: str) -> Value:
     return found if found is not None else subject.array(name)
 
 
-def special_values(values: Mapping[str, Value]) -> frozenset[str]:
-    """Name special operands by position: empty, zero, the least integer, NaN, infinity."""
-    found: set[str] = set()
-    for position, value in enumerate(values.values()):
+def special_values(values: Sequence[Value], left_out: Collection[int] = ()) -> frozenset[str]:
+    """Name special operands by position: empty, left out, zero, the least integer, NaN, infinity."""
+    found = {f"{position} is left out" for position in left_out}
+    for position, value in enumerate(values):
         if isinstance(value, np.ndarray):
             found.update(f"{position} {word}" for word in _special(value))
     return frozenset(found)

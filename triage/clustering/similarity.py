@@ -4,7 +4,8 @@ Exceptions are compared by message (a sequence of words), operator and site. Sit
 *where*: one which neither side names leaves its weight to the other, and both leave theirs to the message.
 Where a message itself names an operator that the other does not, and the reverse, that is two operators.
 Crashes are compared by operators (or the caller, in a bare trace), site and last words, as far as there are
-any; wrong results as `triage.clustering.wrong_results` says. Timeouts are exact: nothing is similar to them.
+any, and are two where other operands are special; wrong results as `triage.clustering.wrong_results` says.
+Timeouts are exact: nothing is similar to them.
 """
 
 from __future__ import annotations
@@ -172,9 +173,19 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
     for name in ("backend", "outcome", "side", *(() if _is_one_damage(one, two) else ("signal",))):
         if one.get(name, "") != two.get(name, ""):
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
+    if one.get("outcome") == "crash" and (told := _other_operands(one, two)):
+        return told
     if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
     return wrong_results.obstacle(one, two) if one["outcome"] == "mismatch" else ""
+
+
+def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:
+    """Why two crashes are two: what is special of the operands is known of both, and nothing is in both."""
+    first, second = (set(facts.get("operands", "").split("; ")) - {""} for facts in (one, two))
+    if not first or not second or first & second:
+        return ""
+    return f"they die over other operands: {one['operands']} / {two['operands']}"
 
 
 def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:

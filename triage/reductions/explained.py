@@ -60,7 +60,7 @@ class Explainer:
             if known is None or known.shown != each.shown:
                 case = known.case if known else self.store.load_case(each.case_id)
                 name = cluster_name(each.cluster)
-                bug = Bug(each.failure, name, case, each.outcome, each.passes, each.shown)
+                bug = Bug(each.failure, name, case, each.outcome, each.passes, each.shown, each.core)
                 self.bugs[each.failure] = bug
 
     def _explain(self, failure: Failure) -> Explanation | None:
@@ -74,7 +74,9 @@ class Explainer:
     def _by_checks(self, failure: Failure, held: Counter[str]) -> Explanation | None:
         """Ask the bugs that were not asked yet about a failure that holds their operators."""
         asked = self.asked.setdefault(failure.id, set())
-        fitting = [bug for bug in self.bugs.values() if bug.key not in asked and bug.is_in(held)]
+        fitting = [
+            bug for bug in self.bugs.values() if bug.key not in asked and bug.may_be_in(held, failure.symptom)
+        ]
         asked.update(self.bugs)
         case = self.store.load_case(failure.case_id)
         if not fitting or case.format != self.judge.format:
@@ -83,6 +85,10 @@ class Explainer:
         return (
             counting(explain(case, verdict, fitting, self.judge, self.sites), 1) if verdict.is_bug else None
         )
+
+    def is_refuted(self, number: int) -> bool:
+        """Whether a failure was asked about, and no known bug explained it: it is like none of them."""
+        return number in self.asked
 
     def hold_to_sample(self, number: int) -> int:
         """Reopen explained failures if their reduced sample is another bug; return how many.

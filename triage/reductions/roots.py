@@ -22,7 +22,7 @@ from reducer.options import DoesNotFail, Options
 from triage.bugs.failures import record_failure, record_reduction
 from triage.causes.consequences import Finding, Root, find_root
 from triage.causes.cores import core_of, ill_typed
-from triage.causes.sites import share_a_kernel
+from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.store.causes import note_face, reduced_with_signature, shown_alike
 from triage.store.clusters import get_signature
 from triage.store.database import Store
@@ -32,9 +32,17 @@ from triage.store.failures import Failure, get_failure
 def name_reduced(
     case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge | None = None
 ) -> Signature:
-    """The signature of what a reduction left; with a judge and passes it says what these replaced."""
+    """The signature of what a reduction left; with a judge it says what only experiments tell.
+
+    Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
+    """
     named = signature(verdict, case.measure, case, passes)
-    if judge is None or not passes:
+    if judge is None:
+        return named
+    if verdict.outcome is Outcome.CRASH:
+        site = site_of_crash(case, judge)
+        return Signature.of(*named.components, ("operands", "; ".join(sorted(site.telling)) if site else ""))
+    if not passes:
         return named
     if verdict.outcome is Outcome.MISMATCH:
         return Signature.of(*named.components, ("core", core_of(case, verdict, passes, judge)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from oracles.verdict import Outcome
@@ -28,12 +28,16 @@ Rank: TypeAlias = tuple[bool, bool, int, int, int]
 class Selection:
     """Chooses the next failure to reduce, and knows when there is none worth it.
 
-    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again.
+    A failure that holds all operators of a reduced case of the same symptom is presumed to be that bug again,
+    unless checks have said that it is none that is known (`is_refuted`, by the failure's number).
     """
 
-    def __init__(self, store: Store, target: str) -> None:
+    def __init__(
+        self, store: Store, target: str, is_refuted: Callable[[int], bool] = lambda number: False
+    ) -> None:
         self._store = store
         self._target = target
+        self._is_refuted = is_refuted
         self._operators: dict[str, Counter[str]] = {}
 
     def next(self, *, urgent: bool = False) -> Failure | None:
@@ -61,7 +65,8 @@ class Selection:
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
         """The less, the more promising; None where enough of its symptom are `done`."""
-        alike, specific = self._known_bugs_in(failure, reduced) > 0, _is_specific(failure)
+        alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
+        specific = _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
             return None
         size = sum(self._operators_of(failure.case_id).values())

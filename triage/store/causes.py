@@ -19,7 +19,8 @@ from triage.store.names import failure_name
 class Reduced:
     """A reduced failure as what may explain another: its case, its minimal passes, how it shows.
 
-    `shown` are the symptoms of its signature's failures, each with the release.
+    `shown` are the symptoms of its signature's failures, each with the release; `core` are the operators that
+    its passes took away and put in, where that is known.
     """
 
     failure: int
@@ -28,6 +29,7 @@ class Reduced:
     outcome: str
     passes: tuple[str, ...]
     shown: frozenset[tuple[str, str]]
+    core: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     rows = store.rows(
         """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
                   coalesce(json_extract(document, '$.passes'), '[]') AS passes,
-                  json_group_array(DISTINCT release || ' ' || symptom) AS shown
+                  json_group_array(DISTINCT release || ' ' || symptom) AS shown,
+                  (SELECT components FROM signatures WHERE digest = failures.signature) AS components
            FROM failures JOIN reductions ON reductions.failure = failures.id
                AND reductions.reduced_case = failures.reduced_case
            WHERE target = ? AND failures.status = 'reduced'
@@ -112,6 +115,7 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
             row["outcome"],
             tuple(json.loads(row["passes"])),
             frozenset(_shown(text) for text in json.loads(row["shown"])),
+            dict(json.loads(row["components"])).get("core", ""),
         )
         for row in rows
     ]

@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, Iterator, NamedTuple  # noqa: UP035 (Python 3.8)
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
+from oracles.in_worker.tvm.contents import contents, replaced
 from oracles.in_worker.tvm.options import config_of, is_option
 from oracles.in_worker.tvm.passes import PASSES
 
 BEGINS, CHANGED, SAME = "crux: pass begins", "crux: pass changed", "crux: pass left"
 """How a line of the log begins; the name of the pass ends it."""
+REPLACED = "crux: pass replaced"
+"""Before the name of a pass that changed the module, a colon and what it took away and put in."""
 
 
 class IllFormed(Exception):
     """A pass has broken the module, by TVM's own check."""
+
+
+class Seen(NamedTuple):
+    """A module before a pass, and its hash."""
+
+    hash: int
+    module: Any
+
+    @classmethod
+    def of(cls, module: Any) -> Seen:
+        """Look at a module."""
+        return cls(tvm_ffi.structural_hash(module), module)
+
+    def compare(self, module: Any, name: str) -> None:
+        """Say what the pass of that name did to the module."""
+        if tvm_ffi.structural_hash(module) == self.hash:
+            _say(f"{SAME} {name}")
+            return
+        _say(f"{CHANGED} {name}")
+        words = replaced(contents(self.module), contents(module))
+        if words:
+            _say(f"{REPLACED} {name}: {words}")
 
 
 @tvm.ir.instrument.pass_instrument
@@ -33,7 +58,7 @@ class Watch:
         self.disabled = frozenset(disabled)
         self.log = log
         self.checks = checks
-        self.open: list[int] = []
+        self.open: list[Seen] = []
 
     def should_run(self, module: Any, info: Any) -> bool:
         """Leave out the passes that are disabled."""
@@ -42,7 +67,7 @@ class Watch:
     def run_before_pass(self, module: Any, info: Any) -> None:
         """Say that a pass begins."""
         if self.log:
-            self.open.append(tvm_ffi.structural_hash(module))
+            self.open.append(Seen.of(module))
             _say(f"{BEGINS} {info.name}")
 
     def run_after_pass(self, module: Any, info: Any) -> None:
@@ -50,8 +75,7 @@ class Watch:
         if self.checks and (why := complaint(module)):
             raise IllFormed(f"the module is ill-formed after {info.name}: {why}")
         if self.log:
-            has_changed = self.open.pop() != tvm_ffi.structural_hash(module)
-            _say(f"{CHANGED if has_changed else SAME} {info.name}")
+            self.open.pop().compare(module, str(info.name))
 
 
 def complaint(module: Any) -> str:
@@ -118,10 +142,10 @@ def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
     for name in settings.get("passes") or ():
         if name in disabled or is_option(name):
             continue
-        before = tvm_ffi.structural_hash(module) if log else 0
-        if log:
+        before = Seen.of(module) if log else None
+        if before:
             _say(f"{BEGINS} {name}")
         module = PASSES[name].build()(module)
-        if log:
-            _say(f"{SAME if tvm_ffi.structural_hash(module) == before else CHANGED} {name}")
+        if before:
+            before.compare(module, name)
     return module
