@@ -63,6 +63,7 @@ def template(text: str, names: Iterable[str] = ()) -> str:
     text = _drop_names(text, names)
     for pattern, replacement in _NAMES:
         text = pattern.sub(replacement, text)
+    text = re.sub(r"\b([Nn]ode) \*(?= cannot\b)", r"\1", text)  # a node may have no name
     text = strip_brackets(text, "<", ">") if "::" in text else text
     text = _without_ir(text)
     text = re.sub(r"(\.(?:cc|cpp|cu|h|hpp|py|pxi)):\d+", r"\1", text)

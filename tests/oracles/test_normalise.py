@@ -127,3 +127,8 @@ def test_of_what_a_compiler_writes_its_first_complaint_is_the_message() -> None:
         "   22 |  f(x)\n/tmp/x/c1.cpp:23:1: error: another\n"
     )
     assert parse_message(message).rest == "CppCompileError: no match for 'f(int)'"
+
+
+def test_a_node_without_a_name_says_the_same():
+    named, nameless = "Node Size_v12 cannot handle ShapeExpr inputs.", "Node  cannot handle ShapeExpr inputs."
+    assert template(named, ["Size_v12"]) == template(nameless)

@@ -985,6 +985,16 @@ def test_weights_of_a_recurrent_network_are_not_asked_about_one_axis_at_a_time(j
     assert len(driven.candidates) <= 6
 
 
+def test_a_symbol_that_stands_for_two_axes_keeps_one_size(judge: Judge) -> None:
+    model = model_of("g (float[N,N] x) => (float[N,N] y) { y = Relu (x) }")
+    subject = subject_of(judge, case_of(model, {"x": np.ones((4, 4), np.float32)}))
+    of_four_rows = lambda model, inputs: len(inputs["x"]) == 4  # noqa: E731
+    driven = drive(find_move(DIMS), subject, of_four_rows)
+    assert np.asarray(driven.subject.inputs["x"]).shape == (4, 4)
+    whole = drive(find_move(DIMS), subject, lambda model, inputs: True)
+    assert np.asarray(whole.subject.inputs["x"]).shape == (1, 1)
+
+
 @pytest.mark.parametrize("length", [2, 3, 4, 7])
 def test_the_position_that_matters_may_be_the_last(judge: Judge, length: int) -> None:
     subject = subject_of(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
 import onnx
 
 from corpus.onnx.check import checker_complaint
@@ -57,10 +58,25 @@ def change_model(
     edit(model)
     if not _are_gates_whole(model) and _are_gates_whole(subject.model):
         return None
+    given = subject.inputs if inputs is None else inputs
+    if are_sizes_at_odds(model, given) and not are_sizes_at_odds(subject.model, subject.inputs):
+        return None
     retype_outputs(model)
     if _has_negative_dims(model) or (subject.is_sound and checker_complaint(model) is not None):
         return None
-    return replace(subject, model=model, inputs=subject.inputs if inputs is None else inputs)
+    return replace(subject, model=model, inputs=given)
+
+
+def are_sizes_at_odds(model: onnx.ModelProto, inputs: Mapping[str, Value]) -> bool:
+    """Whether one symbol of the declared inputs stands for two sizes of those that are given."""
+    sizes: dict[str, int] = {}
+    for info in model.graph.input:
+        value, dims = inputs.get(info.name), info.type.tensor_type.shape.dim
+        if isinstance(value, np.ndarray) and len(dims) == value.ndim:
+            for dim, size in zip(dims, value.shape, strict=True):
+                if dim.dim_param and sizes.setdefault(dim.dim_param, size) != size:
+                    return True
+    return False
 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
