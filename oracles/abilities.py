@@ -167,6 +167,9 @@ class Backend:
     checked_by: str = ""
     """The setting by which it checks the module after every pass."""
 
+    typed_by: str = ""
+    """The setting by which it compares types after every pass with those that it infers, and those before."""
+
     shows_optimised: bool = False
     """Whether its worker half has `optimised(base64, level, disabled)`: what the optimiser makes of it."""
 

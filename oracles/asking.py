@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from corpus.case import Case
 from oracles.asked import Asked, Asking, Way, find_asked, own_judge
 from oracles.numerics.compare import compare_outputs
 from oracles.rulebook import Opened, Rulebook
@@ -50,6 +51,16 @@ class Asker:
         (oracle,) = find_asked(config.asked_by.partition(":")[0])
         only = None if own_judge(oracle) else config
         return self.ask(oracle, opened, baseline, fresh, only) if baseline.is_ok else None
+
+    def rewritten(self, opened: Opened, asked_by: str) -> Case | None:
+        """The case that an oracle made of this one for its way of that name; None if it ran this one."""
+        case, executor = opened.case, self.executor
+        asking = Asking(executor.target, executor.configs, executor.describe)
+        (oracle,) = find_asked(asked_by.partition(":")[0])
+        for way in oracle.ways(case, asking):
+            if way.config.asked_by == asked_by and way.program is not None:
+                return replace(case, program=way.program, inputs=way.inputs or case.inputs)
+        return None
 
     def _judge_way(self, way: Way, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
         rulebook, executor = self.rulebook, self.executor

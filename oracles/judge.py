@@ -181,6 +181,11 @@ class Judge:
         asked = self._asked_verdict(opened, runs[0], fresh) if only is None else None
         return asked or _harmless(runs, tuple(dict.fromkeys(notes)), marks)
 
+    def rewritten(self, case: Case, verdict: Verdict) -> Case | None:
+        """The program that failed, as a case, if an oracle has rewritten this one; None otherwise."""
+        asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
+        return self._asker.rewritten(Opened(case), asked_by) if asked_by else None
+
     def _asked_verdict(self, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
         """The first that an oracle finds which was asked for by name."""
         verdicts = (self._asker.ask(oracle, opened, baseline, fresh) for oracle in self._asked)

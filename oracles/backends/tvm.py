@@ -54,7 +54,7 @@ def run(
 
     Settings: `pipeline` (`default`, `zero`, `target`), `opt-level` of LLVM, `executor`, `device`, `run`;
     `passes` that run before the pipeline, `disabled_passes` that run nowhere; `well-formed` checks the module
-    after each of them. With `run` off, and for a
+    after each of them, `types` compares its types. With `run` off, and for a
     device that is not there, it ends with the code: no VM is made.
     """
     from oracles.in_worker.tvm.watch import configured, watched
@@ -378,6 +378,7 @@ def backend() -> Backend:
         written_as=("script", "json"),
         tells_operators=True,
         checked_by="well-formed",
+        typed_by="types",
         libraries=LIBRARIES,
         passes=DISABLING,
         sequences=Sequences(

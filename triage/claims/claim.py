@@ -135,9 +135,15 @@ def tolerance_showing(verdict: Verdict, tolerance: Tolerance) -> Tolerance:
 
 
 def expect(
-    verdict: Verdict, tolerance: Tolerance, project: Project, names: frozenset[str] = frozenset()
+    verdict: Verdict,
+    tolerance: Tolerance,
+    project: Project,
+    names: frozenset[str] = frozenset(),
+    tells: frozenset[str] = frozenset(),
 ) -> Expectation:
     """The claim of a verdict that is a bug of a project; `names`, the model's own, stay out of the fragment.
+
+    `tells` are the oracles whose ways of running the program a script knows.
 
     Raises `UserError` for a failure that plain runs do not show.
     """
@@ -145,7 +151,7 @@ def expect(
     if asked_by and (reference := _reference(verdict)):
         kind = verdict.symptom.kind if verdict.symptom else ""
         return Expectation(project, verdict.outcome, verdict.runs[0], reference, kind=kind)
-    if asked_by and asked_by != PASSES:
+    if asked_by and asked_by.partition(":")[0] not in tells | {PASSES}:
         raise UserError(f"what the oracle {asked_by!r} finds cannot be told by a script of plain runs yet")
     if verdict.outcome is Outcome.MISMATCH:
         return _mismatch(verdict, tolerance, project)

@@ -83,7 +83,9 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
     backend = case.target.backend if case.target else ""
     try:
         tolerance = tolerance_showing(verdict, tolerance)
-        expectation = expect(verdict, tolerance, project_of(backend))
+        runner = project_of(backend).runner(backend, case.format)
+        tells = runner.tells if runner else frozenset[str]()
+        expectation = expect(verdict, tolerance, project_of(backend), tells=tells)
     except UserError:
         return with_operators(verdict.title, case.measure.ops)
     return title_of(expectation, operators_of(case), passes, tolerance)

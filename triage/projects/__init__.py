@@ -61,7 +61,8 @@ class Runner:
     the framework is imported as, `imports` stand at the head of the script. `printed` is None where the script
     builds an ONNX model, else what the framework's own code for the program may use. `slow` are the seconds
     that a start takes. `short` is the template of the script that stands in a report's text: it runs the
-    configurations in turn and prints `LABEL: result` for each.
+    configurations in turn and prints `LABEL: result` for each. `tells` are the oracles asked for by name whose
+    ways of running a program the script knows.
     """
 
     needs: tuple[str, ...]
@@ -74,6 +75,7 @@ class Runner:
     formats: tuple[str, ...] = ()
     slow: float = 0.0
     short: str = ""
+    tells: frozenset[str] = frozenset()
 
     @property
     def is_onnx(self) -> bool:

@@ -18,6 +18,7 @@ from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
+from triage.cases.alone import alone, rewrites
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.console import progress
@@ -60,6 +61,7 @@ def reduce_into(
 
     `judge` is one as the options have it, lent.
     """
+    case = _alone(case, options, shown, judge)
     facts = finished(out)
     if facts is not None:
         _must_be_the_same(case, out, options)
@@ -74,6 +76,16 @@ def reduce_into(
     if done.verdict is not None:
         _write_repro(done.case, done.verdict, out, options, shown)
     return done.to_json(), done
+
+
+def _alone(case: Case, options: Options, shown: progress.Progress, judge: Judge | None) -> Case:
+    """The case, or what an oracle has rewritten it to, where that fails by itself."""
+    if options.check is not None or not rewrites(options.target):
+        return case
+    if judge is not None:
+        return alone(case, judge, shown.status)[0]
+    with options.judge(case.format) as own:
+        return alone(case, own, shown.status)[0]
 
 
 def result_of(done: Reduction | None, work: Path, settings: Options) -> tuple[Case, Verdict]:

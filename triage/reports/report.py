@@ -17,6 +17,7 @@ from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
 from triage.bugs.library import Library
+from triage.cases.alone import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.projects import find_form, project_of, runner_of
@@ -81,7 +82,7 @@ def write_report(
     chosen = find_form(form, judge.target.backend)
     case = without_remarks(case)
     said("judging it again")
-    verdict = _shown(case, judge)
+    case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, tuple(history.reduction.get("passes", ())))
     with Scripts(case, claim, source, judge.target.get("python"), history) as scripts:
@@ -113,20 +114,24 @@ class NoBug(UserError):
         self.case, self.verdict, self.judge = case, verdict, judge
 
 
-def _shown(case: Case, judge: Judge) -> Verdict:
-    verdict = judge.verdict(case)
+def _shown(case: Case, judge: Judge, said: Callable[[str], None]) -> tuple[Case, Verdict]:
+    """The case with its verdict; of a program that only fails as an oracle has rewritten it, that one."""
+    case, told = alone(case, judge, said)
+    verdict = told or judge.verdict(case)
     if not verdict.is_bug:
         raise NoBug(case, verdict, judge)
-    return verdict
+    return case, verdict
 
 
 def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...] = ()) -> Claim:
     """Make the claim for a case's script; `passes` are those that a reduction found necessary."""
     limits = judge.limits
     tolerance = tolerance_showing(verdict, judge.tolerance)
-    expectation = expect(verdict, tolerance, project_of(judge.target.backend), names_of_case(case))
+    runner = runner_of(judge.target.backend, case.format)
+    project = project_of(judge.target.backend)
+    expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells)
     title = request_title(title_of(expectation, operators_of(case), passes, tolerance), verdict)
-    seconds = limits.cpu_seconds + 10 + runner_of(judge.target.backend, case.format).slow
+    seconds = limits.cpu_seconds + 10 + runner.slow
     return Claim(expectation, title, tolerance, seconds, limits.memory_bytes)
 
 

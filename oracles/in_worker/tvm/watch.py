@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.in_worker.tvm.contents import contents, replaced
+from oracles.in_worker.tvm.inferred import contradiction
 from oracles.in_worker.tvm.options import config_of, is_option
 from oracles.in_worker.tvm.passes import PASSES
 
@@ -22,6 +23,10 @@ REPLACED = "crux: pass replaced"
 
 class IllFormed(Exception):
     """A pass has broken the module, by TVM's own check."""
+
+
+class IllTyped(Exception):
+    """A pass has left types that contradict what TVM infers, or those before it."""
 
 
 class Seen(NamedTuple):
@@ -50,15 +55,17 @@ class Seen(NamedTuple):
 class Watch:
     """Leaves out the passes that are disabled; with `log` says on stderr of each whether it changed anything.
 
-    With `checks` it raises after the first pass that leaves an ill-formed module. It sees nested passes too,
-    those of the code generator included.
+    With `checks` it raises after the first pass that leaves an ill-formed module, with `types` after the
+    first that leaves types which contradict. It sees nested passes too, those of the code generator included.
     """
 
-    def __init__(self, disabled: Any, log: bool, checks: bool) -> None:
+    def __init__(self, disabled: Any, log: bool, checks: bool, types: bool) -> None:
         self.disabled = frozenset(disabled)
         self.log = log
         self.checks = checks
+        self.types = types
         self.open: list[Seen] = []
+        self.before: list[Any] = []
 
     def should_run(self, module: Any, info: Any) -> bool:
         """Leave out the passes that are disabled."""
@@ -66,14 +73,18 @@ class Watch:
 
     def run_before_pass(self, module: Any, info: Any) -> None:
         """Say that a pass begins."""
+        if self.types:
+            self.before.append(module)
         if self.log:
             self.open.append(Seen.of(module))
             _say(f"{BEGINS} {info.name}")
 
     def run_after_pass(self, module: Any, info: Any) -> None:
-        """Say whether the pass changed the module. Raises IllFormed if it left an ill-formed one."""
+        """Say whether the pass changed the module. Raises IllFormed or IllTyped."""
         if self.checks and (why := complaint(module)):
             raise IllFormed(f"the module is ill-formed after {info.name}: {why}")
+        if self.types and (why := contradiction(self.before.pop(), module)):
+            raise IllTyped(f"types contradict after {info.name}: {why}")
         if self.log:
             self.open.pop().compare(module, str(info.name))
 
@@ -96,11 +107,11 @@ def _say(line: str) -> None:
 def watched(settings: dict[str, Any]) -> Iterator[None]:
     """Every pass context has a watch, where there is anything to watch for."""
     disabled, log = settings.get("disabled_passes") or (), bool(settings.get("log"))
-    checks = bool(settings.get("well-formed"))
-    if not disabled and not log and not checks:
+    checks, types = bool(settings.get("well-formed")), bool(settings.get("types"))
+    if not disabled and not log and not checks and not types:
         yield
         return
-    with instrumented(lambda: Watch(disabled, log, checks)):
+    with instrumented(lambda: Watch(disabled, log, checks, types)):
         yield
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from oracles.backends import tvm as tvm_backend
 from oracles.backends.tvm import code_of
+from oracles.run import Config
 from triage.projects import Runner, ToShow
 from triage.projects.tvm.printed import SCRIPT
 
 PART = '''\
-CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level, the executor{{ ", whether `passes` run first" if sequence }}
+CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level, the executor{{ further }}
 {% if sequence %}
 
 
@@ -41,12 +45,26 @@ def run(config, path):
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
     return 0
+{% if checks %}
 
 
-def compile_and_run(pipeline, level, executor{{ ", is_sequenced" if sequence }}):
+{{ checks }}
+{% endif %}
+
+
+def compile_and_run(pipeline, level, executor{{ extras }}):
     target = tvm.target.Target({"kind": "llvm", "opt-level": level})
     module = Module
-    with target:
+{% if "via" in extras %}
+    if via == "json":
+        module = tvm.ir.load_json(tvm.ir.save_json(module))
+    elif via == "script":
+        module = tvm.script.from_source(module.script(show_meta=True))
+{% endif %}
+{% if LOCAL in source.module %}
+    module = relax.transform.LambdaLift()(module)  # no pipeline does, and every build needs it
+{% endif %}
+    with target{{ ", tvm.transform.PassContext(instruments=[AfterEachPass()] if is_checked else [])" if checks }}:
 {% if sequence %}
         for each in passes() if is_sequenced else ():
             module = each(module)
@@ -93,9 +111,22 @@ inputs = [
 {% endfor %}
 ]
 
-for name, (pipeline, level, executor{{ ", is_sequenced" if sequence }}) in {{ configs | repr }}.items():
+{% if checks %}
+
+{{ checks }}
+
+
+{% endif %}
+for name, (pipeline, level, executor{{ extras }}) in {{ configs | repr }}.items():
     module, target = Module, tvm.target.Target({"kind": "llvm", "opt-level": level})
-    with target:
+{% if "via" in extras %}
+    if via:
+        module = {{ written_and_read }}
+{% endif %}
+{% if LOCAL in source.module %}
+    module = relax.transform.LambdaLift()(module)  # no pipeline does, and every build needs it
+{% endif %}
+    with target{{ ", tvm.transform.PassContext(instruments=[AfterEachPass()] if is_checked else [])" if checks }}:
 {% for code in sequence %}
         module = {{ code }}(module) if is_sequenced else module
 {% endfor %}
@@ -115,19 +146,83 @@ for name, (pipeline, level, executor{{ ", is_sequenced" if sequence }}) in {{ co
 """Compiles the module that stands above it in each way and prints what it gives."""
 
 
+LOCAL_FUNCTION = "        @R.function"
+"""How a function within a function begins where TVM prints it."""
+
+WELL_FORMED = """\
+@tvm.transform.pass_instrument
+class AfterEachPass:
+    def run_after_pass(self, module, info):
+        try:
+            relax.analysis.well_formed(module)
+        except Exception as error:
+            why = str(error).strip().splitlines()[-1]
+            raise RuntimeError(f"the module is ill-formed after {info.name}: {why}") from error"""
+"""TVM's own check after every pass."""
+
+TYPES = """\
+@tvm.transform.pass_instrument
+class AfterEachPass:
+    def __init__(self):
+        self.before = []
+
+    def run_before_pass(self, module, info):
+        self.before.append(module)
+
+    def run_after_pass(self, module, info):
+        if why := contradiction(self.before.pop(), module):
+            raise RuntimeError(f"types contradict after {info.name}: {why}")"""
+"""Compares types after every pass with those that TVM infers anew, and with those before."""
+
+READ_BACK = {
+    "json": "tvm.ir.load_json(tvm.ir.save_json(module))",
+    "script": "tvm.script.from_source(module.script(show_meta=True))",
+}
+_WORDS = {
+    "is_sequenced": "whether `passes` run first",
+    "via": "as what the module is written and read again",
+    "is_checked": "whether it is checked after each pass",
+}
+
+
 def _settings(shown: ToShow) -> Mapping[str, Any]:
-    """Each configuration as (pipeline, LLVM's level, executor), and whether the case's passes run first."""
+    """Each configuration as (pipeline, LLVM's level, executor), and what else some of them do differently."""
     names = ("pipeline", "opt-level", "executor")
-    sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
+    further: dict[str, Mapping[str, Any]] = {
+        "is_sequenced": {label: bool(shown.passes_of(config)) for label, config in shown.own.items()},
+        "via": {label: config.get("via") or "" for label, config in shown.own.items()},
+        "is_checked": {label: bool(_checks(config)) for label, config in shown.own.items()},
+    }
+    used = [name for name, values in further.items() if any(values.values())]
     configs = {
-        label: (*(config.get(name) for name in names), *((label in sequenced,) if sequenced else ()))
+        label: (*(config.get(name) for name in names), *(further[name][label] for name in used))
         for label, config in shown.own.items()
     }
     return {
         "configs": configs,
-        "sequence": code_of(shown.passes) if sequenced else (),
+        "extras": "".join(f", {name}" for name in used),
+        "further": "".join(f", {_WORDS[name]}" for name in used),
+        "sequence": code_of(shown.passes) if "is_sequenced" in used else (),
+        "checks": _checks(shown.failing),
+        "LOCAL": LOCAL_FUNCTION,
+        "written_and_read": READ_BACK.get(str(shown.failing.get("via"))),
         "only_compile": shown.failing.get("run") == "off",
     }
+
+
+def _checks(config: Config) -> str:
+    """The instrument that checks the module after each pass; empty for a configuration without."""
+    if config.get("well-formed"):
+        return WELL_FORMED
+    return f"{_contradiction()}\n\n\n{TYPES}" if config.get("types") else ""
+
+
+def _contradiction() -> str:
+    """The functions by which the worker compares types, as they stand there."""
+    text = (Path(tvm_backend.__file__).parents[1] / "in_worker" / "tvm" / "inferred.py").read_text()
+    functions = "\n\n\n".join(part.strip() for part in re.split(r"\n\n\n", text)[1:])
+    functions = re.sub(r" +# .*", "", functions)
+    return re.sub(r"\) -> [^:]+:\n", "):\n", re.sub(r"(\w+): Any", r"\1", functions))
 
 
 RUNNER = Runner(
@@ -140,4 +235,5 @@ RUNNER = Runner(
     formats=("relax",),
     slow=20.0,
     short=SHORT,
+    tells=frozenset(("well-formed", "round-trip", "types")),
 )
