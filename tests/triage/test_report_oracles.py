@@ -51,8 +51,6 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
         text = template_of(template).render(source=SOURCE, seen="exception", **runner.settings(shown))
         ast.parse(text)
         assert does in text
-        told = next(line for line in text.splitlines() if "'failing': (" in line)
-        assert told.count("(") == 2, "both configurations say as much"
 
 
 def returning(op: str, dtype: str) -> Case:
@@ -80,7 +78,8 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
             pytest.skip("the installed TVM does not show the failure")
         own, plain = alone(case, judge)
         assert own.program != case.program
-        assert plain is not None and not any(run.config.asked_by for run in plain.runs)
+        assert plain is not None
+        assert not any(run.config.asked_by for run in plain.runs)
         report = write_report(case, judge, tmp_path / "report", History())
     assert report.ready, report.missing
     text = (tmp_path / "report" / "issue.md").read_text()
