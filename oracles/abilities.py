@@ -173,6 +173,9 @@ class Backend:
     shows_optimised: bool = False
     """Whether its worker half has `optimised(base64, level, disabled)`: what the optimiser makes of it."""
 
+    programs: tuple[str, ...] = ()
+    """Programs of the system one of which it calls."""
+
     libraries: tuple[tuple[str, str], ...] = ()
     """Its own machine code that can be watched.
 

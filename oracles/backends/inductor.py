@@ -254,6 +254,7 @@ def backend() -> Backend:
         dialect="aten",
         written_as=("export",),
         tells_operators=True,
+        programs=("g++", "clang++", "c++"),
         libraries=LIBRARIES,
         passes=Passes(DISABLED_BY, fired, suspects, optimizers, likely, without, stages),
         graphs=Graphs(("torch",), double=(("backend", "eager"), ("double", 1))),

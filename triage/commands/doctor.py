@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,18 +13,22 @@ from triage.console.output import Document, emit, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+Deep = Annotated[
+    bool, typer.Option("--deep", help="Run a model on every target; inductor compiles for some ten seconds.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command("doctor")(as_command(StoreOptions, doctor))
 
 
-def doctor(options: StoreOptions) -> int:
+def doctor(options: StoreOptions, deep: Deep = False) -> int:
     """Try every part: packages, targets, sandbox, database; exit code 1 when a core part is broken.
 
     Example: crux doctor
     """
-    found = emit(_findings(options), as_json=options.json, show=_show)
+    found = emit(_findings(options, deep), as_json=options.json, show=_show)
     broken = [each for each in found if each["core"] and not each["works"]]
     say(
         f"next: {broken[0]['advice'] or 'see docs/troubleshooting.md'}"
@@ -34,10 +38,10 @@ def doctor(options: StoreOptions) -> int:
     return 1 if broken else 0
 
 
-def _findings(options: StoreOptions) -> Iterator[Document]:
+def _findings(options: StoreOptions, deep: bool) -> Iterator[Document]:
     from triage.setup.doctor import examine_system
 
-    for finding in examine_system(options.database):
+    for finding in examine_system(options.database, deep):
         yield {name: getattr(finding, name) for name in ("part", "works", "text", "core", "advice")}
 
 

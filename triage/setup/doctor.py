@@ -31,15 +31,18 @@ CORE_PACKAGES = (
 MACHINES = ("x86_64", "aarch64")
 
 
-def examine_system(database: Path) -> Iterator[Finding]:
-    """Everything, from the system to the database; what needs a missing core package is not tried."""
+def examine_system(database: Path, deep: bool = False) -> Iterator[Finding]:
+    """Everything, from the system to the database; what needs a missing core package is not tried.
+
+    With `deep` every target runs a model.
+    """
     yield _system()
     packages = list(_packages())
     yield from packages
     if all(package.works for package in packages if package.core):
         from triage.setup.trials import try_sandbox, try_targets
 
-        yield from try_targets(CORE_PACKAGES)
+        yield from try_targets(CORE_PACKAGES, deep)
         yield from try_sandbox()
         yield _database(database)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from oracles.extras import how_to_install
 from oracles.judge import Judge
 from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
-from triage.projects import project_of
+from triage.projects import project_of, project_of_package
 from triage.setup.finding import Finding
 
 REFEREE = "golden"
@@ -30,19 +31,48 @@ REFEREE = "golden"
 HEADERS = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
 NVIDIA = "/dev/nvidiactl"
 """There where the driver of an NVIDIA device is loaded."""
+NO_DEVICE = "no NVIDIA device here"
 
 
-def try_targets(core_packages: Collection[str]) -> Iterator[Finding]:
-    """Try each target and device with one tiny model; those that run a core package on the CPU are core.
+def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[Finding]:
+    """Try the targets side by side; those that run a core package on the CPU are core.
 
-    Targets are tried side by side, since most of the time goes into importing their frameworks.
+    One target of each package runs a tiny model; the others rest on it unless `deep`. Importing a framework
+    takes most of the time, and inductor compiles for seven CPU seconds.
     """
     names = [name for name in backends() if name != REFEREE]
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
-    with _in_short(), ThreadPoolExecutor(max_workers=len(targets)) as pool:
-        for target, (text, problem) in zip(targets, pool.map(_try_target, targets), strict=True):
-            core = backends()[target.backend].package in core_packages and target.device == "cpu"
-            yield Finding(f"target {target}", not problem, problem or text, core, _advice(target, problem))
+    tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
+    with _in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
+        found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
+    for target in targets:
+        text, problem = found.get(target) or _told_of_other(target, found)
+        core = backends()[target.backend].package in core_packages and target.device == "cpu"
+        yield Finding(f"target {target}", not problem, problem or text, core, _advice(target, problem))
+
+
+def _first_of_package(name: str) -> str:
+    """The target that stands for all of its package: the one that is called like the module."""
+    package = backends()[name].package
+    module = _module_of(name)
+    alike = [each for each, backend in backends().items() if backend.package == package and each != REFEREE]
+    return min(alike, key=lambda each: (each != module, each))
+
+
+def _module_of(name: str) -> str:
+    """What the framework of a target is imported as."""
+    runners = project_of_package(backends()[name].package).runners
+    return runners[0].module if runners else "onnx"
+
+
+def _told_of_other(target: Target, found: Mapping[Target, tuple[str, str]]) -> tuple[str, str]:
+    """What the trial of another target of the same package says of this one, which is not run."""
+    first = replace(target, backend=_first_of_package(target.backend))
+    _, problem = found[first]
+    programs = backends()[target.backend].programs
+    if not problem and programs and not any(map(shutil.which, programs)):
+        return "", f"no {' or '.join(programs)} here"
+    return f"not run, but {first} works; crux doctor --deep runs a model", problem
 
 
 @contextmanager
@@ -62,7 +92,7 @@ def _in_short() -> Iterator[None]:
 def _try_target(target: Target) -> tuple[str, str]:
     """Run tiny programs on a target; return its result, and why it fails or is wrong."""
     if target.device == "cuda" and not Path(NVIDIA).exists():
-        return "", "no NVIDIA device here"
+        return "", NO_DEVICE
     formats: tuple[str, ...] = ()
     try:
         with Judge(target) as judge:
@@ -92,18 +122,18 @@ def _told(runs: Sequence[Run], formats: Sequence[str]) -> tuple[str, str]:
 
 def _advice(target: Target, problem: str) -> str:
     """Advise on a target that does not work."""
+    package = backends()[target.backend].package
     if not problem:
         return ""
+    if problem == NO_DEVICE:
+        return "nothing, unless you mean to test on a GPU"
     if target.device == "cuda":
-        return f"a driver of NVIDIA's, and a build of {backends()[target.backend].package} for CUDA" * (
-            Path(NVIDIA).exists()
-        )
-    package = backends()[target.backend].package
-    if find_spec(
-        project_of(target.backend).runners[0].module if project_of(target.backend).runners else "onnx"
-    ):
-        return f"reinstall {package} within constraints.txt"
-    return how_to_install(package)
+        return f"install NVIDIA's driver, and a build of {package} for CUDA"
+    if find_spec(_module_of(target.backend)) is None:
+        return how_to_install(package)
+    if backends()[target.backend].programs and problem.startswith("no "):
+        return "install g++"
+    return f"reinstall {package} within constraints.txt"
 
 
 def _tiny_case(target: Target) -> Case:
