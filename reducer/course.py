@@ -57,6 +57,7 @@ class Course:
     curve: list[Point] = field(default_factory=list)
     confirmations: int = 0
     passes: PassSet | None = None
+    release: str = ""
     has_ended: bool = False
     words_left: tuple[str, ...] | None = None
     refusals: Refusals = field(default_factory=Refusals)
@@ -174,4 +175,5 @@ class Course:
             return decider.journal.answers[digest].interesting
 
         with self.pool.one() as judge:
+            self.release = judge.release
             return find_pass_set(judge, case, judge.verdict(case), ask, decider.steadiness.repeats)

@@ -42,6 +42,17 @@ class PassSet:
     cures: tuple[str, ...] = ()
     beyond_passes: bool = False
 
+    @classmethod
+    def of_json(cls, document: Mapping[str, Any]) -> PassSet:
+        """The set that `to_json` has written."""
+        names = {key: tuple(document[key]) for key in ("minimal", "fired", "cures")}
+        return cls(
+            level=document["level"],
+            checks=document["checks"],
+            beyond_passes=document["beyond_passes"],
+            **names,
+        )
+
     @property
     def unique(self) -> bool:
         """Whether disabling any one of the passes makes the failure go."""

@@ -24,7 +24,7 @@ NAME = "reduction.json"
 
 MOST_BYTES = 1 << 28
 NEEDED = ("nodes_before", "nodes_after", "bytes_before", "bytes_after", "checks", "symptom", "minimal")
-DETAILS = ("kept", "steps", "curve", "asked")
+DETAILS = ("kept", "steps", "curve", "asked", "pass_set")
 """What the file tells beyond the document that a command prints."""
 
 
@@ -43,7 +43,8 @@ class Reduction:
     `words_left` is None where nothing had to be hidden, else the original's words that the failure needs.
     `asked` has for each move what it asked and found. `cut_short` are the moves
     that were given up in the last round before they had asked for everything; `subsets` says of how many of
-    the subsets of the nodes that are left it is known that they do not fail.
+    the subsets of the nodes that are left it is known that they do not fail. `release` is the one of the
+    target's package that was judged; empty where a command decides.
     """
 
     case: Case
@@ -69,6 +70,7 @@ class Reduction:
     asked: Mapping[str, Yield] = field(default_factory=dict)
     cut_short: tuple[str, ...] = ()
     subsets: tuple[int, int] = (0, 0)
+    release: str = ""
 
     @property
     def covers(self) -> str:
@@ -96,8 +98,16 @@ class Reduction:
             "steps": [asdict(step) for step in self.steps],
             "curve": [asdict(point) for point in self.curve],
             "asked": {name: asdict(each) for name, each in sorted(self.asked.items())},
+            "pass_set": self._pass_set(),
         }
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
+
+    def _pass_set(self) -> dict[str, Any]:
+        """The pass set with what it was found on; empty where there is none."""
+        if self.passes is None:
+            return {}
+        found_on = {"case": self.case.case_id, "target": str(self.case.target or ""), "release": self.release}
+        return {**self.passes.to_json(), **found_on}
 
     def _lasting(self) -> dict[str, Any]:
         """Return the fields that depend neither on the machine nor on interruptions."""

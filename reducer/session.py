@@ -271,6 +271,7 @@ class Session:
             asked=dict(engine.asked),
             cut_short=tuple(sorted(engine.cut_short)),
             subsets=self._settled_subsets(course) if course.is_minimal else (0, 0),
+            release=course.release,
         )
 
     def _settled_subsets(self, course: Course) -> tuple[int, int]:

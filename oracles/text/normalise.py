@@ -24,6 +24,8 @@ _WRAPPING = tuple(
     )
 )
 """What onnxruntime and dynamo put before a message on its way to the caller."""
+_INSTRUCTIONS = (r"(?m)^\s*%\S+ = .*\n?", r"(?m)^\s*(?:call|store|ret|br) .*%.*\n?")
+"""Lines of LLVM's code."""
 _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -31,8 +33,7 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?m)^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\s*", ""),
         (r"(?m)^\[\d\d:\d\d:\d\d\]\s*", ""),
         (r"(?m)^[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+?:\d+\]\s*(\[\d+/\d+\]\s*)?", ""),
-        (r"(?m)^\s*%\S+ = .*\n?", ""),
-        (r"(?m)^\s*(call|store|ret|br) .*%.*\n?", ""),
+        *((pattern, "") for pattern in _INSTRUCTIONS),
         (r"0x[0-9a-fA-F]+", "<address>"),
         (r"(?<![\w<])(?:/[\w.+@~-]+)+/(?=[\w.+-]+\.\w+)", ""),
     )
@@ -80,6 +81,13 @@ def unwrap(text: str) -> str:
     """A message without its code, the node that was running and what else was put before it."""
     for pattern in _WRAPPING:
         text = pattern.sub("", text)
+    return text
+
+
+def without_instructions(text: str) -> str:
+    """A message of LLVM's without the code that it quotes."""
+    for pattern in _INSTRUCTIONS:
+        text = re.sub(pattern, "", text)
     return text
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpus.case import CASE_FILE
+from corpus.case import CASE_FILE, Case
+from corpus.target import Target
+from reducer.pass_sets import PassSet
 from reducer.result import NAME as REDUCTION
 from triage.store.artifacts import last_event
 from triage.store.database import Store
@@ -42,6 +44,14 @@ class History:
     def is_generated(self) -> bool:
         """Whether every program it was seen in is one that crux has made."""
         return bool(self.origins) and all(origin.startswith("seed:") for origin in self.origins)
+
+    def pass_set(self, case: Case, target: Target, release: str) -> PassSet | None:
+        """What the reduction found of this very case on this release; None where it was not asked that."""
+        found = self.reduction.get("pass_set") or {}
+        wanted = {"case": case.case_id, "target": str(target), "release": release}
+        if any(found.get(name) != value for name, value in wanted.items()):
+            return None
+        return PassSet.of_json(found)
 
     def sentences(self) -> str:
         """Say how it was found and reduced, for the end of a report."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.run import Config, Run, Status
-from oracles.text.normalise import name_operators, parse_message, template, unwrap
+from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import Outcome, Verdict
 from triage.projects import Project, ToShow
 from triage.views.privacy import scrub
@@ -41,7 +41,7 @@ WRONG = {
 
 def essence(message: str) -> str:
     """The C++ site and what stands after it; the wrapping before it is left out."""
-    parsed = parse_message(name_operators(message))
+    parsed = parse_message(name_operators(without_instructions(message)))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
     return rest if len(rest) <= MOST_TITLE else rest[: MOST_TITLE - 1] + "…"

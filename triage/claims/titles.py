@@ -17,7 +17,8 @@ from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from oracles.naming.titles import with_operators
 from oracles.numerics.compare import Tolerance, differing
-from oracles.text.normalise import name_operators, parse_message, unwrap
+from oracles.run import Run
+from oracles.text.normalise import name_operators, parse_message, unwrap, without_instructions
 from oracles.verdict import Outcome, Verdict
 from triage.claims.claim import (
     ACCEPTED,
@@ -55,7 +56,7 @@ def title_of(
         return f"{expectation.contradiction} (un-optimised)"
     effect = _effect(expectation, tolerance)
     kinds = list(dict.fromkeys(operators))
-    failing = _named_in(expectation.failing.message, kinds)
+    failing = _failing_of(expectation.failing, kinds)
     text = f"{effect}{_taking(expectation, passes, effect)}"
     if failing and len(kinds) > 1:
         others = with_operators("", [each for each in kinds if each != failing]).removesuffix(": ")
@@ -104,7 +105,7 @@ def _effect(expectation: Expectation, tolerance: Tolerance) -> str:
 
 def _said(error: str, message: str) -> str:
     """The function that throws, or the exception, and what it says, cut between words."""
-    parsed = parse_message(name_operators(message))
+    parsed = parse_message(name_operators(without_instructions(message)))
     rest = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
     rest = PREAMBLE.sub("", rest)
     site = parsed.site.split()[-1] if parsed.site else ""
@@ -148,6 +149,12 @@ def _shape(tensor: Tensor) -> str:
 def _number(value: object) -> str:
     is_whole = isinstance(value, np.bool_ | np.integer | np.str_)
     return str(value) if is_whole else f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+
+
+def _failing_of(run: Run, kinds: Sequence[str]) -> str:
+    """The operator of the case that fails, as the message or the first line of the trace names it."""
+    named = parse_message(run.message).op or parse_message(run.trace.partition("\n")[0]).op
+    return named if named in kinds else _named_in(run.message, kinds)
 
 
 def _named_in(message: str, kinds: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ class Check:
 def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
     """Every check of a report with these files."""
     proof = draft.proof
-    yield Check(proof.holds, f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes")
+    yield Check(proof.holds, draft.scripts.proven.said)
     shown, who = draft.exhibit, draft.exhibit.witness
     same = shown.is_built(proof.model)
     if same is not None:
@@ -75,14 +75,15 @@ def _reference(draft: Draft) -> Check:
         return Check(True, f"{who.referee} runs the {who.noun}")
     is_baseline_wrong = expectation.wrong == UNOPTIMISED
     right = expectation.failing if is_baseline_wrong else expectation.passing
-    agrees = _agree(draft, reference, right)
+    is_right = agrees(draft, reference, right)
     wrong = expectation.passing if is_baseline_wrong else expectation.failing
-    against = not agrees and _agree(draft, reference, wrong)
-    text = "agrees with the expected result" if agrees else "does not decide which result is right"
+    against = not is_right and agrees(draft, reference, wrong)
+    text = "agrees with the expected result" if is_right else "does not decide which result is right"
     return Check(not against, f"{who.referee} {text if not against else 'agrees with the *other* result'}")
 
 
-def _agree(draft: Draft, reference: Run, run: Run) -> bool:
+def agrees(draft: Draft, reference: Run, run: Run) -> bool:
+    """Whether a run of the case gives what the reference gives."""
     told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
     return compare_outputs(told, run.outputs, draft.tolerance) is None
 

@@ -90,16 +90,21 @@ class Draft:
 
     @cached_property
     def passes(self) -> PassSet | None:
-        """Search again: a report claims only what its own release was seen to do."""
+        """What the reduction found on this release; without one, a search."""
         if self.judge.backend.passes is None:
             return None
+        if found := self.history.pass_set(self.case, self.judge.target, self.judge.release):
+            return found
         repeats = int(self.history.reduction.get("runs_per_decision", 1))
         return find_pass_set(self.judge, self.case, self.verdict, repeats=repeats)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Run the case in every configuration."""
-        return self.judge.runs(self.case, self.judge.configs)
+        """Run the case in every configuration; reuse the runs of the verdict."""
+        known = {run.config: run for run in self.verdict.runs}
+        others = tuple(config for config in self.judge.configs if config not in known)
+        known |= {run.config: run for run in (self.judge.runs(self.case, others) if others else ())}
+        return tuple(known[config] for config in self.judge.configs)
 
     @cached_property
     def in_double(self) -> Run | None:

@@ -17,7 +17,7 @@ from triage.claims.claim import UNOPTIMISED, Expectation
 from triage.claims.words import in_short, in_words
 from triage.projects import runner_of
 from triage.reports import requests, sentences
-from triage.reports.checklist import Check
+from triage.reports.checklist import Check, agrees
 from triage.reports.draft import Draft
 from triage.reports.sentences import Witness
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
@@ -142,9 +142,10 @@ def _advice(draft: Draft) -> str:
 
 
 def _witness(draft: Draft) -> Witness:
-    """Name the witness of the expected result: the reference if it runs the program, else float64."""
-    reference, witness = draft.exhibit.reference, draft.exhibit.witness
-    if reference is None or reference.is_ok:
+    """Name the witness of the expected result: the reference if it bears that out, else float64."""
+    reference, witness, found = draft.exhibit.reference, draft.exhibit.witness, draft.expectation
+    right = found.failing if found.wrong == UNOPTIMISED else found.passing
+    if reference is None or (reference.is_ok and (right is None or agrees(draft, reference, right))):
         return witness
     return replace(witness, referee="the same program in float64")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -23,7 +23,7 @@ from triage.repro.source import Source
 
 MODES = ("code", "bytes")
 TIMES_IF_STEADY = 2
-"""Processes that must show a bug that a reduction has seen in every one of its runs."""
+"""Processes that must show a bug which showed in every run of a reduction, by one script or both."""
 SHORT_TIMES = 1
 """Processes that must show it by the short script: the other one has shown by then that it is steady."""
 ALONE = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
@@ -39,6 +39,15 @@ class Proven:
     short: str = ""
     printed: str = ""
 
+    @property
+    def said(self) -> str:
+        """How often which script showed the bug."""
+        proof = self.proof
+        if not self.short:
+            return f"`repro.py` showed the bug in {proof.shown} of {proof.times} fresh processes"
+        shown, times = proof.shown + SHORT_TIMES, proof.times + SHORT_TIMES
+        return f"`repro.py` and `short.py` showed the bug in {shown} of {times} fresh processes"
+
 
 class Scripts:
     """The scripts of one claim, their proofs under way; a context manager that ends them."""
@@ -53,8 +62,9 @@ class Scripts:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._first = self._begin(self._written(MODES[0]))
         short = "" if self._is_alone else short_script(self._case, self._claim, self._source)
+        self._missing = SHORT_TIMES if short and self._times == TIMES_IF_STEADY else 0
+        self._first = self._begin(self._written(MODES[0]), times=self._times - self._missing)
         self._short = self._begin(short, shows(self._claim), SHORT_TIMES) if short else None
         return self
 
@@ -69,7 +79,15 @@ class Scripts:
             return Proven(script, proof)
         text, proving = self._short
         shown = proving.proof()
-        return Proven(script, proof, text, shown.text) if shown.holds else Proven(script, proof)
+        if shown.holds:
+            return Proven(script, proof, text, shown.text)
+        return Proven(script, self._once_more(script, proof) if self._missing else proof)
+
+    def _once_more(self, script: str, proof: Proof) -> Proof:
+        """The proof with as many processes as the short script would have been."""
+        other = self._begin(script, times=self._missing)[1].proof()
+        text = proof.text if other.holds else other.text
+        return replace(proof, shown=proof.shown + other.shown, times=proof.times + other.times, text=text)
 
     def _self_contained(self) -> tuple[str, Proof]:
         script, proving = self._first

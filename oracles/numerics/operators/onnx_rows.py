@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from oracles.numerics.operators.by_attribute import scattering, upsampling
 from oracles.numerics.operators.open_checks import (
     INEXACT,
     TWICE,
+    WINDOW,
     has_negative_exponent,
     is_all_zero,
     is_inexact,
@@ -54,7 +56,7 @@ ONNX: Mapping[str, Operator] = {
     "Atan": ROUNDS,
     "Atanh": ROUNDS_ABOUT_ONE,
     "Attention": SUMS_INSIDE,
-    "AveragePool": Operator(Rounding.TERMS, terms=of_kernel),
+    "AveragePool": Operator(Rounding.TERMS, terms=of_kernel, opens=WINDOW),
     "BatchNormalization": SUMS_INSIDE,
     "Bernoulli": Operator(Rounding.RESULT, is_random=True),
     "BitCast": Operator(Rounding.NOTHING, reads_bits=True),
@@ -138,11 +140,11 @@ ONNX: Mapping[str, Operator] = {
     "LogSoftmax": LOGARITHM_OF_SUM,
     "Loop": WHOLE,
     "LpNormalization": SUMS_INSIDE,
-    "LpPool": Operator(Rounding.INSIDE, terms=of_kernel),
+    "LpPool": Operator(Rounding.INSIDE, terms=of_kernel, opens=WINDOW),
     "MatMul": Operator(Rounding.TERMS, terms=of_matmul),
     "MatMulInteger": WHOLE,
     "Max": CHOOSES,
-    "MaxPool": WHOLE,
+    "MaxPool": replace(WHOLE, opens=WINDOW),
     "MaxRoiPool": WHOLE,
     "MaxUnpool": WHOLE,
     "Mean": Operator(Rounding.TERMS, terms=of_operands),

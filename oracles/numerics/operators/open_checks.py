@@ -148,6 +148,20 @@ def is_unordered(place: int) -> OpenCheck:
     return check
 
 
+def exceeds_input(node: NodeProto, operands: Sequence[Value]) -> bool:
+    """Whether a window is larger than the padded input: the formula gives no result, onnx's inference one."""
+    data, kernel = _array(operands, 0), _attribute(node, "kernel_shape", ())
+    if data is None or data.ndim != len(kernel) + 2 or _attribute(node, "auto_pad", b"NOTSET") != b"NOTSET":
+        return False
+    rank = len(kernel)
+    pads, dilations = _attribute(node, "pads", [0] * 2 * rank), _attribute(node, "dilations", [1] * rank)
+    return any(
+        dilations[axis] * (kernel[axis] - 1) + 1 > data.shape[axis + 2] + pads[axis] + pads[axis + rank]
+        for axis in range(rank)
+    )
+
+
+WINDOW = {"a window larger than the padded input": exceeds_input}
 TWICE = {"writes to one place twice": writes_twice}
 INEXACT = {"integers that a float64 does not hold": is_inexact}
 LEAST = {"the least integer by -1": divides_least}
