@@ -20,11 +20,18 @@ DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 # In the worker
 
 
+HEADERS = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
+"""Set to 0 by whoever compiles a few programs only: headers compiled ahead pay from four on."""
+LATE = "amx"
+"""Vectors that compilers in use may not know yet; any compiler knows the others."""
+
+
 def load() -> str:
     """Import the framework (in the zygote) and compile one program: headers once, for all workers.
 
-    What is compiled lies where no worker's crash takes it away; inductor asks for a place as it is imported,
-    and would take one outside of the sandbox that crux's own environment names.
+    For a few programs without such headers nothing is compiled ahead. What is compiled lies where no worker's
+    crash takes it away; inductor asks for a place as it is imported, and would take one outside of the sandbox
+    that crux's own environment names.
     """
     kept = os.path.join(os.getcwd(), "kept")
     os.makedirs(kept, exist_ok=True)
@@ -39,7 +46,12 @@ def load() -> str:
     torch.set_num_threads(1)
     torch._inductor.config.fallback_random = True
     torch._inductor.config.fx_graph_cache = False
-    _warm_up()
+    if os.environ.get(HEADERS) == "0" and not has_late_vectors():
+        torch._inductor.config.cpp.vec_isa_ok = True
+        _compile_one("aot_eager_decomp_partition")
+        torch._dynamo.reset()
+    else:
+        _warm_up()
     return str(torch.__version__)
 
 
@@ -62,11 +74,20 @@ def _warm_up() -> None:
     torch._dynamo.reset()
 
 
-def _compile_one() -> None:
+def has_late_vectors() -> bool:
+    """Whether the processor has vectors that a compiler may not know."""
+    try:
+        with open("/proc/cpuinfo") as told:
+            return LATE in told.read()
+    except OSError:
+        return True
+
+
+def _compile_one(backend: str = "inductor") -> None:
     import torch
 
     with torch.no_grad():
-        torch.compile(torch.relu, backend="inductor")(torch.ones(2))
+        torch.compile(torch.relu, backend=backend)(torch.ones(2))
 
 
 def run(

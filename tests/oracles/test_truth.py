@@ -99,6 +99,13 @@ def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> No
             False,
         ),
         (helper.make_node("Add", ["x", "x"], ["y"]), [np.ones(3), np.ones(3)], False),
+        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 2))], True),
+        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]), [np.ones((1, 1, 3, 3))], False),
+        (
+            helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[3], pads=[1, 0], dilations=[1]),
+            [np.ones((1, 1, 2))],
+            False,
+        ),
     ],
 )
 def test_what_the_text_leaves_open(node: onnx.NodeProto, operands: list[Any], is_open: bool) -> None:

@@ -24,9 +24,10 @@ from oracles.numerics.compare import Tolerance
 from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
+from reducer.pass_sets import PassSet
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
-from triage.claims.claim import expect
+from triage.claims.claim import essence, expect
 from triage.claims.titles import operators_of, title_of
 from triage.projects import project_of
 from triage.reports import sentences
@@ -86,7 +87,19 @@ def crash_report(judge, tmp_path_factory):
 
 def test_a_report_is_ready_when_its_script_showed_the_bug_every_time(crash_report):
     assert crash_report.ready
-    assert crash_report.checks[0].text == "`repro.py` showed the bug in 3 of 3 fresh processes"
+    assert crash_report.checks[0].text == "`repro.py` and `short.py` showed the bug in 4 of 4 fresh processes"
+
+
+def test_the_pass_set_of_a_reduction_is_reused_for_its_own_case_target_and_release():
+    found = PassSet(("A", "B"), "all", 5, fired=("A", "B", "C"), cures=("A",))
+    case = division_crash()
+    found_on = {"case": case.case_id, "target": "ort", "release": "1.31.1"}
+    history = History(reduction={"pass_set": {**found.to_json(), **found_on}})
+    assert history.pass_set(case, ORT, "1.31.1") == found
+    assert history.pass_set(case, ORT, "1.32.0") is None
+    assert history.pass_set(case, ORT.with_setting("opt", "basic"), "1.31.1") is None
+    assert history.pass_set(clip_exception(), ORT, "1.31.1") is None
+    assert History().pass_set(case, ORT, "1.31.1") is None
 
 
 def test_a_report_has_its_files_and_their_sums(crash_report):
@@ -216,6 +229,28 @@ def test_a_title_names_the_attributes_that_a_single_operator_has_left():
     made.graph.node[0].attribute.append(onnx.helper.make_attribute("to", TensorProto.INT64))
     assert operators_of(Case("onnx", made.SerializeToString(), {})) == ("Cast with to=7",)
     assert operators_of(clip_exception()) == ("Relu", "Clip")
+
+
+def exception(error: str, message: str, trace: str = "") -> Verdict:
+    fine = Run(NONE, Status.OK, Phase.EXECUTE, {"y": np.float32([1])})
+    failing = Run(ALL, Status.EXCEPTION, Phase.OPTIMISE, error=error, message=message, trace=trace)
+    symptom = Symptom(Outcome.EXCEPTION, Phase.OPTIMISE, error)
+    return Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, message, symptom, (fine, failing))
+
+
+def test_a_title_holds_no_code_of_llvm():
+    quoted = "Invalid operand types for FCmp instruction\n  %9 = fcmp oeq i1 %5, %8, !dbg !37\n"
+    message = f"LLVM module verification failed with the following errors: \n{quoted}"
+    expectation = expect(exception("InternalError", message), Tolerance(), ORT_PROJECT)
+    title = "Equal: InternalError: Invalid operand types for FCmp instruction"
+    assert title_of(expectation, ["Equal"]).startswith(f"{title} (")
+    assert "%9" not in essence(message)
+
+
+def test_the_operator_that_the_trace_names_stands_first():
+    given = exception("ValueError", "Dynamic pads are not supported yet.", "Error converting Op (Pad)\n")
+    title = title_of(expect(given, Tolerance(), ORT_PROJECT), ["Slice", "Pad"])
+    assert title.startswith("Pad (with Slice): ValueError: Dynamic pads")
 
 
 def test_the_wrong_side_is_named():

@@ -68,8 +68,9 @@ def _verdicts(
     from corpus.errors import UserError
     from triage.cases.judges import Judges
     from triage.console.troubles import disk_complaint
+    from triage.setup.in_short import MANY, in_short
 
-    with Judges(options) as judges:
+    with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
         from triage.cases.bounded import bounded
         from triage.cases.sources import each_named, open_one

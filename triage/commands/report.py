@@ -90,8 +90,9 @@ def _reports(
     from triage.cases.judges import Judges
     from triage.console.progress import progress
     from triage.reports.by_name import report_word
+    from triage.setup.in_short import in_short
 
-    with Judges(options) as judges, progress() as shown:
+    with in_short(len(words)), Judges(options) as judges, progress() as shown:
         for word in words:
             said = partial(_say_step, shown, word)
             document = report_word(word, options, judges, out, form, known, said)

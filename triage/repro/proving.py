@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from oracles.backends.inductor import HEADERS, has_late_vectors
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
 
@@ -32,13 +33,9 @@ SAVE = "--save"
 SAVED = "saved.onnx"
 GRACE_SECONDS = 30.0
 ENDING_SECONDS = 1.0
-QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"} | {
-    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",  # which takes longer than the few kernels of a script
-}
+QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1", HEADERS: "0"}
 VECTORS = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
 """Tells inductor not to compile for each kind of vectors just to see whether it can: nine CPU seconds."""
-LATE = "amx"
-"""Vectors that compilers in use may not know yet; any compiler knows the others."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +180,7 @@ class _Trial:
 
 def _quiet() -> dict[str, str]:
     """The settings with which a script spends its time on the bug."""
-    try:
-        is_late = LATE in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        is_late = True
-    return QUIET if is_late else QUIET | VECTORS
+    return QUIET if has_late_vectors() else QUIET | VECTORS
 
 
 def _confine(memory: int) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,10 +23,10 @@ from oracles.run import Run
 from oracles.sandbox.sandbox import Sandbox, SandboxError, describe_isolation
 from triage.projects import project_of, project_of_package
 from triage.setup.finding import Finding
+from triage.setup.in_short import in_short
 
 REFEREE = "golden"
 """The referee of Relax programs: it runs no models of ONNX, and nobody tests it."""
-HEADERS = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
 NVIDIA = "/dev/nvidiactl"
 """There where the driver of an NVIDIA device is loaded."""
 NO_DEVICE = "no NVIDIA device here"
@@ -43,7 +41,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
     names = [name for name in backends() if name != REFEREE]
     targets = [Target(name, device) for name in names for device in project_of(name).devices]
     tried = [each for each in targets if deep or each.backend == _first_of_package(each.backend)]
-    with _in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
+    with in_short(), ThreadPoolExecutor(max_workers=len(tried)) as pool:
         found = dict(zip(tried, pool.map(_try_target, tried), strict=True))
     for target in targets:
         text, problem = found.get(target) or _told_of_other(target, found)
@@ -73,20 +71,6 @@ def _told_of_other(target: Target, found: Mapping[Target, tuple[str, str]]) -> t
     if not problem and programs and not any(map(shutil.which, programs)):
         return "", f"no {' or '.join(programs)} here"
     return f"not run, but {first} works; crux doctor --deep runs a model", problem
-
-
-@contextmanager
-def _in_short() -> Iterator[None]:
-    """No headers compiled ahead, for one kernel: inductor takes seven CPU seconds for that."""
-    earlier = os.environ.get(HEADERS)
-    os.environ[HEADERS] = "0"
-    try:
-        yield
-    finally:
-        if earlier is None:
-            del os.environ[HEADERS]
-        else:
-            os.environ[HEADERS] = earlier
 
 
 def _try_target(target: Target) -> tuple[str, str]:
