@@ -30,8 +30,8 @@ def load() -> str:
     """Import the framework (in the zygote) and compile one program: headers once, for all workers.
 
     For a few programs without such headers nothing is compiled ahead. What is compiled lies where no worker's
-    crash takes it away; inductor asks for a place as it is imported, and would take one outside of the sandbox
-    that crux's own environment names.
+    crash takes it away; inductor asks for a place as it is imported, and would take one outside of the
+    sandbox that crux's own environment names.
     """
     kept = os.path.join(os.getcwd(), "kept")
     os.makedirs(kept, exist_ok=True)

@@ -14,7 +14,7 @@ FEW, MANY = 2, 1000
 
 @contextmanager
 def in_short(cases: int = 1) -> Iterator[None]:
-    """For a few cases no headers are compiled ahead: that takes inductor seven CPU seconds, and saves two each."""
+    """For a few cases no headers are compiled ahead: that takes seven CPU seconds, and saves two a case."""
     if cases > FEW:
         yield
         return
