@@ -37,7 +37,7 @@ STEPS = 200
 FIRST_LOOK = 0.5
 """The share of a run's time that the first look gets: what takes longer has yet to be judged."""
 RATES = (100, 1000)
-"""Adam's rates, in thousandths: the second for inputs that are far away."""
+"""The first steps, in thousandths: the second for inputs that are far away."""
 
 BYTE_BUDGET = 256 << 20
 PROGRAM_BYTES = 16 << 20
@@ -222,8 +222,9 @@ def _search(look: _Look, judge: Judge) -> _Look:
     """Improve the inputs by gradients, from the point that the draws have reached."""
     if find_spec("torch") is None:
         return look
-    for rate, wanted in product(RATES, (None, *_STARTS)):
-        found = _descended(look, judge, rate, wanted)
+    ways = [(rate, wanted, False) for rate, wanted in product(RATES, (None, *_STARTS))]
+    for rate, wanted, draws in ((RATES[0], None, True), *ways):
+        found = _descended(look, judge, rate, wanted, draws=draws)
         if found is None:
             break
         look = found if found.gets_further_than(look) else look
@@ -232,10 +233,18 @@ def _search(look: _Look, judge: Judge) -> _Look:
     return look
 
 
-def _descended(look: _Look, judge: Judge, rate: int, wanted: Range | None) -> _Look | None:
+def _descended(
+    look: _Look, judge: Judge, rate: int, wanted: Range | None, *, draws: bool = False
+) -> _Look | None:
     """Descend from the inputs as they are, or from a range; return the end if it is better."""
     start = {name: _within(look.case, name, wanted) for name in _floats(look.case)} if wanted else {}
-    settings = (("via", "gradients"), ("guards", _guards_as_text()), ("steps", STEPS), ("rate", rate))
+    settings = (
+        ("via", "gradients"),
+        ("guards", _guards_as_text()),
+        ("steps", STEPS),
+        ("rate", rate),
+        ("draws", draws),
+    )
     way = Config("gradients", settings, backend="torch")
     (run,) = judge.executor.run(Job(look.case.program, {**look.case.inputs, **start}, (way,)))
     if not run.is_ok or look.trouble is None:

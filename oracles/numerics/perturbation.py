@@ -2,9 +2,10 @@
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
 after a sum that of its terms (`oracles.numerics.sums`). Before every quantisation its input moves by up to
-half a step, so that a value may fall to the neighbouring one. Integer paths have no rounding and stay as they
-are. Values that are not finite are replaced by several finite ones in turn: what then changes did depend on
-them.
+half a step, so that a value may fall to the neighbouring one; under one seed all elements together, under one
+not at all, but weights of products are rounded to int8 (`TOGETHER`, `OF_WEIGHTS`). Integer paths have no
+rounding and stay as they are. Values that are not finite are replaced by several finite ones in turn: what
+then changes did depend on them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
 half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a point,
@@ -36,6 +37,12 @@ MOST_NOISE = 0.1
 
 HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
+
+TOGETHER, OF_WEIGHTS = 5, 6
+"""The seeds under which quantised values move all the same way, and weights of products are rounded to int8.
+
+A weight that is rounded takes many values over an edge at once, and a sum of them then moves far.
+"""
 
 UNRANDOM_OPSET = 22
 """From here on onnxruntime lacks the operator that draws random numbers."""
@@ -109,9 +116,11 @@ class Perturbation:
         yield from after
 
     def _before(self, node: NodeProto) -> Iterator[NodeProto]:
-        if not self.steps or self.snaps:
+        if self.seed == OF_WEIGHTS:
+            yield from self._round_weights(node)
+        elif not self.steps or self.snaps:
             return
-        if node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
+        elif node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
             yield from self._shake_quantised(node, node.input[1])
         elif node.op_type == "DynamicQuantizeLinear":
             probe = [self._name() for _ in range(3)]
@@ -123,15 +132,50 @@ class Perturbation:
         step = yield from self._broadcastable(node, scale)
         if step is None:
             return
-        source, noise, side, shift, moved = node.input[0], *(self._name() for _ in range(4))
-        yield from self._uniform(source, noise, 1.0, (self.seed + 1) // 2)
-        yield helper.make_node("Sign", [noise], [side])
+        source, side, shift, moved = node.input[0], *(self._name() for _ in range(3))
+        yield from self._side(source, side)
         half, move = self._name(), self._name()
         yield scalar(half, HALF if self.seed % 2 else -HALF, self.types[source].elem_type)
         yield helper.make_node("Mul", [side, half], [move])
         yield helper.make_node("Mul", [move, step], [shift])
         yield helper.make_node("Add", [source, shift], [moved])
         node.input[0] = moved
+
+    def _round_weights(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Weights of a product as onnxruntime's WeightBiasQuantization makes them int8: 256 steps with 0."""
+        if not self._may_become_integers(node):
+            return
+        weights, element = node.input[1], self.types[node.input[1]].elem_type
+        zero, low, high, least, most, span, steps = (self._name() for _ in range(7))
+        width, count, half, below, whole, rounded = (self._name() for _ in range(6))
+        yield scalar(zero, 0.0, element)
+        yield helper.make_node("ReduceMin", [weights], [low])
+        yield helper.make_node("ReduceMax", [weights], [high])
+        yield helper.make_node("Min", [low, zero], [least])
+        yield helper.make_node("Max", [high, zero], [most])
+        yield helper.make_node("Sub", [most, least], [span])
+        yield scalar(steps, 255.0, element)
+        yield helper.make_node("Div", [span, steps], [width])
+        yield helper.make_node("Div", [weights, width], [count])
+        yield scalar(half, 0.5, element)
+        yield helper.make_node("Sub", [count, half], [below])
+        yield helper.make_node("Ceil", [below], [whole])
+        yield helper.make_node("Mul", [whole, width], [rounded])
+        node.input[1] = rounded
+
+    def _may_become_integers(self, node: NodeProto) -> bool:
+        """Whether a product has float weights beside an operand that comes out of integers."""
+        is_product = node.op_type in QUANTISED_PRODUCTS and self._is_float(node.input[1])
+        return is_product and node.input[1] in self._weights and node.input[0] in self._dequantised
+
+    def _side(self, source: str, side: str) -> Iterator[NodeProto]:
+        """One or minus one for each element of a value, by chance, or the same for all of them."""
+        if self.seed == TOGETHER:
+            yield scalar(side, 1.0, self.types[source].elem_type)
+            return
+        noise = self._name()
+        yield from self._uniform(source, noise, 1.0, (self.seed + 1) // 2)
+        yield helper.make_node("Sign", [noise], [side])
 
     def _broadcastable(self, node: NodeProto, scale: str) -> Generator[NodeProto, None, str | None]:
         """The scale shaped so that it broadcasts along its axis; None when its place cannot be told."""
@@ -210,8 +254,7 @@ class Perturbation:
         """
         if node.op_type == "MatMul" and node.input[1] in self._dequantised:
             return INT8_STEP
-        is_constant = node.op_type in QUANTISED_PRODUCTS and node.input[1] in self._weights
-        return INT8_STEP if is_constant and node.input[0] in self._dequantised else 0.0
+        return INT8_STEP if self._may_become_integers(node) else 0.0
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """Compute what a sum's noise is relative to: the sum of magnitudes, or the greatest result."""

@@ -86,6 +86,24 @@ def test_gradients_find_what_draws_do_not(judge: Judge, graph: str) -> None:
     assert found.steps[-1].endswith("gradients")
 
 
+TOGETHER = (
+    "g (float[4,6] x, float[4,6] y) => (float[4,6] z) <float c = {3}> { a = Sqrt(y) b = Pow(y, a)"
+    " d = Sub(b, x) e = Sub(d, c) z = Acos(e) }"
+)
+FINE = (
+    "g (float[4] x) => (float[4] y) <float c = {0.0001}> { a = Abs(x) b = Sub(c, a) d = Log(a) y = Sqrt(b) }"
+)
+
+
+@pytest.mark.parametrize("graph", [TOGETHER, FINE])
+def test_draws_are_put_together_by_elements_and_what_is_small_keeps_its_bits(
+    judge: Judge, graph: str
+) -> None:
+    found = make_finite(case(graph), judge)
+    assert found.is_finite
+    assert are_finite(judge, found.case)
+
+
 def test_the_search_is_the_same_every_time(judge: Judge) -> None:
     assert make_finite(case(DEEP_LOG), judge).case == make_finite(case(DEEP_LOG), judge).case
 

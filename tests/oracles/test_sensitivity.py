@@ -176,6 +176,25 @@ def test_where_every_quantisation_rounds_alone_a_step_counts(judge: Judge) -> No
     assert weigh(judge, QUANTISE, lambda y: y + F(0.1), steps=False, x=np.arcsin(on_the_grid)) == "value"
 
 
+WEIGHTS_BETWEEN_INTEGERS = (
+    "g (uint8[1,2,3,3] x) => (uint8[1,1,1,1] y) <float s = {0.05}, uint8 z = {128}, float[1] b = {0.125},"
+    " float[1,2,1,1] w = {0.125, 0.25}, float t = {0.015625}, uint8 zero = {0}, float u = {0.0063476562},"
+    " uint8[1,1,3,3] v = {0, 0, 0, 0, 0, 0, 0, 0, 0}, float r = {0.087890625}> {"
+    " d = DequantizeLinear(x, s, z) c = Conv(d, w, b) q = QuantizeLinear(c, s, z)"
+    " y = QLinearConv(q, t, zero, v, u, z, r, z) }"
+)
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_weights_that_become_integers_take_many_values_over_an_edge_at_once(
+    judge: Judge, steps: bool
+) -> None:
+    """onnxruntime's WeightBiasQuantization: nine values fall to their neighbours, and their sum with them."""
+    x = np.zeros((1, 2, 3, 3), np.uint8)
+    assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(1), steps, x=x) == ""
+    assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(9), steps, x=x) == "value"
+
+
 def test_integers_have_no_noise_and_need_no_run() -> None:
     model = model_of("g (int32[3] x) => (int32[3] y) { y = Mul(x, x) }")
     value = np.array([1, 2, 3], np.int32)
