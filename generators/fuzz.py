@@ -16,6 +16,7 @@ from generators.learning import NOTHING, Lesson, operators
 from generators.legality import blamed
 from generators.mixture import BLOCK, Drawn
 from generators.pools import Trial, trial_of
+from generators.reach import Sighting
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -34,7 +35,7 @@ class Tested:
 
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
     Of so many `patterns` in the program the passes of so many `fired`, where that was asked.
-    `trial` is what a test of a program that is bred taught its pool.
+    `trial` is what a test of a program that is bred taught its pool, `sighting` what it reached anew.
     `cpu` are the CPU seconds of making and judging it, the runs that the verdict rests on included: they say
     what an arm costs, and never what is made.
     """
@@ -49,6 +50,7 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
+    sighting: Sighting | None = None
     cpu: float = field(default=0.0, compare=False)
 
 
@@ -59,6 +61,9 @@ class Look:
     verdict: Verdict
     covered: frozenset[str]
 
+
+Sighted = Callable[[Drawn, Met | None], Sighting | None]
+"""What of that which a test met its campaign had not known; None where nobody asks."""
 
 Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
 """Looks at several programs together; None for one that needs a verdict of its own."""
@@ -106,7 +111,8 @@ def lesson_of(tests: Sequence[Tested]) -> Lesson:
             ran.update(names)
             ran.update(each.forms)
     trials = tuple(each.trial for each in tests if each.trial is not None)
-    return Lesson(covered, ran, refused, tried, found, trials=trials)
+    sightings = tuple(each.sighting for each in tests if each.sighting is not None)
+    return Lesson(covered, ran, refused, tried, found, trials=trials, sightings=sightings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,11 @@ class Tally:
         )
 
 
+def nothing(each: Drawn, news: Met | None) -> Sighting | None:
+    """Nothing is told of what a test reached."""
+    return None
+
+
 def judge_cases(
     drawn: Iterable[Drawn],
     judgement: Judgement,
@@ -147,6 +158,7 @@ def judge_cases(
     fired: Callable[[Case], tuple[int, int]] = lambda case: (0, 0),
     looking: Looking | None = None,
     known: frozenset[str] = frozenset(),
+    sighted: Sighted = nothing,
 ) -> Iterator[Tested]:
     """Judge the cases of a tester's seeds until the time is over.
 
@@ -167,7 +179,8 @@ def judge_cases(
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
             shown = (verdict, each.covered, news, each.arm, each.forms, *patterns)
             trial = _trial(each, look.covered if look else frozenset(), known, verdict)
-            yield Tested(each.seed, each.case.case_id, *shown, trial=trial, cpu=cpu)
+            reached = sighted(each, news)
+            yield Tested(each.seed, each.case.case_id, *shown, trial=trial, sighting=reached, cpu=cpu)
             before = time.process_time()
             if time.monotonic() >= deadline:
                 return

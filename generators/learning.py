@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from generators.pools import EMPTY, Pool, Trial
+from generators.reach import NOWHERE, Reach, Sighting
 
 GROWTH, LONGEST = 8, 64
 """An epoch is as long as one in so many of the blocks before it; at least one block, at most so many."""
@@ -33,7 +34,7 @@ class Lesson:
     `ran` and `refused` count the programs with an operator, of those that the target ran and of those that it
     does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures by arm
     and symptom, with a tab between. `pool` holds the programs to breed from, `trials` are tests that it does
-    not hold yet.
+    not hold yet; `reach` and `sightings` are the same of campaigns led by the target's own code.
     """
 
     covered: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +44,8 @@ class Lesson:
     found: Mapping[str, int] = field(default_factory=dict)
     pool: Pool = EMPTY
     trials: tuple[Trial, ...] = ()
+    reach: Reach = NOWHERE
+    sightings: tuple[Sighting, ...] = ()
 
     def refusals(self) -> frozenset[str]:
         """The operators that the target does not seem to support."""
@@ -50,8 +53,10 @@ class Lesson:
         return frozenset(name for name in many if name not in self.ran)
 
     def folded(self) -> Lesson:
-        """The lesson with its trials in the pool."""
-        return replace(self, pool=self.pool.after(self.trials), trials=()) if self.trials else self
+        """The lesson with its trials in the pool, and its sightings in the reach."""
+        pool = self.pool.after(self.trials) if self.trials else self.pool
+        reach = self.reach.after(self.sightings) if self.sightings else self.reach
+        return replace(self, pool=pool, trials=(), reach=reach, sightings=())
 
     def document(self) -> dict[str, Any]:
         """The lesson as JSON has it."""
@@ -60,6 +65,10 @@ class Lesson:
             counted["pool"] = self.pool.document()
         if self.trials:
             counted["trials"] = [each.document() for each in self.trials]
+        if self.reach != NOWHERE:
+            counted["reach"] = self.reach.document()
+        if self.sightings:
+            counted["sightings"] = [each.document() for each in self.sightings]
         return counted
 
     @classmethod
@@ -67,23 +76,27 @@ class Lesson:
         """Read a lesson from `document`."""
         counted = {name: document[name] for name in _KINDS if name in document}
         trials = tuple(map(Trial.of, document.get("trials", ())))
-        return cls(**counted, pool=Pool.of(document.get("pool", {})), trials=trials)
+        pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
+        sightings = tuple(map(Sighting.of, document.get("sightings", ())))
+        return cls(**counted, pool=pool, trials=trials, reach=reach, sightings=sightings)
 
 
 NOTHING = Lesson()
 
 
 def together(lessons: Iterable[Lesson]) -> Lesson:
-    """Merge several lessons in the order of their seeds; the pool is the first one's."""
+    """Merge several lessons in the order of their seeds; pool and reach are the first one's."""
     sums = [Counter[str]() for _ in _KINDS]
-    pool, trials = EMPTY, list[Trial]()
+    pool, reach, trials, sightings = EMPTY, NOWHERE, list[Trial](), list[Sighting]()
     for each in lessons:
         for name, counts in zip(_KINDS, sums, strict=True):
             counts.update(getattr(each, name))
         pool = each.pool if pool is EMPTY else pool
+        reach = each.reach if reach is NOWHERE else reach
         trials += each.trials
+        sightings += each.sightings
     counted: dict[str, Any] = dict(zip(_KINDS, sums, strict=True))
-    return Lesson(**counted, pool=pool, trials=tuple(trials))
+    return Lesson(**counted, pool=pool, trials=tuple(trials), reach=reach, sightings=tuple(sightings))
 
 
 def bounded(lesson: Lesson, most: int = MOST_PIECES) -> Lesson:

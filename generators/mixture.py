@@ -20,17 +20,20 @@ from generators.language.draws import Draws
 from generators.learning import NOTHING, Lesson
 from generators.legality import ANYTHING, Legality, forms_of
 from generators.pools import Bred
+from generators.reach import ALONE, NATIVE, Lineage
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import violated
-from generators.scheduling import SCHEDULED, arm, shares, strategy_and_mode
+from generators.scheduling import SCHEDULED, arm, shares, shares_by_reach, strategy_and_mode
 from generators.sequences import long_sequences, sequences
 from generators.strategies import DEFAULT, Made, find_strategy, find_taught
 from generators.strategies.coverage import Seen
+from generators.strategies.native import lineage_of
 from generators.tir.programs import TirProgram
 from oracles.demand import AGREEMENT
 
 BLOCK = 16
 MIXED = "mixed"
+_MIXTURES = (MIXED, SCHEDULED, NATIVE)
 LOOPS = "tir"
 """The format whose programs come with the passes that suit their form."""
 
@@ -48,6 +51,18 @@ _SHARES = {
 }
 _OWN = 90.0
 """The share of programs of the target's own operators, where it has such."""
+_LED = {
+    "uniform": 3.0,
+    "coverage": 3.0,
+    "random": 2.0,
+    "functions": 1.0,
+    "patterns": 1.0,
+    "backward": 0.5,
+    "mutate": 0.5,
+}
+"""The usual shares where a campaign is led by the target's own code: what meets most of it comes first."""
+_BRED = 1.0
+"""The usual share of programs that are bred on what reached new code, where a campaign knows such."""
 _OF_LOOPS = 0.12
 """The share of blocks of programs of loops, where the target runs such; all other blocks stay as they are."""
 _SIZES = (5, 8, 10, 10, 14)
@@ -90,7 +105,10 @@ PLAN = Plan()
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding."""
+    """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding.
+
+    `lineage` says how the program can be made again, where it is led by the target's code and whole.
+    """
 
     seed: int
     case: Case
@@ -98,6 +116,7 @@ class Drawn:
     arm: str = ""
     forms: tuple[str, ...] = ()
     bred: Bred | None = None
+    lineage: Lineage | None = None
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
@@ -117,12 +136,25 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
             if seed >= seeds.start:
                 mode, own, tested = _allowed(plan, turn, seed, program, refused)
                 covered = covered_by(tested) if lesson is not None else {}
-                case = _case(mode, seed, tested, own)
+                lineage = _lineage(plan, turn, seed, lesson) if tested is program else None
+                is_changed = own == "mutate" or bool(lineage and lineage.changes)
+                case = _case(mode, seed, tested, own, is_changed=is_changed)
                 if case.format != LOOPS:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
                 bred = tested.bred if isinstance(tested, TirProgram) else None
-                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms, bred)
+                whole = lineage if mode is Mode.STRICT else None
+                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
+
+
+def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: Lesson | None) -> Lineage | None:
+    """How a program was made; None where no campaign breeds, or where that cannot be done again."""
+    if plan.strategy != NATIVE or turn.strategy not in ALONE:
+        return None
+    nodes = plan.nodes or turn.size
+    if turn.strategy == NATIVE:
+        return lineage_of(seed, nodes, lesson or NOTHING)
+    return Lineage(turn.strategy, seed, nodes)
 
 
 def covered_by(program: Program | Made) -> Mapping[str, int]:
@@ -147,15 +179,25 @@ def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
     usual = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
     strategy = draws.weighted(tuple(usual), tuple(usual.values()))
     size = draws.pick(_SIZES)
-    if plan.strategy == SCHEDULED:
-        modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
-        arms = {arm(one, mode): share * part for one, share in usual.items() for mode, part in modes.items()}
-        found = shares(arms, lesson)
+    if plan.strategy in (SCHEDULED, NATIVE):
+        found = _by_arm(plan, usual, lesson)
         strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
         return _Turn(strategy, size, Mode(name))
     if plan.strategy == MIXED and plan.loops and Draws(f"loops/{block.start}").chance(_OF_LOOPS):
         strategy = LOOPS
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
+
+
+def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
+    """The share of each strategy with each mode, by what they found or reached."""
+    modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
+    is_led = plan.strategy == NATIVE
+    strategies = {**usual, **_LED} if is_led else usual
+    arms = {arm(one, mode): share * part for one, share in strategies.items() for mode, part in modes.items()}
+    if not is_led:
+        return shares(arms, lesson)
+    bred = {arm(NATIVE, Mode.STRICT): _BRED} if lesson.reach.roots else {}
+    return shares_by_reach(arms | bred, lesson.reach)
 
 
 def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> Iterator[Program | Made]:
@@ -172,7 +214,7 @@ def _allowed(
 ) -> tuple[Mode, str, Program | Made]:
     """Make a program as `_in_turn` does, and again while the target lacks something that it holds."""
     found = _in_turn(plan, turn, seed, program)
-    is_mixture = plan.strategy in (MIXED, SCHEDULED)
+    is_mixture = plan.strategy in _MIXTURES
     for again in range(1, _ANEW + 1):
         if plan.legality.allows(found[2], refused):
             break
@@ -188,7 +230,7 @@ def _allowed(
 def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tuple[Mode, str, Program | Made]:
     """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
     mode, draws, strategy = mode_of(turn.mode, seed), Draws(f"size/{seed}"), turn.strategy
-    is_mixture = plan.strategy in (MIXED, SCHEDULED) and isinstance(program, Program)
+    is_mixture = plan.strategy in _MIXTURES and isinstance(program, Program)
     if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
         return mode, strategy, program
     strategy = plan.dialect if strategy == plan.dialect else "uniform"
@@ -196,14 +238,14 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tup
     return mode, strategy, small if isinstance(small, Program) else program
 
 
-def _case(mode: Mode, seed: int, program: Program | Made, strategy: str) -> Case:
+def _case(mode: Mode, seed: int, program: Program | Made, strategy: str, *, is_changed: bool) -> Case:
     if not isinstance(program, Program):
         made = program.as_case(seed)
         if mode is Mode.DISRUPTIVE and isinstance(program, RelaxProgram):
             made = violated(seed, program) or made
         return replace(made, notes=(Remark.STRATEGY.note(strategy), *made.notes))
     case = in_mode(mode, seed, program)
-    if strategy == "mutate" and not case.settings:
+    if is_changed and not case.settings:
         leave_shapes_open(program.model.graph)  # what was declared may not hold for a mutant
         case = replace(as_case(program, seed), settings=(AGREEMENT,))
     return replace(case, notes=(Remark.STRATEGY.note(strategy), *case.notes))

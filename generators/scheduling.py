@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from generators.learning import Lesson
+from generators.reach import Reach
 
 SCHEDULED = "scheduled"
 """The name of the mixture that does so."""
@@ -18,6 +19,8 @@ FLOOR, MOST = 0.25, 6.0
 """The least and the most of its usual share that an arm gets."""
 PATIENCE = 96.0
 """Tests after which an arm's own yield weighs as much as the mean of all."""
+HASTE = 32.0
+"""The same of new blocks, which nearly every test meets."""
 _COSTS = {"random": 1.0, "backward": 1.1, "coverage": 1.1, "mutate": 1.4, "uniform": 1.5, "functions": 2.1}
 """Of a test by each strategy, one by `random` being 1; another strategy's is `_OTHER`."""
 _OTHER = 1.5
@@ -49,14 +52,25 @@ def earned(lesson: Lesson) -> Mapping[str, float]:
 
 def shares(usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
     """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
-    gains = earned(lesson)
-    spent = {name: lesson.tried.get(name, 0) * _cost(name) for name in usual}
+    return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
+
+
+def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, float]:
+    """The share of each arm, by the new blocks of the target's code that it met of late for its cost."""
+    tried = {name: tests for name, (tests, _) in reach.arms.items()}
+    return _by_yield(usual, tried, {name: gain for name, (_, gain) in reach.arms.items()}, HASTE)
+
+
+def _by_yield(
+    usual: Mapping[str, float], tried: Mapping[str, float], gains: Mapping[str, float], patience: float
+) -> Mapping[str, float]:
+    spent = {name: tried.get(name, 0) * _cost(name) for name in usual}
     mean = sum(gains.get(name, 0.0) for name in usual) / max(sum(spent.values()), 1.0)
     if not mean:
         return usual
     found = {}
     for name, share in usual.items():
-        own = (gains.get(name, 0.0) + mean * PATIENCE) / (spent[name] + PATIENCE)
+        own = (gains.get(name, 0.0) + mean * patience) / (spent[name] + patience)
         found[name] = share * min(max(own / mean, FLOOR), MOST)
     return found
 

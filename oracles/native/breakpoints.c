@@ -7,12 +7,16 @@
  *
  *     table:   "CRXPROB1", count, bytes of the build id, the id padded to 40 bytes,
  *              count addresses of 32 bits, in order, count first bytes, count flags (1: starts a function)
- *     shared:  a page: how many were met since crux_begin, how many blocks were met for the first time ever;
- *              one byte a block: ever met; then 32 bits for each that was met since crux_begin
+ *     shared:  a page, `struct totals`; one byte a block: met; 32 bits for each that was met since crux_begin;
+ *              32 bits for each that was asked for again last
  *
- * crux_begin() empties the list and sets the breakpoints of its functions again, so that every test tells all
- * functions that it entered. crux_settle() is for the process that is forked from: it takes away what any
- * child has met, but for functions, so that a new child does not meet them once more.
+ * Crux asks for blocks again by clearing their bytes, listing their numbers and counting `asked` up: whoever
+ * sees that count one higher than it knew sets the breakpoints that are listed, whoever missed one sets all.
+ *
+ * crux_begin() empties the list and does that. With `each_test` it also sets the breakpoints of the functions
+ * that were listed again, so that every test tells all functions that it entered: some thousand signals a test.
+ * crux_settle() is for the process that is forked from: it takes away what any child has met, so that a new
+ * child does not meet it once more.
  *
  * crux_leave_out() empties the list without that: functions that the warm-up enters are entered by every test.
  *
@@ -52,15 +56,15 @@ struct library {
 };
 
 struct totals {
-    uint64_t listed, ever;
+    uint64_t listed, ever, each_test, asked, asked_count;
 };
 
 static struct library libraries[MOST];
 static int loaded;
 static struct totals *totals;
 static unsigned char *seen;
-static uint32_t *list;
-static uint64_t settled;
+static uint32_t *list, *again;
+static uint64_t settled, answered;
 static struct sigaction earlier;
 
 struct wanted {
@@ -149,10 +153,12 @@ static int share(int shared) {
     if (fstat(shared, &status)) return -1;
     unsigned char *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
     if (memory == MAP_FAILED) return -1;
-    uint64_t room = ((uint64_t)status.st_size - PAGE) / 5 & ~3ull;
+    uint64_t room = ((uint64_t)status.st_size - PAGE) / 9 & ~3ull;
     totals = (void *)memory;
     seen = memory + PAGE;
     list = (void *)(seen + room);
+    again = list + room;
+    answered = totals->asked;
     return watch();
 }
 
@@ -183,6 +189,10 @@ static int make_writable(const struct wanted *wanted) {
     return 0;
 }
 
+static int is_told_each_time(const struct library *library, uint32_t i) {
+    return totals->each_test && library->is_function[i];
+}
+
 long crux_arm(int table, int shared, uint32_t first) {
     struct stat status;
     if (loaded == MOST) return -E2BIG;
@@ -205,7 +215,7 @@ long crux_arm(int table, int shared, uint32_t first) {
     long armed = 0;
     for (uint32_t i = 0; i < library->count; i++) {
         unsigned char *place = library->base + library->address[i];
-        if (*place == library->original[i] && (library->is_function[i] || !seen[first + i])) {
+        if (*place == library->original[i] && (is_told_each_time(library, i) || !seen[first + i])) {
             *place = BREAKPOINT;
             armed++;
         }
@@ -219,12 +229,41 @@ static struct library *library_of(uint32_t number) {
     return NULL;
 }
 
+static void set(uint32_t number) {
+    struct library *library = library_of(number);
+    if (library) library->base[library->address[number - library->first]] = BREAKPOINT;
+}
+
+/* Every breakpoint as the bytes of the blocks want it: away where it was met, there where it was not. */
+static void set_all(void) {
+    for (int l = 0; l < loaded; l++) {
+        struct library *library = &libraries[l];
+        for (uint32_t i = 0; i < library->count; i++) {
+            unsigned char *place = library->base + library->address[i];
+            int is_wanted = !seen[library->first + i] || is_told_each_time(library, i);
+            unsigned char wanted = is_wanted ? BREAKPOINT : library->original[i];
+            if (*place != wanted) *place = wanted;
+        }
+    }
+    answered = totals->asked;
+}
+
+static void answer(void) {
+    if (answered == totals->asked) return;
+    if (answered + 1 != totals->asked) {
+        set_all();
+        return;
+    }
+    for (uint64_t at = 0; at < totals->asked_count; at++) set(again[at]);
+    answered = totals->asked;
+}
+
 void crux_begin(void) {
     if (!totals) return;
-    for (uint64_t at = 0; at < totals->listed; at++) {
+    answer();
+    for (uint64_t at = 0; totals->each_test && at < totals->listed; at++) {
         struct library *library = library_of(list[at]);
-        if (!library || !library->is_function[list[at] - library->first]) continue;
-        library->base[library->address[list[at] - library->first]] = BREAKPOINT;
+        if (library && library->is_function[list[at] - library->first]) set(list[at]);
     }
     totals->listed = 0;
 }
@@ -234,16 +273,9 @@ void crux_leave_out(void) {
 }
 
 void crux_settle(void) {
-    if (!totals || settled == totals->ever) return;
+    if (!totals || (settled == totals->ever && answered == totals->asked)) return;
     settled = totals->ever;
-    for (int l = 0; l < loaded; l++) {
-        struct library *library = &libraries[l];
-        for (uint32_t i = 0; i < library->count; i++) {
-            unsigned char *place = library->base + library->address[i];
-            if (seen[library->first + i] && !library->is_function[i] && *place == BREAKPOINT)
-                *place = library->original[i];
-        }
-    }
+    set_all();
 }
 
 #else

@@ -5,6 +5,7 @@ All tests of a sandbox share one list in memory, which outlives every worker.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import struct
@@ -20,14 +21,15 @@ from oracles.native.compiled import cache_folder, compiled
 from oracles.native.table import Library, Table, load_table
 
 SOURCE = Path(__file__).with_name("breakpoints.c")
-_TOTALS = struct.Struct("<QQ")
+_LISTED, _EACH_TEST, _ASKED = 0, 16, 24
+"""Where `struct totals` of `breakpoints.c` keeps the size of the list, its flag, and what is asked again."""
 Blocks = NDArray[np.uint32]
 """Numbers of blocks over all tables of a `Watch`, in order, each once."""
 
 
 @dataclass(frozen=True)
 class Met:
-    """The code that a test reached: its functions, and the blocks that are new to its sandbox.
+    """The functions of a test, and the blocks within them, of those whose breakpoints stood.
 
     Functions that the warm-up of the framework enters are left out; nearly every test enters them.
     """
@@ -37,9 +39,15 @@ class Met:
 
 
 class Watch:
-    """The breakpoints of some libraries; opens descriptors, which `close` closes. Raises `UserError`."""
+    """The breakpoints of some libraries; opens descriptors, which `close` closes. Raises `UserError`.
 
-    def __init__(self, libraries: Sequence[Library], cache: Path | None = None) -> None:
+    A block is told once, until it is asked for again. With `each_test` every test tells all functions that it
+    enters, which costs each some milliseconds.
+    """
+
+    def __init__(
+        self, libraries: Sequence[Library], cache: Path | None = None, *, each_test: bool = False
+    ) -> None:
         library, reason = compiled(SOURCE)
         if library is None:
             raise UserError(f"--native-coverage: {reason}; install gcc or clang")
@@ -49,13 +57,17 @@ class Watch:
         sizes = [len(table.blocks) for table in self.tables]
         self.firsts = tuple(sum(sizes[:index]) for index in range(len(sizes)))
         self.total = sum(sizes)
+        builds = " ".join(table.build_id for table in self.tables)
+        self.build = hashlib.sha256(builds.encode()).hexdigest()[:16]
         self._is_function = np.concatenate([table.is_function for table in self.tables]).astype(bool)
         self._descriptors = tuple(_in_memory(table.packed()) for table in self.tables)
         room = self.total + 3 & ~3
         self._shared = os.memfd_create("breakpoints")
-        os.ftruncate(self._shared, mmap.PAGESIZE + 5 * room)
-        self._memory = mmap.mmap(self._shared, mmap.PAGESIZE + 5 * room)
-        self._list = mmap.PAGESIZE + room
+        os.ftruncate(self._shared, mmap.PAGESIZE + 9 * room)
+        self._memory = mmap.mmap(self._shared, mmap.PAGESIZE + 9 * room)
+        self._list, self._again = mmap.PAGESIZE + room, mmap.PAGESIZE + 5 * room
+        struct.pack_into("<Q", self._memory, _EACH_TEST, each_test)
+        self._before = np.zeros(self.total, bool)
         self._collected: list[Blocks] = []
 
     def close(self) -> None:
@@ -88,7 +100,7 @@ class Watch:
         return self._told(collected)
 
     def _listed(self) -> Blocks:
-        (count,) = struct.unpack_from("<Q", self._memory, 0)
+        (count,) = struct.unpack_from("<Q", self._memory, _LISTED)
         end = self._list + 4 * min(count, self.total)
         listed = np.frombuffer(self._memory[self._list : end], "<u4")
         return listed[listed < self.total]  # a worker that went wild may have written anything
@@ -99,9 +111,26 @@ class Watch:
         return Met(found[is_function], found[~is_function])
 
     def ever(self) -> Blocks:
-        """All that was met since the beginning."""
-        seen = np.frombuffer(self._memory[mmap.PAGESIZE : mmap.PAGESIZE + self.total], np.uint8)
-        return np.flatnonzero(seen).astype(np.uint32)
+        """Return all blocks that were met since the beginning."""
+        return np.flatnonzero(self._seen() | self._before).astype(np.uint32)
+
+    def ask_again(self, known: NDArray[np.bool_]) -> None:
+        """Set the breakpoints of all that was met and is not `known`, before the next job begins."""
+        seen = self._seen()
+        self._before |= seen
+        numbers = np.flatnonzero(seen & ~known).astype("<u4")
+        if not len(numbers):
+            return
+        kept = np.frombuffer(self._memory, np.uint8, self.total, mmap.PAGESIZE)
+        kept[numbers] = 0
+        del kept  # the memory cannot be closed while an array looks at it
+        self._memory[self._again : self._again + 4 * len(numbers)] = numbers.tobytes()
+        (asked, _) = struct.unpack_from("<QQ", self._memory, _ASKED)
+        struct.pack_into("<QQ", self._memory, _ASKED, asked + 1, len(numbers))
+
+    def _seen(self) -> NDArray[np.bool_]:
+        text = self._memory[mmap.PAGESIZE : mmap.PAGESIZE + self.total]
+        return np.frombuffer(text, np.uint8).astype(bool)
 
 
 def _in_memory(content: bytes) -> int:

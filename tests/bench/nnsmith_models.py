@@ -1,6 +1,6 @@
 """Models of NNSmith 0.1.0, for an interpreter that has it; run as a program of its own, never imported.
 
-    python nnsmith_models.py FOLDER NODES MODELS SECONDS
+    python nnsmith_models.py FOLDER NODES MODELS SECONDS [SEED]
 
 Writes `N.onnx` and `N.npz` to the folder and prints one line of JSON: how many, and the CPU seconds of making
 them. Two stand-ins let the released package run on today's torch: the TorchScript exporter, and sampling from
@@ -36,12 +36,12 @@ from nnsmith.materialize import Model  # noqa: E402
 from nnsmith.narrow_spec import auto_opset  # noqa: E402
 
 
-def main(folder: Path, nodes: int, models: int, seconds: float) -> None:
+def main(folder: Path, nodes: int, models: int, seconds: float, seed: int = 0) -> None:
     kind = Model.init("onnx", backend_target="cpu")
     kind.add_seed_setter()
     operators = auto_opset(kind, None, vulops=False)
     activate_ext(opset=operators, factory=None)
-    made, seed, spent = 0, 0, 0.0
+    made, spent = 0, 0.0
     while made < models and spent < seconds:
         seed, start = seed + 1, time.process_time()
         try:
@@ -65,4 +65,4 @@ def main(folder: Path, nodes: int, models: int, seconds: float) -> None:
     print(json.dumps({"models": made, "seconds": spent}))
 
 
-main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), *map(int, sys.argv[5:]))

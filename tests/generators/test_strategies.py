@@ -48,6 +48,7 @@ def test_the_strategies_are_found() -> None:
         "coverage",
         "functions",
         "mutate",
+        "native",
         "patterns",
         "random",
         "relax",

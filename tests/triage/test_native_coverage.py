@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.triage.test_cli import crux
+from triage.campaigns.teaching import Teaching
 from triage.store.database import Store
 
 
@@ -28,6 +29,25 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) ->
     assert [point["tests"] for point in document["curve"]][-1] == 40
     with Store(tmp_path / "crux.db") as store:
         assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
+
+
+def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: Path) -> None:
+    words = ("--strategy", "native", "--native-coverage")
+    printed(tmp_path, "fuzz", "--tests", "64", *words)
+    printed(tmp_path, "fuzz", "--tests", "192", *words)
+    with Store(tmp_path / "crux.db") as store:
+        teaching = Teaching(store, "ort", None)
+        lesson = teaching.lesson(range(teaching.seed, teaching.seed + 16))
+    assert lesson is not None
+    assert lesson.reach.roots
+    assert sum(lesson.reach.bits(lesson.reach.build, 8 * len(lesson.reach.known))) > 10_000
+    assert sum(tests for name, tests in lesson.tried.items() if name.startswith("native")) > 0
+
+
+def test_what_is_led_by_the_code_must_watch_it(tmp_path: Path) -> None:
+    result = crux(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
+    assert result.returncode == 2
+    assert "add --native-coverage" in result.stderr
 
 
 def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path: Path) -> None:

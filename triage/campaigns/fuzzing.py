@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
 from generators.legality import Legality, known_refusals
 from generators.mixture import LOOPS, PLAN, Plan, make_tests
+from generators.reach import NATIVE
 from oracles.backends import find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
@@ -77,6 +79,8 @@ class Fuzzer:
         native: bool = False,
         cluster: str = "",
     ) -> None:
+        if plan.strategy == NATIVE and not native:
+            raise UserError(f"--strategy {NATIVE}: it is led by the target's code; add --native-coverage")
         self.store, self.options = store, options
         self.target, given = split(target)
         passes_of = target.backend if plan.sequences else ""

@@ -8,10 +8,15 @@ import numpy as np
 
 from corpus.errors import UserError
 from corpus.target import Target
+from generators.fuzz import Sighted, nothing
+from generators.learning import NOTHING, Lesson
+from generators.mixture import Drawn
+from generators.reach import Sighting
 from oracles.backends import find_backend
+from oracles.judge import Judge
 from oracles.native.coverage import by_file
 from oracles.native.libraries import find_libraries
-from oracles.native.watching import Met, Watch
+from oracles.native.watching import Blocks, Met, Watch
 from triage.store.database import Store
 from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage, load_met
 
@@ -25,6 +30,26 @@ def open_watch(target: Target) -> Watch:
     if not backend.libraries:
         raise UserError(f"--native-coverage: the code of target {target.backend} cannot be watched")
     return Watch(find_libraries(backend.libraries, target.get("python") or None))
+
+
+def sighting(judge: Judge, lesson: Lesson | None, start: Blocks) -> Sighted:
+    """Tells what the tests of a block reach that its lesson does not know; `start` every process meets.
+
+    A few blocks hang on what other tests left in the process, such as those of hashes that collide.
+    """
+    watch = judge.watch
+    if watch is None:
+        return nothing
+    known = (lesson or NOTHING).reach.bits(watch.build, watch.total)
+    known[start] = True
+    watch.ask_again(known)
+
+    def sighted(each: Drawn, news: Met | None) -> Sighting | None:
+        blocks = np.concatenate([news.functions, news.blocks]) if news else np.zeros(0, np.uint32)
+        fresh = np.unique(blocks[~known[blocks]])
+        return Sighting(watch.build, each.arm, tuple(fresh.tolist()), each.lineage if len(fresh) else None)
+
+    return sighted
 
 
 class NativeCoverage:

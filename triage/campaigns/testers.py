@@ -18,17 +18,27 @@ from typing import Any
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.fuzz import THOROUGH_EVERY, Judgement, Look, Looking, Tested, Tester, judge_cases
+from generators.fuzz import (
+    THOROUGH_EVERY,
+    Judgement,
+    Look,
+    Looking,
+    Tested,
+    Tester,
+    judge_cases,
+    nothing,
+)
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import Plan, make_tests
+from generators.reach import NATIVE
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.screening import FORMAT, passing
 from oracles.verdict import Verdict
 from triage.bugs.known import KnownIssue
 from triage.campaigns.avoiding import avoiding, chains
-from triage.campaigns.native import open_watch
+from triage.campaigns.native import open_watch, sighting
 from triage.console.options import CaseOptions
 
 
@@ -88,11 +98,14 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     judged = avoiding(judgement(judge), chains(issues, judge.target.backend, judge.release))
 
     fired = asker_of(judge)
+    start = judge.watch.ever() if judge.watch and plan.strategy == NATIVE else None
 
     def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         looks = None if judge.watch or not judge.looks_together(FORMAT) else looking(judge)
-        return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
+        sighted = sighting(judge, lesson, start) if start is not None else nothing
+        drawn = make_tests(plan, seeds, lesson)
+        return judge_cases(drawn, judged, seconds, take, fired, looks, known, sighted)
 
     return test
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from oracles.native.table import Library
@@ -23,6 +24,14 @@ ROOT = HERE.parents[2]
 
 @pytest.fixture
 def watch(sample: Path, tmp_path: Path) -> Iterator[Watch]:
+    found = Watch([Library(sample)], tmp_path, each_test=True)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def once(sample: Path, tmp_path: Path) -> Iterator[Watch]:
+    """Breakpoints that tell each function once."""
     found = Watch([Library(sample)], tmp_path)
     yield found
     found.close()
@@ -123,6 +132,41 @@ def test_a_block_is_told_once(watched: Start, watch: Watch) -> None:
     process.go()
     assert len(watch.met().blocks)
     assert len(watch.ever()) > len(first)
+
+
+def test_functions_too_are_told_once_unless_each_test_is_to_tell_them(sample: Path, once: Watch) -> None:
+    process = Watched(sample, once, "branch:3", "branch:3")
+    process.step()
+    process.go()
+    assert names(once, once.met()) == {"branch", "crux::hidden"}
+    process.go()
+    assert names(once, once.met()) == set()
+    process.process.kill()
+    process.process.communicate()
+
+
+@pytest.mark.parametrize("between", [(), ("settle",)])
+def test_what_is_asked_again_is_told_again_and_nothing_else(
+    sample: Path, once: Watch, between: tuple[str, ...]
+) -> None:
+    """By the process that met it, and by a child of one that settled what others had met."""
+    call = "+branch:3" if between else "branch:3"
+    process = Watched(sample, once, call, *between, call)
+    process.step()
+    process.go()
+    first = once.met()
+    ever = once.ever()
+    known = np.ones(once.total, bool)
+    known[first.blocks[:1]] = False
+    once.ask_again(known)
+    for _ in between:
+        process.go()
+    process.go()
+    assert once.met().blocks.tolist() == first.blocks[:1].tolist()
+    assert not len(once.met().functions)
+    assert once.ever().tolist() == ever.tolist(), "what was met before is not forgotten"
+    process.process.kill()
+    process.process.communicate()
 
 
 def test_a_child_tells_through_the_same_list(watched: Start, watch: Watch) -> None:

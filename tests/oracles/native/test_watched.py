@@ -26,7 +26,7 @@ PLAIN = Config("plain")
 def ort() -> Watch:
     backend = find_backend("ort")
     assert backend.libraries
-    return Watch(find_libraries(backend.libraries))
+    return Watch(find_libraries(backend.libraries), each_test=True)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def run(program, inputs, settings, outputs, enter):
 def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample: Path, tmp_path: Path) -> None:
     file = tmp_path / "backend.py"
     file.write_text(BACKEND.format(path=str(sample)))
-    watch = Watch([Library(sample)], tmp_path)
+    watch = Watch([Library(sample)], tmp_path, each_test=True)
     with Sandbox(str(file), watch=watch, shown=[str(sample)]) as sandbox:
         assert sandbox.facts["breakpoints"] == ""
         for fresh in (False, True):
@@ -107,7 +107,7 @@ def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample: Pa
 def test_a_breakpoint_of_the_program_is_its_own(sample: Path, tmp_path: Path) -> None:
     file = tmp_path / "backend.py"
     file.write_text(BACKEND.format(path=str(sample)))
-    watch = Watch([Library(sample)], tmp_path)
+    watch = Watch([Library(sample)], tmp_path, each_test=True)
     with Sandbox(str(file), watch=watch, shown=[str(sample)]) as sandbox:
         (run,) = sandbox.run(Job(b"trap:8", {}, (PLAIN,)))
         assert run.status is Status.CRASH

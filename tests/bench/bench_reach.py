@@ -1,0 +1,183 @@
+"""Blocks of the compiler's own code that strategies reach over CPU time, in one run: bands over seeds.
+
+`CRUX_REACH_SECONDS` are the CPU seconds of each line (40), `CRUX_REACH_SEEDS` how many seeds (3),
+`CRUX_REACH_STRATEGIES` which strategies, `CRUX_REACH_PLOT` a file for the picture (SVG);
+`CRUX_NNSMITH_PYTHON` a Python that has NNSmith 0.1.0, whose models the same judge then runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+from corpus.target import Target
+from generators.changes.modes import as_case
+from generators.fuzz import Tested as OneTest
+from generators.fuzz import fuzz, judge_cases, nothing
+from generators.growth.grow import Program
+from generators.learning import Lesson
+from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.reach import NATIVE
+from oracles.backends import find_backend
+from oracles.judge import Judge
+from oracles.native.libraries import find_libraries
+from oracles.native.watching import Watch
+from tests.bench.bench_campaigns import Remembering
+from triage.campaigns.native import sighting
+from triage.campaigns.testers import judgement
+
+pytestmark = pytest.mark.bench
+SECONDS = float(os.environ.get("CRUX_REACH_SECONDS", "40"))
+SEEDS = int(os.environ.get("CRUX_REACH_SEEDS", "3"))
+STRATEGIES = os.environ.get("CRUX_REACH_STRATEGIES", "random,coverage,mixed,native").split(",")
+APART = 1 << 20
+"""Between the first seeds of two campaigns."""
+POINTS = 40
+MAKER = Path(__file__).with_name("nnsmith_models.py")
+
+Curve = list[tuple[float, int]]
+"""CPU seconds and blocks reached by then, beyond those of the start of the framework."""
+
+
+def campaign(strategy: str, seed: int) -> tuple[Curve, int]:
+    """One campaign of a strategy; how many tests it made."""
+    plan = Plan(strategy, passes_of="ort")
+
+    def drawn(seeds: range, lesson: Lesson | None) -> Iterator[Drawn]:
+        return make_tests(plan, seeds, lesson)
+
+    return watched(drawn, seed * APART, led=strategy == NATIVE)
+
+
+def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
+    """NNSmith's models of ten operators; the CPU time of making them counts, that of imports does not."""
+    made: list[float] = []
+
+    def drawn(seeds: range, lesson: Lesson | None) -> Iterator[Drawn]:
+        while True:
+            with tempfile.TemporaryDirectory() as folder:
+                first = str(seed * APART + 1000 * len(made))
+                words = [python, str(MAKER), folder, "10", "1000", str(SECONDS / 8), first]
+                done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
+                paths = sorted(Path(folder).glob("*.onnx"), key=lambda path: int(path.stem))
+                seconds = float(json.loads(done.stdout.splitlines()[-1])["seconds"]) / len(paths)
+                for path in paths:
+                    made.append(seconds)
+                    with np.load(path.with_suffix(".npz")) as values:
+                        yield Drawn(0, as_case(Program(onnx.load(path), dict(values), {}, {}), 0), {})
+
+    return watched(drawn, 0, others=lambda: sum(made))
+
+
+def watched(
+    drawn: Callable[[range, Lesson | None], Iterator[Drawn]],
+    seed: int,
+    *,
+    led: bool = False,
+    others: Callable[[], float] = lambda: 0.0,
+) -> tuple[Curve, int]:
+    """Blocks over CPU time: of this process, of its workers, and of `others`."""
+    curve: Curve = []
+    with (
+        closing(Watch(find_libraries(find_backend("ort").libraries))) as watch,
+        Judge(Target("ort"), watch=watch) as judge,
+    ):
+        assert judge.release
+        start, verdict, tests = watch.ever(), judgement(judge), 0
+
+        def cpu() -> float:
+            return time.process_time() + judge.executor.cpu_seconds() + others()
+
+        def worker(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
+            sighted = sighting(judge, lesson, start) if led else nothing
+            yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take, sighted=sighted)
+
+        begun = cpu()
+        for tests, _ in enumerate(fuzz([worker], seed=seed, teacher=Remembering()), 1):
+            if tests % BLOCK == 0:
+                curve.append((cpu() - begun, len(watch.ever()) - len(start)))
+                if curve[-1][0] >= SECONDS:
+                    break
+    return curve, tests
+
+
+def at(curve: Curve, seconds: float) -> float:
+    """The blocks after so many CPU seconds."""
+    return float(np.interp(seconds, *zip(*curve, strict=True)))
+
+
+def test_blocks_over_cpu_time(capsys: pytest.CaptureFixture[str]) -> None:
+    names: list[str] = list(STRATEGIES)
+    python = os.environ.get("CRUX_NNSMITH_PYTHON", "")
+    names += ["nnsmith"] if python else []
+    marks = np.linspace(SECONDS / POINTS, SECONDS, POINTS)
+    bands: dict[str, NDArray[np.float64]] = {}
+    with capsys.disabled():
+        for name in names:
+            found = [nnsmith(python, s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
+            band = np.array([[at(curve, mark) for mark in marks] for curve, _ in found])
+            bands[name] = band
+            told = " ".join(
+                f"{seconds:.0f}s {_band(band, marks, seconds)}"
+                for seconds in (SECONDS / 4, SECONDS / 2, SECONDS)
+            )
+            print(f"\n{name:9} tests {[tests for _, tests in found]}  {told}", end="", flush=True)
+        print()
+    place = os.environ.get("CRUX_REACH_PLOT", "")
+    if place:
+        Path(place).write_text(picture(marks, bands))
+
+
+def _band(band: NDArray[np.float64], marks: NDArray[np.float64], seconds: float) -> str:
+    values = [float(np.interp(seconds, marks, line)) for line in band]
+    return f"{np.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
+
+
+def picture(marks: NDArray[np.float64], bands: dict[str, NDArray[np.float64]]) -> str:
+    """An SVG of the medians, with the least and the most behind them."""
+    width, height, left, bottom = 640, 360, 70, 40
+    most = max(float(band.max()) for band in bands.values())
+    low = min(float(band[:, 0].min()) for band in bands.values()) * 0.9
+    colours = ("#888888", "#1f77b4", "#2ca02c", "#d62728", "#9467bd", "#ff7f0e")
+
+    def point(seconds: float, blocks: float) -> str:
+        x = left + (width - left - 90) * seconds / float(marks[-1])
+        return f"{x:.1f},{(height - bottom) * (1 - (blocks - low) / (most - low)) + 10:.1f}"
+
+    room = f'viewBox="0 0 {width} {height + 10}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {room} font-family="sans-serif">']
+    parts.append(f'<rect width="{width}" height="{height + 10}" fill="white"/>')
+    for mark in np.linspace(low, most, 5):
+        x, y = point(0, mark).split(",")
+        parts.append(
+            f'<text x="{float(x) - 6}" y="{float(y) + 4}" font-size="11" text-anchor="end">{mark:,.0f}</text>'
+        )
+    for mark in np.linspace(0, float(marks[-1]), 5):
+        x, _ = point(mark, low).split(",")
+        parts.append(
+            f'<text x="{x}" y="{height - 12}" font-size="11" text-anchor="middle">{mark:.0f} s</text>'
+        )
+    for colour, (name, band) in zip(colours, bands.items(), strict=False):
+        upper = [point(s, b) for s, b in zip(marks, band.max(axis=0), strict=True)]
+        lower = [point(s, b) for s, b in zip(marks, band.min(axis=0), strict=True)]
+        middle = [point(s, b) for s, b in zip(marks, np.median(band, axis=0), strict=True)]
+        parts.append(f'<polygon points="{" ".join(upper + lower[::-1])}" fill="{colour}" opacity="0.2"/>')
+        parts.append(
+            f'<polyline points="{" ".join(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+        )
+        x, y = middle[-1].split(",")
+        parts.append(
+            f'<text x="{float(x) + 6}" y="{float(y) + 4}" font-size="12" fill="{colour}">{name}</text>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
