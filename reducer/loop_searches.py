@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TypeAlias, TypeVar
 
-from corpus.tir.tree import Body, Stmt
-from corpus.tir.values import Expr
+from corpus.tir.tree import Body, For, Stmt
+from corpus.tir.values import Const, Expr
 from corpus.tir.walk import expressions, statements
 from reducer.move import SearchOf
 from reducer.subject.loops.edits import if_smaller, with_expression, with_statement
@@ -29,19 +29,27 @@ def over_statements(subject: LoopSubject, changes: Changes) -> SearchOf[LoopSubj
 def over_expressions(
     subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]
 ) -> SearchOf[LoopSubject]:
-    """Do what `over_statements` does, for expressions."""
-    return _over_each(subject, expressions, changes, with_expression)
+    """Do what `over_statements` does, for expressions other than a loop's number of rounds."""
+    return _over_each(subject, _computed, changes, with_expression)
+
+
+def _computed(body: Body) -> Iterator[Expr | None]:
+    """Every expression by its position; None for the number of rounds of a loop."""
+    rounds = {id(stmt.extent) for stmt in statements(body) if isinstance(stmt, For)}
+    for expr in expressions(body):
+        yield None if isinstance(expr, Const) and id(expr) in rounds else expr
 
 
 def _over_each(
     subject: LoopSubject,
-    listed: Callable[[Body], Iterator[_Part]],
+    listed: Callable[[Body], Iterator[_Part | None]],
     changes: Callable[[_Part], Iterator[_New]],
     changed: Callable[[LoopSubject, int, _New], LoopSubject | None],
 ) -> SearchOf[LoopSubject]:
     best, position = subject, 0
     while position < len(found := [*listed(best.main.body)]):
-        for new in changes(found[position]):
+        part = found[position]
+        for new in changes(part) if part is not None else ():
             proposal = cache(partial(changed, best, position, new))
             if proposal() is not None and (yield proposal):
                 best = proposal() or best

@@ -32,6 +32,7 @@ from reducer.pass_sets import failing_config
 from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
+from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subjects import Kind, kind_of
 
@@ -183,6 +184,7 @@ class Session:
                 needs_baseline,
                 self._is_quick(verdict),
             )
+            predicate = self._plainer(predicate)
         else:
             predicate = self._command(options.check or "", options.check_exit)
         if options.also is not None:
@@ -190,6 +192,13 @@ class Session:
         if options.private:
             predicate = Silent(predicate)
         return predicate
+
+    def _plainer(self, predicate: SameSymptom) -> SameSymptom:
+        """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
+        if not predicate.quick or self._kind.subject is not LoopSubject:
+            return predicate
+        plainly = replace(predicate, plainly=True)
+        return plainly if plainly(self.case).interesting else predicate
 
     def _command(self, line: str, wanted: int) -> Command:
         return Command(line, wanted, self.options.timeout, Patience(self.options.timeout))

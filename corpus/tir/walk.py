@@ -46,12 +46,38 @@ def _nodes(item: Any) -> Iterator[Any]:
                 yield inner
 
 
+@cache
+def _holders(kind: type, definitions: bool) -> tuple[str, ...] | None:
+    """The fields of a class that may hold nodes, the last one first; None for what is no node."""
+    if not is_dataclass(kind):
+        return None
+    held = [item.name for item in fields(kind) if item.type not in PLAIN]
+    return tuple(reversed([name for name in held if definitions or name != DEFINED]))
+
+
+PLAIN = ("str", "int", "bool", "int | float | bool")
+"""How the types of fields are spelt that hold no nodes."""
+
+
+def _walk(node: Any, definitions: bool) -> Iterator[Any]:
+    """Nodes with their parents before them; by a list, since whatever is done to loops walks over them."""
+    waiting = [node]
+    while waiting:
+        item = waiting.pop()
+        kind = item.__class__
+        if kind is tuple:
+            waiting.extend(reversed(item))
+        elif (names := _holders(kind, definitions)) is not None:
+            yield item
+            for name in names:
+                waiting.append(getattr(item, name))
+        elif kind is dict:
+            waiting.extend(each for each in reversed(item.values()) if is_dataclass(each))
+
+
 def walk(node: Any) -> Iterator[Any]:
     """Walk a node and everything below it, parents first. A tuple of nodes is accepted too."""
-    for found in _nodes(node):
-        yield found
-        for child in children(found):
-            yield from walk(child)
+    return _walk(node, True)
 
 
 def statements(node: Any) -> Iterator[Stmt]:
@@ -61,14 +87,7 @@ def statements(node: Any) -> Iterator[Stmt]:
 
 def expressions(node: Any) -> Iterator[Expr]:
     """Every expression in a node or a body, in the order of its positions."""
-    return (found for found in _walk_uses(node) if isinstance(found, Expr))
-
-
-def _walk_uses(node: Any) -> Iterator[Any]:
-    for found in _nodes(node):
-        yield found
-        for child in children(found, definitions=False):
-            yield from _walk_uses(child)
+    return (found for found in _walk(node, False) if isinstance(found, Expr))
 
 
 def buffers(node: Any) -> Iterator[Buffer]:
@@ -76,14 +95,10 @@ def buffers(node: Any) -> Iterator[Buffer]:
     return (found for found in walk(node) if isinstance(found, Buffer))
 
 
-def rebuilt(node: Node, change: Callable[[Any], Any], *, definitions: bool = True) -> Node:
+def rebuilt(node: Any, change: Callable[[Any], Any], *, definitions: bool = True) -> Any:
     """The node with `change` done to each node right below it; the same object if nothing changed."""
-    if not is_dataclass(node) or isinstance(node, type):
-        return node
     changed = {}
-    for name in _names(node.__class__):
-        if name == DEFINED and not definitions:
-            continue
+    for name in reversed(_holders(node.__class__, definitions) or ()):
         before = getattr(node, name)
         after = _changed(before, change)
         if after is not before:
@@ -104,14 +119,12 @@ def _changed(item: Any, change: Callable[[Any], Any]) -> Any:
                 after.append(result)
                 same = same and result is inner
         return item if same else tuple(after)
-    if isinstance(item, str | int | float | None):
-        return item
-    return change(item) if is_dataclass(item) else _changed_mapping(item, change)
+    if _holders(item.__class__, True) is not None:
+        return change(item)
+    return _changed_mapping(item, change) if isinstance(item, dict) else item
 
 
 def _changed_mapping(item: Any, change: Callable[[Any], Any]) -> Any:
-    if not isinstance(item, Mapping):
-        return item
     after = {key: change(inner) if is_dataclass(inner) else inner for key, inner in item.items()}
     return item if all(after[key] is item[key] for key in item) else after
 
@@ -174,7 +187,7 @@ def _replaced(node: Node, by: Mapping[int, Any], kind: type) -> Node:
                 found_at = position
                 position += sum(
                     1
-                    for item in _walk_uses(tuple(children(found, definitions=False)))
+                    for item in _walk(tuple(children(found, definitions=False)), False)
                     if isinstance(item, kind)
                 )
                 return by[found_at]

@@ -46,7 +46,7 @@ class Executor:
         self.configs = configs_of(target, format)
         self.forks = self.backend.forks
         self.is_hurried = False
-        self._is_quick = False
+        self._thinning: tuple[tuple[str, Any], ...] = ()
         self._sandbox = Sandbox(
             target.backend,
             python=target.get("python") or None,
@@ -74,13 +74,16 @@ class Executor:
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
 
     @contextmanager
-    def quickly(self) -> Iterator[None]:
-        """Within it programs of loops share a process, and their arguments are not checked."""
-        self._is_quick = True
+    def quickly(self, *, plainly: bool = False) -> Iterator[None]:
+        """Within it programs of loops share a process, and their arguments are not checked.
+
+        With `plainly` LLVM does not optimise either: that takes most of what a program of loops costs.
+        """
+        self._thinning = (("thin", 1), *((("opt-level", 0),) if plainly else ()))
         try:
             yield
         finally:
-            self._is_quick = False
+            self._thinning = ()
 
     def runs(self, case: Case, configs: tuple[Config, ...], **job_options: Any) -> tuple[Run, ...]:
         """Run the case under each configuration, without judging and without repair."""
@@ -106,8 +109,9 @@ class Executor:
         With `fresh` in a new process. Raises `OutOfTime` with the runs so far.
         """
         runs: list[Run] = []
-        if self._is_quick and job.format == LOOPS and not fresh:
-            job = replace(job, configs=tuple(map(_thin, job.configs)), shared=True)
+        if self._thinning and job.format == LOOPS and not fresh:
+            thin = tuple(_with(config, dict(self._thinning)) for config in job.configs)
+            job = replace(job, configs=thin, shared=True)
         for name, configs in groupby(job.configs, key=lambda config: config.backend):
             part = replace(job, configs=tuple(configs))
             try:
@@ -188,5 +192,5 @@ class Executor:
         yield from self._others.values()
 
 
-def _thin(config: Config) -> Config:
-    return replace(config, settings=(*config.settings, ("thin", 1)))
+def _with(config: Config, settings: Mapping[str, Any]) -> Config:
+    return replace(config, settings=tuple({**dict(config.settings), **settings}.items()))

@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,7 +33,8 @@ class SameSymptom:
 
     With `needs_baseline` the un-optimised run must end well, as it did for the original: a model that it
     refuses, or dies of, crashes the optimiser for a reason of its own. A `quick` one asks where runs are
-    cheap; whoever takes its answers has the result judged in full.
+    cheap, with `plainly` by code that is not optimised; whoever takes its answers has the result judged in
+    full.
     """
 
     judges: JudgePool
@@ -43,10 +44,11 @@ class SameSymptom:
     patience: Patience = field(default_factory=lambda: Patience(float("inf")))
     needs_baseline: bool = False
     quick: bool = False
+    plainly: bool = False
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
-        with self.judges.one() as judge, judge.executor.quickly() if self.quick else nullcontext():
+        with self.judges.one() as judge, self._way(judge):
             if self.symptom.outcome is Outcome.TIMEOUT:
                 verdict = judge.verdict(case, only=self.only)
             else:
@@ -61,6 +63,9 @@ class SameSymptom:
             self.on_other(case, verdict)
         is_unsteady = interesting and Mark.STATE_DEPENDENT in verdict.marks
         return Answer(interesting, str(verdict.symptom or ""), witness, is_unsteady)
+
+    def _way(self, judge: Judge) -> AbstractContextManager[None]:
+        return judge.executor.quickly(plainly=self.plainly) if self.quick else nullcontext()
 
     def _baseline(self, case: Case, judge: Judge) -> Run | None:
         """Return the interpreter's result for the un-optimised run, if only optimised loops can fail."""

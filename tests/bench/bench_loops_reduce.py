@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from corpus.tir.walk import statements
 from oracles.backends import backends
 from oracles.judge import Judge
 from reducer.api import reduce_case
+from reducer.engine.predicates import SameSymptom
 from reducer.options import Options
 from tests.bench.planted_loops import MARKING, WRONG
 from tests.bench.planted_loops_cases import planted_case
@@ -24,25 +26,44 @@ def planted(monkeypatch):
     monkeypatch.setitem(backends(), "planted_loops", module.backend())
 
 
-@pytest.mark.timeout(0)
-def test_planted_passes_over_loops(capsys, tmp_path):
-    import time
+@pytest.fixture
+def asked(monkeypatch):
+    """The CPU seconds of each candidate's question; the first and last verdicts of a reduction are none."""
+    spent = []
+    plain = SameSymptom.__call__
 
+    def timed(self, case):
+        with self.judges.one() as judge:
+            before = judge.executor.cpu_seconds() + time.process_time()
+        answer = plain(self, case)
+        spent.append(judge.executor.cpu_seconds() + time.process_time() - before)
+        return answer
+
+    monkeypatch.setattr(SameSymptom, "__call__", timed)
+    return spent
+
+
+@pytest.mark.timeout(0)
+def test_planted_passes_over_loops(capsys, tmp_path, asked):
     rows = []
     with Judge(Target("planted_loops"), format="tir") as judge:
         judge.verdict(planted_case("OtherBase", rounds=2))  # the start of TVM counts for no reduction
         for name in WRONG:
             case = planted_case(name)
+            asked.clear()
             before, near = judge.executor.cpu_seconds(), time.process_time()
             result = reduce_case(case, tmp_path / name, Options(target=case.target), judge=judge)
             cpu = judge.executor.cpu_seconds() - before + time.process_time() - near
             left = len([*statements(result.case.parsed.main.body)])
             wanted = {f"tirx.{name}"} | ({f"tirx.{MARKING}"} if name == "AfterAnother" else set())
             exact = set(result.case.passes) == wanted
-            rows.append((name, case.measure.nodes, left, exact, result.checks, 1000 * cpu / result.checks))
+            each = 1000 * sum(asked) / len(asked), 1000 * cpu / result.checks
+            rows.append((name, case.measure.nodes, left, exact, result.checks, *each))
     with capsys.disabled():
-        print("\n| wrong pass | statements | left | only the passes needed | checks | ms CPU a check |")
-        print("|---|---|---|---|---|---|")
+        print(
+            "\n| wrong pass | statements | left | only its passes | checks | ms CPU a question | all told |"
+        )
+        print("|---|---|---|---|---|---|---|")
         for row in rows:
             print(
                 "| "

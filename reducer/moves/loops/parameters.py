@@ -22,11 +22,14 @@ from reducer.subject.loops.subject import LoopSubject
 
 
 def drop_parameters(subject: LoopSubject, hints: Hints) -> Search:
-    """Drop what the body does not name; a number becomes a constant."""
+    """Drop what the body does not name, all of it first; a number becomes a constant."""
     return (yield from over_functions(subject, _fewer))
 
 
 def _fewer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+    needed = tuple(item for item in subject.main.params if item.name in used_names(subject.main.body))
+    if len(needed) < len(subject.main.params) - 1:
+        yield partial(subject.with_main, replace(subject.main, params=needed))
     for place, item in enumerate(subject.main.params):
         others = (*subject.main.params[:place], *subject.main.params[place + 1 :])
         named = used_names((subject.main.body, *others))
@@ -102,7 +105,7 @@ def _plain(value: Tensor) -> Iterator[Tensor]:
 
 
 MOVES = (
-    Move("drop parameters", 70, drop_parameters, on=LoopSubject),
+    Move("drop parameters", 55, drop_parameters, on=LoopSubject),
     Move("drop functions", 15, drop_functions, on=LoopSubject),
     Move("drop attributes", 80, drop_attributes, on=LoopSubject),
     Move("plain values of loops", 100, plain_values, on=LoopSubject),
