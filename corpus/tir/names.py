@@ -17,7 +17,8 @@ def renamed(function: Function, names: Mapping[str, str]) -> Function:
     def change(node: Any) -> Any:
         return _named(rebuilt(node, change), names)
 
-    return rebuilt(function, change)
+    found: Function = rebuilt(function, change)
+    return found
 
 
 def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
