@@ -220,7 +220,8 @@ def test_why_names_what_agrees_what_differs_and_the_cuts(store):
     assert [each["name"] for each in told["components"] if not each["agrees"]] == ["message"]
     apart = why(store, one.name, three.cluster_name)
     assert not apart["together"]
-    assert "The op differs by 1.00, which adds 0.35: Add / Mul." in apart["words"]
+    assert "apart: another operator, 0.35 from each other" in apart["words"][0]
+    assert "Another operator, which adds 0.35: Add / Mul." in apart["words"]
     assert apart["words"][-1].startswith("Offered as related")
 
 

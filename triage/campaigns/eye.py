@@ -21,6 +21,8 @@ LOOK_SECONDS = 0.4
 SAMPLE_SECONDS = 20.0
 COUNT_SECONDS = 5.0
 """Between two counts of the database's bugs at least."""
+FACE = "another face of"
+"""How it begins that a failure follows from another."""
 WINDOW = 30.0
 """Seconds of fuzzing that the rate of tests is taken over."""
 
@@ -35,7 +37,8 @@ class Eye:
         self._seconds = seconds
         self._start = time.monotonic()
         self._looked = self._sampled = self._counted = 0.0
-        self._last: tuple[str, str, float] | None = None
+        self._last: tuple[str, str, str, float] | None = None
+        self._explained = self._faces = 0
         self._bugs: Counter[str] = Counter()
         self._waiting = 0
         self._seen: deque[tuple[float, int]] = deque()
@@ -44,10 +47,16 @@ class Eye:
         self._tested_at = 0.0
         self.now: Situation | None = None
 
-    def found(self, name: str, title: str) -> None:
-        """A failure that was new."""
-        self._last = (name, title, time.monotonic())
+    def found(self, name: str, what: str, title: str) -> None:
+        """Note a failure that was found or reduced, and what it turned out to be."""
+        self._last = (name, what, title, time.monotonic())
+        self._faces += what.startswith(FACE)
         self._counted = 0.0
+
+    def explained(self, name: str, what: str, title: str) -> None:
+        """Note a failure that a bug explains."""
+        self._explained += 1
+        self._last = (name, what, title, time.monotonic())
 
     def tested(self) -> None:
         """A test has ended: the rate counts the time between tests, not that between stretches."""
@@ -100,7 +109,9 @@ class Eye:
             cpu=self.cpu(),
             memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             arms=tuple(arm for front in self._fronts for arm in self._arms(front)),
-            last=Find(last[0], last[1], moment - last[2]) if last else None,
+            last=Find(last[0], last[2], moment - last[3], last[1]) if last else None,
+            explained=self._explained,
+            faces=self._faces,
             parts=dict(self._shares.whole),
         )
 

@@ -16,7 +16,7 @@ from corpus.errors import UserError
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import overview
-from triage.campaigns.eye import Eye
+from triage.campaigns.eye import FACE, Eye
 from triage.campaigns.front import Front
 from triage.campaigns.reporting import Bug, Reporter
 from triage.campaigns.shares import FUZZING, Choice, Shares
@@ -150,9 +150,10 @@ class Hunt:
         for step in front.fuzzer.stretch(tests=tests, seconds=min(seconds, room)):
             cpu += step.cpu
             if step.failure and step.failure.seen == 1:
-                self.shown.note(f"found {step.failure.name}: {step.failure.title}")
-                self.eye.found(step.failure.name, step.failure.title)
-                gained += self._is_new(step.failure.cluster)
+                looks = self._looks(step.failure)
+                gained += looks == "new"
+                self.shown.note(f"found {step.failure.name}, {looks}: {step.failure.title}")
+                self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
             self.eye.look(f"fuzzing {front.target}")
         self.fuzzed += time.monotonic() - before
@@ -180,6 +181,15 @@ class Hunt:
         self.shares.add(name, cpu, gained)
         keep_decision(self.store, front.fuzzer.run, name, why, cpu, gained)
 
+    def _looks(self, failure: Failure) -> str:
+        """What a failure is before anything is known of it but its symptom."""
+        is_first = failure.cluster not in self._clusters
+        if self._is_new(failure.cluster):
+            return "new"
+        if failure.status == LIMIT:
+            return "a declared limit"
+        return "a known issue" if is_first else f"looks like {failure.cluster_name}"
+
     def _is_new(self, cluster: int) -> bool:
         """Whether a cluster is a bug that was not there before and that nobody knows."""
         if cluster in self._clusters:
@@ -193,6 +203,7 @@ class Hunt:
         for failure, found in front.explainer.run():
             if found.bug is not None:
                 self.shown.note(f"{failure.name} explained by {found.bug.name}: {found.why}")
+                self.eye.explained(failure.name, f"explained by {found.bug.name}", failure.title)
             self.eye.look(f"explaining {failure.name}")
             if self.left <= least:
                 return
@@ -217,10 +228,12 @@ class Hunt:
         if document is None:
             self.shown.note(f"{failure.name} does not show any more")
             return 0
+        what = self._what_it_is(after)
         self.shown.note(
             f"reduced {failure.name} from {document['nodes_before']} to {document['nodes_after']} nodes"
-            f" in {document['checks']} checks: {self._what_it_is(after)}"
+            f" in {document['checks']} checks: {what}"
         )
+        self.eye.found(failure.name, what.partition(": ")[0], after.title)
         gained = self._is_new(after.cluster)
         if after.cluster not in self.reporter.reported:
             self._report(front, after.cluster)
@@ -231,7 +244,7 @@ class Hunt:
         worth, root = worth_of(self.store, reduced), root_of(self.store, reduced.id)
         self.gained = self.gained.add(worth)
         if root is not None:
-            return f"another face of {reduced.cluster_name}: {root['why']}"
+            return f"{FACE} {reduced.cluster_name}: {root['why']}"
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
         return f"{reduced.cluster_name}, {'new' if worth is Worth.NEW else f'known, reduced {alike} times'}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from triage.clustering.related import related_clusters
-from triage.clustering.similarity import MERGE, RELATED, Comparison, compare
+from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compare
 from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import BY_SYMPTOM, get_cluster, get_signature, home_of, signatures_of
 from triage.store.database import Store
@@ -33,7 +33,7 @@ def why(store: Store, first: str, second: str) -> dict[str, Any]:
     compared, a, b = min(pairs, key=lambda pair: pair[0].distance)
     average = sum(pair[0].distance for pair in pairs) / len(pairs)
     together = one.cluster == two.cluster
-    sentences = [*_verdict(one, two, compared, average, together), *_parts(compared)]
+    sentences = [*_verdict(store, one, two, compared, average, together), *_parts(compared)]
     sentences += _decided(store, one, two, a, b)
     sentences += [sentence for side in (one, two) for sentence in _cause(store, side.name)]
     if not together:
@@ -73,28 +73,47 @@ def _cluster_side(store: Store, text: str, cluster: int) -> Side:
     return Side(name, cluster, known, bool(reduced))
 
 
-def _verdict(one: Side, two: Side, compared: Comparison, average: float, together: bool) -> list[str]:
+def _verdict(
+    store: Store, one: Side, two: Side, compared: Comparison, average: float, together: bool
+) -> list[str]:
     place = f"together in {cluster_name(one.cluster)}" if together else "apart"
+    both = f"{one.name} and {two.name} are {place}"
+    waiting = [
+        side.name for side in (one, two) if not side.is_reduced and not _is_explained(store, side.name)
+    ]
     if one.is_reduced != two.is_reduced:
-        unreduced = two.name if one.is_reduced else one.name
-        return [
-            f"{one.name} and {two.name} are {place}.",
-            f"{unreduced} is not reduced yet: it stands with the failures of its symptom until it is.",
-        ]
+        until = "is not reduced yet: it stands with the failures of its symptom until it is."
+        return [f"{both}.", *(f"{name} {until}" for name in waiting)]
     if compared.distance == 0:
-        return [f"{one.name} and {two.name} are {place}: they have an equal signature."]
+        return [f"{both}: they have an equal signature."]
     if compared.obstacle:
-        return [f"{one.name} and {two.name} are {place}: {compared.obstacle}."]
+        return [f"{both}: {compared.obstacle}."]
     several = f", {average:.2f} on average" if round(average, 4) != round(compared.distance, 4) else ""
+    most = max(compared.parts, key=lambda part: part.weight * part.distance)
+    told = f"another {NAMES.get(most.name, most.name)}, " if not together else ""
     return [
-        f"{one.name} and {two.name} are {place}: their signatures are {compared.distance:.2f} apart"
-        f"{several}.",
-        f"Up to {MERGE} on average is one cluster, up to {RELATED} is related.",
+        f"{both}: {told}{compared.distance:.2f} from each other{several}; up to {MERGE} is one bug,"
+        f" up to {RELATED} is related."
     ]
 
 
+NAMES = {
+    "ops": "set of operators",
+    "op": "operator",
+    "kind": "kind of difference",
+    "dtypes": "set of types",
+    "passes": "set of passes",
+}
+"""What parts of a signature are called beside their own names."""
+
+
+def _is_explained(store: Store, name: str) -> bool:
+    number = find_failure(store, name)
+    return number is not None and explanation_of(store, number) is not None
+
+
 def _cause(store: Store, name: str) -> list[str]:
-    """Say what a failure follows from or is explained by, with the checks; nothing for a cluster."""
+    """What a failure follows from or is explained by, with the checks that decided; nothing of a cluster."""
     number = find_failure(store, name)
     if number is None:
         return []
@@ -106,7 +125,8 @@ def _cause(store: Store, name: str) -> list[str]:
         )
     if explained:
         bug, checks = failure_name(explained["bug"]), int(explained["checks"])
-        told.append(f"{name} is explained by {bug} ({_number_of(checks)}): {explained['why']}.")
+        and_yet = "" if get_failure(store, number).status == REDUCED else ", and was not reduced"
+        told.append(f"{name} is explained by {bug} ({_number_of(checks)}){and_yet}: {explained['why']}.")
     return told
 
 
@@ -115,13 +135,17 @@ def _number_of(checks: int) -> str:
 
 
 def _parts(compared: Comparison) -> list[str]:
-    return [
-        f"The {part.name} agrees: {part.first or 'none'}."
-        if part.distance == 0
-        else f"The {part.name} differs by {part.distance:.2f}, which adds {part.weight * part.distance:.2f}:"
-        f" {part.first or 'none'} / {part.second or 'none'}."
-        for part in compared.parts
-    ]
+    """A line for each part, what differs most first."""
+    ordered = sorted(compared.parts, key=lambda part: -part.weight * part.distance)
+    return [_part(each) for each in ordered]
+
+
+def _part(part: Part) -> str:
+    name = NAMES.get(part.name, part.name)
+    if part.distance == 0:
+        return f"The same {name}: {part.first or 'none'}."
+    adds = part.weight * part.distance
+    return f"Another {name}, which adds {adds:.2f}: {part.first or 'none'} / {part.second or 'none'}."
 
 
 def _decided(store: Store, one: Side, two: Side, a: Signature, b: Signature) -> list[str]:

@@ -66,6 +66,8 @@ def _numbers(now: Situation, width: int) -> Table:
         ("waiting", f"{now.waiting:,}"),
         ("bugs, new", f"{now.new:,}"),
         ("bugs, known", f"{now.known:,}"),
+        ("explained", f"{now.explained:,}"),
+        ("faces", f"{now.faces:,}"),
         ("CPU", clock(now.cpu)),
         ("memory", f"{now.memory / 2**20:,.0f} MB"),
     ]
@@ -132,13 +134,14 @@ def _table(columns: Cells, rows: Iterable[Cells]) -> RenderableType:
 
 
 def _last(now: Situation, width: int) -> Text:
-    """The last find, in one line."""
+    """The failure of which something was learned last, and what: in one line."""
     from rich.text import Text
 
     if now.last is None:
         return Text("no find yet", "bright_black")
-    head = f"last find {now.last.name}, {clock(now.last.ago)} ago: "
-    room = max(width - len(head), 0)
+    head = f"{clock(now.last.ago)} ago {now.last.name} "
+    what = f"{now.last.what}: " if now.last.what else ""
+    room = max(width - len(head) - len(what), 0)
     title = printable(now.last.title)
     title = title if len(title) <= room else title[: max(room - 1, 0)] + "…"
-    return Text.assemble((head, "bright_black"), title, no_wrap=True)
+    return Text.assemble((head, "bright_black"), (what, "bold"), title, no_wrap=True)

@@ -26,17 +26,22 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """The last failure that was new: its name and title, and how many seconds ago it was."""
+    """The last failure of which something was learned: its name and title, how many seconds ago that was.
+
+    `what` says what it is: `new`, `another face of C0003`, `explained by C0003`, `looks like C0003`.
+    """
 
     name: str
     title: str
     ago: float
+    what: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """A hunt at one moment. Seconds are of the wall, but `cpu`; `left` is None without an end.
 
+    `explained` and `faces` count the failures of this run that a bug explains, and that follow from one.
     `rate` is in tests a second over the last half minute of fuzzing, `bugs` are counts by state, `blocks`
     those of the target's own code, 0 where it is not watched. `parts` are the shares of CPU time of what the
     hunt does.
@@ -59,6 +64,8 @@ class Situation:
     arms: tuple[Arm, ...] = ()
     last: Find | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
+    explained: int = 0
+    faces: int = 0
 
     @property
     def valid_share(self) -> float:
@@ -89,7 +96,8 @@ class Situation:
             f"bugs {self.new} new, {self.known} known",
         ]
         if self.last:
-            parts.append(f"last {self.last.name} {clock(self.last.ago)} ago")
+            what = f", {self.last.what}," if self.last.what else ""
+            parts.append(f"last {self.last.name}{what} {clock(self.last.ago)} ago")
         if self.left is not None:
             parts.append(f"{clock(self.left)} left")
         return ", ".join(parts)
