@@ -2,7 +2,8 @@
 
 A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards,
 taken back through the nodes before it; where no draw gets further, gradients do (`torch_finite`). What
-counts is always another run with every intermediate. Weights are the program's own and stay.
+counts is always another run with every intermediate. Weights are the program's own and stay, unless they are
+freed (`weights`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from corpus.onnx.repair import repair
 from corpus.values import Tensor, Value
 from generators.finite.guards import guards
 from generators.finite.inverse_ranges import before
+from generators.finite.weights import bound, freed
 from generators.language.draws import Draws
 from generators.language.types import Range, dtype_of, is_float
 from generators.language.values import draw
@@ -99,13 +101,23 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
         return look
 
 
-def settled(case: Case, judge: Judge) -> Case:
-    """The case as `make_finite` leaves it, with a note that says what was done."""
+def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
+    """Give the case that `make_finite` leaves, with a note that says what was done.
+
+    With `free_weights` the program's weights may move as well where its inputs alone do not do.
+    """
     found = make_finite(case, judge)
+    if free_weights and not found.is_finite and case.format == "onnx" and not case.external:
+        free = freed(found.case)
+        more = make_finite(free, judge)
+        if more.is_finite:
+            found = replace(more, case=bound(more.case, case), steps=(*found.steps, *more.steps))
     if not found.steps:
         return case
     result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
     note = Remark.CHANGED.note(f"{result} ({'; '.join(found.steps)})")
+    if found.case.program != case.program:
+        note = f"{note}; weights were changed as well (--free-weights)"
     return replace(found.case, notes=(*case.notes, note))
 
 

@@ -1,4 +1,7 @@
-"""How many programs without guards get values that stay finite, and by what; printed, never asserted."""
+"""How many programs without guards get values that stay finite, and by what; printed, never asserted.
+
+Of some no inputs are finite: those for which intervals prove it are counted apart (`no_values.py`).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.case import Case
 from corpus.onnx.opening.inputs import make_inputs
 from corpus.target import Target
-from generators.finite.values import make_finite
+from generators.finite.values import make_finite, settled
 from generators.language.draws import Draws
 from oracles.judge import Judge
+from tests.bench.no_values import why_none
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 
@@ -50,16 +54,22 @@ def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("nodes", [5, 10])
 def test_finite_share(nodes: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """As drawn from the seed, after repair, after gradients; and by gradients with no repair before them."""
+    """After repair, after gradients; with weights that may move; and how many have none at all."""
     count = int(os.environ.get("CRUX_VALUES", "100"))
     found: Counter[str] = Counter()
     with Judge(Target("ort")) as judge:
         for seed in range(count):
             model = unguarded(seed, nodes)
             case = Case("onnx", model.SerializeToString(), make_inputs(model, seed))
-            found["plain"] += make_finite(case, judge, gradients=False, runs=0).is_finite
+            proof = why_none(model)
+            found["proved to have none"] += bool(proof)
             found["repair"] += make_finite(case, judge, gradients=False).is_finite
-            found["both"] += make_finite(case, judge).is_finite
-            found["gradients alone"] += make_finite(case, judge, runs=0).is_finite
+            both = make_finite(case, judge)
+            found["both"] += both.is_finite
+            assert not (both.is_finite and proof), (seed, proof)
+            if not both.is_finite and not proof:
+                found["neither"] += 1
+            free = settled(case, judge, free_weights=True)
+            found["weights, too"] += make_finite(free, judge, gradients=False, runs=0).is_finite
     with capsys.disabled():
         print(f"\n{nodes} nodes, finite of {count}: {dict(found)}")

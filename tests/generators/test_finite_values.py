@@ -104,6 +104,28 @@ def test_draws_are_put_together_by_elements_and_what_is_small_keeps_its_bits(
     assert are_finite(judge, found.case)
 
 
+OF_WEIGHTS = (
+    "g (float[4] x) => (float[4] y) <float[4] w = {-1, 2, -3, 0.5}> { a = Relu(x) b = Add(a, w) c = Neg(a)"
+    " d = Add(c, w) y = Log(d) }"
+)
+
+
+def test_weights_move_where_the_user_says_so_and_no_inputs_do(judge: Judge) -> None:
+    chain = case(OF_WEIGHTS)
+    assert settled(chain, judge).program == chain.program
+    assert not are_finite(judge, settled(chain, judge))
+    free = settled(chain, judge, free_weights=True)
+    assert are_finite(judge, free)
+    assert [each.name for each in free.parsed.graph.input] == ["x"]
+    assert [each.name for each in free.parsed.graph.initializer] == ["w"]
+    assert free.notes[-1].endswith("weights were changed as well (--free-weights)")
+
+
+def test_weights_stay_where_inputs_do(judge: Judge) -> None:
+    chain = case(DEEP_LOG)
+    assert settled(chain, judge, free_weights=True).program == chain.program
+
+
 def test_the_search_is_the_same_every_time(judge: Judge) -> None:
     assert make_finite(case(DEEP_LOG), judge).case == make_finite(case(DEEP_LOG), judge).case
 

@@ -91,7 +91,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
         return case
     from generators.finite.values import settled
 
-    return settled(case, judges.of(case.target, case.format))
+    return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
 
 
 def _lines() -> Iterator[str]:
