@@ -32,6 +32,7 @@ from triage.claims.titles import operators_of, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
+from triage.reports.issue import short_output
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
 from triage.views.drawn import Drawn
@@ -222,6 +223,36 @@ def test_wrong_values_are_shown_side_by_side():
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "Mul: 9 instead of 2 (optimisation level all, not none)"
     assert title_of(expectation, ["Mul"], ["A"]) == "Mul: 9 instead of 2 with A"
+
+
+def test_of_a_sequence_the_item_that_differs_is_shown():
+    given = mismatch()
+    fine, wrong = given.runs
+    same = np.float32([1])
+    items = (
+        replace(fine, outputs={"y": [same, np.int64([1])]}),
+        replace(wrong, outputs={"y": [same, np.int64([0])]}),
+    )
+    expectation = expect(replace(given, runs=items), Tolerance(), ORT_PROJECT)
+    (row,) = sentences.value_rows(expectation, Tolerance())
+    assert (row.output, row.passing, row.failing) == ("y#1", "1", "0")
+    assert title_of(expectation, ["min"], ["A"]) == "min: 0 instead of 1 with A"
+
+
+def test_of_a_long_output_the_exception_is_kept():
+    frames = [f'  File "a.py", line {line}, in f' for line in range(30)]
+    told = ["none: 0", "Traceback (most recent call last):", *frames, "module.Wrong: it is", *["more"] * 30]
+    shown = short_output("\n".join(told)).splitlines()
+    assert len(shown) == 14
+    assert "module.Wrong: it is" in shown
+    assert (shown[0], shown[-1]) == ("...", "...")
+
+
+def test_a_wrapped_exception_is_named_by_its_cause():
+    told = "backend='inductor' raised:\nGuardOnData: Could not extract"
+    given = exception("BackendCompilerFailed", told)
+    title = title_of(expect(given, Tolerance(), ORT_PROJECT), ["take"], ["A"])
+    assert title == "take: GuardOnData: Could not extract with A"
 
 
 def test_a_title_names_the_attributes_that_a_single_operator_has_left():

@@ -37,6 +37,8 @@ MOST = 100
 """Characters of what a framework says; more are cut between words."""
 PREAMBLE = re.compile(r"^.*?\bwith the following errors?: *(?=\S)")
 """What stands before what is wrong, and would leave no room for it."""
+WRAPPED = re.compile(r"backend='\w+' raised:")
+"""What says that another exception, which is named behind it, was the cause."""
 MOST_PASSES = 2
 MOST_ATTRIBUTES = 2
 MOST_NUMBER = 24
@@ -110,6 +112,8 @@ def _said(error: str, message: str) -> str:
     rest = PREAMBLE.sub("", rest)
     site = parsed.site.split()[-1] if parsed.site else ""
     text = rest if len(rest) <= MOST else f"{rest[:MOST].rpartition(' ')[0] or rest[:MOST]} …"
+    if WRAPPED.search(message) and re.match(r"[A-Za-z_]\w*: ", text):
+        return text
     who = f"{site} fails" if site else error
     return f"{who}: {text}" if text else who
 
@@ -120,11 +124,19 @@ def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
     if passing is None or expectation.is_unstable:
         return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
     for name, expected in passing.outputs.items():
-        found = _pair(expected, expectation.failing.outputs.get(name), tolerance)
+        other = expectation.failing.outputs.get(name)
+        found = next(filter(None, (_pair(*pair, tolerance) for pair in pairs_of(expected, other))), None)
         if found is not None:
             right, wrong = found if expectation.wrong != UNOPTIMISED else found[::-1]
             return f"{wrong} instead of {right}"
     return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
+
+
+def pairs_of(expected: Value, actual: Value) -> list[tuple[Value, Value]]:
+    """Pair two results; of two sequences each item with its like."""
+    if isinstance(expected, list) and isinstance(actual, list):
+        return list(zip(expected, actual, strict=False))
+    return [(expected, actual)]
 
 
 def _pair(expected: Value, actual: Value, tolerance: Tolerance) -> tuple[str, str] | None:

@@ -127,7 +127,7 @@ class Project:
 
     `package` is what pip installs, `variants` other packages of the same code, `companions` what is released
     with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(phase, is_onnx)`
-    are of the form in which it takes issues. `environment_tool` is a module that prints what its maintainers
+    are of the form in which it takes issues, `of_fuzzers` those of the labels that only made programs get. `environment_tool` is a module that prints what its maintainers
     want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
     the shares of message, operator and site in the distance of two exceptions. `import_script` imports every
     ONNX model in `models/` beside it and prints what each says, where the project has an importer.
@@ -143,6 +143,7 @@ class Project:
     template: str = "issue_general.md.j2"
     issues: str = ""
     labels: Callable[[Phase, bool], tuple[str, ...]] = lambda phase, is_onnx: ()
+    of_fuzzers: tuple[str, ...] = ()
     environment_tool: str = ""
     import_script: str = ""
     runners: tuple[Runner, ...] = ()

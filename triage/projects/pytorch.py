@@ -32,8 +32,10 @@ def run(config, path):
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 {% endif %}
     torch.set_num_threads(1)
+{% if source.is_random %}
     torch.manual_seed(0)
-{% if "inductor" in configs.values() %}
+{% endif %}
+{% if source.is_random and "inductor" in configs.values() %}
     from torch._inductor import config as inductor
 
     inductor.fallback_random = True  # random numbers as eager mode draws them
@@ -103,12 +105,13 @@ def build_inputs():
     ]
 
 
-{% if "inductor" in configs.values() %}
-torch._inductor.config.fallback_random = True
+{% if source.is_random and "inductor" in configs.values() %}
+torch._inductor.config.fallback_random = True  # random numbers as eager mode draws them
 {% endif %}
 for name, backend in {{ configs | repr }}.items():
+{% if source.is_random %}
     torch.manual_seed(0)
-    torch._dynamo.reset()
+{% endif %}
     module, inputs = Repro(), build_inputs()
 {% if on_gpu %}
     if name in {{ on_gpu | repr }}:
@@ -118,9 +121,7 @@ for name, backend in {{ configs | repr }}.items():
 {% for place, dim in source.dims %}
         torch._dynamo.maybe_mark_dynamic(inputs[{{ place }}], {{ dim }})
 {% endfor %}
-        module = torch.compile(
-            module, backend=backend, fullgraph=True, dynamic={{ "None" if source.dims else "False" }}
-        )
+        module = torch.compile(module, backend=backend, fullgraph=True{{ "" if source.dims else ", dynamic=False" }})
     with torch.no_grad():
         print(f"{name}:", module(*inputs){{ ", inputs" if source.writes }}, flush=True)
 """
@@ -171,6 +172,7 @@ PROJECT = Project(
     template="issue_pytorch.md.j2",
     issues="https://github.com/pytorch/pytorch/issues",
     labels=_labels,
+    of_fuzzers=("topic: fuzzer",),
     environment_tool="torch.utils.collect_env",
     runners=(RUNNER, replace(RUNNER, backends=("inductor",), slow=210.0)),
     varied=("torch",),

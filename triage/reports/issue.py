@@ -41,6 +41,7 @@ def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueV
     """Write the parts of a draft's issue."""
     labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
     labels = requests.request_labels(labels, draft.verdict)
+    labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
     environment = dict(_environment_rows(draft))
     return IssueView(
         Head(draft.form, draft.title, tuple(checks), labels, draft.known),
@@ -97,14 +98,16 @@ def _evidence(draft: Draft) -> Evidence:
     expectation = draft.expectation
     rows = sentences.value_rows(expectation, draft.tolerance)
     is_told = draft.short and expectation.outcome is Outcome.EXCEPTION
-    has_trace = not (rows or expectation.is_unstable or is_told)
+    has_trace = not (rows or expectation.is_unstable) and not _is_of_values(expectation)
+    trace = sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else ""
     return Evidence(
         levels=(*_levels(draft), *_in_double(draft)),
         rows=() if draft.short and len(rows) == 1 else tuple(rows),
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
         parting=_parting(draft.verdict.wrong),
-        trace=sentences.short_trace(sentences.trace_text(expectation, rows)) if has_trace else "",
+        trace="" if is_told else trace,
+        error=trace,
         notes=tuple(requests.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)),
     )
 
@@ -126,9 +129,23 @@ def _levels(draft: Draft) -> list[tuple[str, str]]:
 
 
 def short_output(text: str) -> str:
-    """Return the output of a short script; of a long traceback only the end."""
+    """Cut what a short script printed: to where the exception is raised, or else to the end."""
     lines = text.strip().splitlines() or ["(nothing: the process dies)"]
-    return "\n".join(lines if len(lines) <= MOST_PRINTED else ["...", *lines[-MOST_PRINTED:]])
+    if len(lines) <= MOST_PRINTED:
+        return "\n".join(lines)
+    end = min(len(lines), _raised_at(lines) + MOST_PRINTED // 2)
+    start = max(0, end - MOST_PRINTED)
+    before, after = ["..."] * (start > 0), ["..."] * (end < len(lines))
+    return "\n".join([*before, *lines[start:end], *after]).rstrip()
+
+
+def _raised_at(lines: Sequence[str]) -> int:
+    """Find the line that names the exception, behind the last traceback of a file's own frames."""
+    starts = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    if not starts:
+        return len(lines)
+    plain = (at for at in range(starts[-1] + 1, len(lines)) if lines[at] and not lines[at][0].isspace())
+    return next(plain, len(lines))
 
 
 def _advice(draft: Draft) -> str:
@@ -150,9 +167,14 @@ def _witness(draft: Draft) -> Witness:
     return replace(witness, referee="the same program in float64")
 
 
+def _is_of_values(expectation: Expectation) -> bool:
+    """Whether two results differ: then no run has a trace."""
+    return expectation.outcome is Outcome.MISMATCH and expectation.passing is not None
+
+
 def is_apt(note: str, expectation: Expectation) -> bool:
     """Whether a remark on a verdict says something of this claim; distances are of floats."""
-    return expectation.compares_floats or " in float64" not in note
+    return expectation.compares_floats or "float64" not in note
 
 
 def _parting(wrong: WrongResult | None) -> str:

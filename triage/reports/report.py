@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,15 @@ def write_report(
     case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)
     claim = claim_of(case, verdict, judge, tuple(history.reduction.get("passes", ())))
-    with Scripts(case, claim, source, judge.target.get("python"), history) as scripts:
+    python = judge.target.get("python")
+    with Scripts(case, claim, source, python, history) as scripts, ThreadPoolExecutor(1) as beside:
+        collected = beside.submit(_output_of, chosen.environment_tool, python or sys.executable)
         explained = judge.explain(case, verdict)
         library = library or Library.shipped()
         draft = Draft(case, explained, judge, history, library, chosen, claim, source, scripts)
         said("its scripts run in fresh processes; trying what it varies with")
-        files = _documents(draft)
         draft.look()
+        files = {**_documents(draft), **_collected(collected.result())}
         said("waiting for its scripts")
         return _written(draft, folder, {**_case_files(draft), **files})
 
@@ -162,10 +165,12 @@ def _documents(draft: Draft) -> dict[str, bytes]:
         "ORIGIN.md": f"{origin_text(draft)}\n".encode(),
         **_picture(draft),
     }
-    if tool := draft.form.environment_tool:
-        python = draft.judge.target.get("python") or sys.executable
-        files[COLLECTED] = _output_of(tool, python).encode()
     return files
+
+
+def _collected(text: str) -> dict[str, bytes]:
+    """Make a file of the project's own words for the machine, where it has a tool for them."""
+    return {COLLECTED: text.encode()} if text else {}
 
 
 def _picture(draft: Draft) -> dict[str, bytes]:
@@ -183,6 +188,8 @@ def _output_of(tool: str, python: str) -> str:
 
     It names no person; it is scrubbed all the same.
     """
+    if not tool:
+        return ""
     command = [python, "-m", tool]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COLLECT_SECONDS, check=False)

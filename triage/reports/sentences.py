@@ -13,6 +13,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs, differing
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
+from triage.claims.titles import pairs_of
 from triage.claims.words import in_short, in_words, while_doing
 from triage.projects import Project
 from triage.views.privacy import scrub
@@ -113,6 +114,8 @@ def _expected_values(expectation: Expectation, verdict: Verdict, tolerance: Tole
     is_presumed = verdict.wrong is not None and verdict.wrong.is_presumed
     if is_presumed or not expectation.wrong or expectation.passing is None:
         return text
+    if "float64" in referee and not expectation.compares_floats:
+        return text
     who = f"{referee[0].upper()}{referee[1:]}"
     if expectation.wrong != UNOPTIMISED:
         return f"{text} {who} agrees."
@@ -156,7 +159,12 @@ def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
     if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None or expectation.is_unstable:
         return []
     passing, failing = expectation.passing.outputs, expectation.failing.outputs
-    rows = [row for name in passing for row in _rows_of(name, passing[name], failing.get(name), tolerance)]
+    rows = [
+        row
+        for name in passing
+        for place, pair in enumerate(pairs_of(passing[name], failing.get(name)))
+        for row in _rows_of(f"{name}#{place}" if isinstance(passing[name], list) else name, *pair, tolerance)
+    ]
     return rows[:MOST_ROWS]
 
 

@@ -58,7 +58,10 @@ class Program:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence: each configuration's result, the values that differ and where they part; or the trace."""
+    """The evidence: each configuration's result, the values that differ and where they part; or the trace.
+
+    `error` is what an exception says in full, whether or not the short script shows it as well.
+    """
 
     levels: tuple[tuple[str, str], ...]
     rows: tuple[Row, ...]
@@ -66,6 +69,7 @@ class Evidence:
     failing: str
     parting: str
     trace: str
+    error: str
     notes: tuple[str, ...]
 
 

@@ -23,6 +23,10 @@ from oracles.run import Config
 from triage.projects import Printed, runner_of
 from triage.repro.plain_code import surprise
 
+RANDOM = re.compile(
+    r"rand|dropout|bernoulli|normal|multinomial|uniform|exponential|poisson|cauchy|geometric|rrelu"
+)
+"""What is in the names of operators of torch's that draw random numbers."""
 MOST_VALUES = 64
 """Values of an array that are written out one by one."""
 
@@ -44,6 +48,11 @@ class Source:
     entry: str = "main"
     writes: bool = False
     dims: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the code of a torch module may draw random numbers."""
+        return RANDOM.search(self.module) is not None
 
     @property
     def torch_imports(self) -> str:
