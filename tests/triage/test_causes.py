@@ -395,3 +395,22 @@ def test_an_operand_that_is_left_out_is_special(judge):
     site = site_of_crash(case, judge)
     assert site is not None
     assert site.telling == {"1 is left out"}
+
+
+def test_a_root_may_show_only_where_something_reads_on(judge):
+    """EliminateDropout leaves its ratio in place of its data, unless that is an output."""
+    inputs = {"r": (FLOAT, []), "x": (FLOAT, [1])}
+    nodes = [
+        ("Abs", ["r"], ["a"]),
+        ("Dropout", ["x", "a"], ["d"]),
+        ("Transpose", ["d"], ["y"], {"perm": [0]}),
+    ]
+    made = model(nodes, inputs, {"y": (FLOAT, [1])}, opset=13)
+    given = {"r": np.array(0.0, np.float32), "x": np.zeros(1, np.float32)}
+    case = Case("onnx", made.SerializeToString(), given, ORT)
+    shown = judge.verdict(case)
+    assert shown.is_bug
+    found = find_root(case, shown, ("EliminateDropout",), judge)
+    assert found.root is not None
+    assert found.root.case.measure.ops == ("Abs", "Dropout", "Identity")
+    assert found.checks <= MOST_CHECKS

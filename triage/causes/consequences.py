@@ -1,15 +1,18 @@
 """Is a reduced failure the consequence of another one: does it fail before its last node is reached?
 
 A pass that loses a dim shows as whatever node stumbles over the lost dim: Tile, Concat, TopK. The experiment
-cuts the reduced graph before the nodes at which the failure stands. If what is left fails by itself, and
-stops failing with the same passes disabled, it is the root: the same bug, of which the whole is only a face.
+cuts the reduced graph before the nodes at which the failure stands. If what is left fails by itself (or once
+an Identity stands where they stood), and stops failing with the same passes disabled, it is the root: the
+same bug, of which the whole is only a face.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import onnx
 
 from corpus.case import Case
 from oracles.judge import Judge
@@ -20,7 +23,7 @@ from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subjects import open_nodes
 
-VERSION = 2
+VERSION = 3
 """Of the algorithm: what an older one decided is decided again."""
 
 MOST_CHECKS = 3
@@ -72,12 +75,27 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
         part = subject.keep_nodes(keep)
         if part is None or not part.is_valid:
             continue
-        root = experiment.fails(part.case(case))
-        if root is not None:
-            return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
-        if experiment.checks >= MOST_CHECKS:
-            break
+        for tried in _as_it_is_and_read_on(part.case(case), passes):
+            root = experiment.fails(tried) if experiment.checks < MOST_CHECKS else None
+            if root is not None:
+                return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
     return Finding(None, NOTHING_WRONG, experiment.checks)
+
+
+def _as_it_is_and_read_on(part: Case, passes: tuple[str, ...]) -> Iterator[Case]:
+    """Yield a part, then one whose results an Identity reads: no pass removes what makes an output."""
+    yield part
+    if passes and part.format == "onnx":
+        yield replace(part, program=_read_by_identities(part.parsed).SerializeToString(deterministic=True))
+
+
+def _read_by_identities(model: onnx.ModelProto) -> onnx.ModelProto:
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for output in made.graph.output:
+        inner, output.name = output.name, f"{output.name}_read"
+        made.graph.node.add(op_type="Identity", input=[inner], output=[output.name])
+    return made
 
 
 def _parts(subject: NodeSubject, verdict: Verdict) -> Iterator[Items]:
