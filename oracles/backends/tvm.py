@@ -282,6 +282,7 @@ UNSUPPORTED = re.compile(
     r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
     r"|[Uu]nsupported (numpy |ONNX |input |output |data)?(dtype|data ?type|type)|dtype \S+ is not supported"
     r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
+    r"|Nested parallel loop is not supported"
     r"|: only support \w*(float|int)\d+|datatype should be one of \['|unknown intrinsic ir\.Op"
 )
 """Refusals that name an operator or a dtype that TVM's tables do not have."""

@@ -140,13 +140,18 @@ def expect(
     project: Project,
     names: frozenset[str] = frozenset(),
     tells: frozenset[str] = frozenset(),
+    told: Run | None = None,
 ) -> Expectation:
     """The claim of a verdict that is a bug of a project; `names`, the model's own, stay out of the fragment.
 
-    `tells` are the oracles whose ways of running the program a script knows.
+    `tells` are the oracles whose ways of running the program a script knows; `told` is what a reference gives
+    that every run contradicts.
 
     Raises `UserError` for a failure that plain runs do not show.
     """
+    if told is not None:
+        kind = verdict.symptom.kind if verdict.symptom else ""
+        return Expectation(project, verdict.outcome, verdict.runs[0], told, kind=kind)
     asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
     if asked_by and (reference := _reference(verdict)):
         kind = verdict.symptom.kind if verdict.symptom else ""

@@ -29,6 +29,7 @@ from triage.claims.claim import (
     signal_text,
     tolerance_showing,
 )
+from triage.claims.interpreted import interpreted
 from triage.claims.words import only_with, while_doing
 from triage.projects import project_of
 from triage.views.privacy import scrub
@@ -88,7 +89,9 @@ def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: To
         tolerance = tolerance_showing(verdict, tolerance)
         runner = project_of(backend).runner(backend, case.format)
         tells = runner.tells if runner else frozenset[str]()
-        expectation = expect(verdict, tolerance, project_of(backend), tells=tells)
+        expectation = expect(
+            verdict, tolerance, project_of(backend), tells=tells, told=interpreted(case, verdict)
+        )
     except UserError:
         return with_operators(verdict.title, case.measure.ops)
     return title_of(expectation, operators_of(case), passes, tolerance)

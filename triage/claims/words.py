@@ -36,7 +36,10 @@ def while_doing(run: Run, project: Project) -> str:
     return words.get(run.phase, f"during {run.phase.value}")
 
 
-REFERENCES = {"golden": "numpy, with floats in float64"}
+REFERENCES = {
+    "golden": "numpy, with floats in float64",
+    "interpreter": "an interpreter of the loops in Python",
+}
 """The references that an oracle compares with, and how each computes."""
 
 
@@ -53,6 +56,6 @@ def whose(config: Config) -> str:
 def owner(config: Config) -> str:
     """Whose run it is, if it is a baseline of another backend: the project, or else the backend."""
     if is_reference(config):
-        return "numpy"
+        return "numpy" if config.backend == "golden" else config.backend
     found = project_of(config.backend)
     return config.backend if found is GENERAL else found.name

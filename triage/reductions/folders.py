@@ -20,6 +20,7 @@ from reducer.options import Options, Progress
 from reducer.result import DETAILS
 from triage.cases.alone import alone, rewrites
 from triage.claims.claim import Claim, expect, tolerance_showing
+from triage.claims.interpreted import interpreted
 from triage.claims.titles import operators_of, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
@@ -116,7 +117,8 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     if not verdict.is_bug or is_asked or not _has_script(options):
         return
     tolerance = tolerance_showing(verdict, options.tolerance)
-    expectation = expect(verdict, tolerance, project_of(options.target.backend), names_of_case(case))
+    project, told = project_of(options.target.backend), interpreted(case, verdict)
+    expectation = expect(verdict, tolerance, project, names_of_case(case), told=told)
     title = title_of(expectation, operators_of(case))
     claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
     try:

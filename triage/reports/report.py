@@ -20,6 +20,7 @@ from triage.bugs.history import History
 from triage.bugs.library import Library
 from triage.cases.alone import alone
 from triage.claims.claim import Claim, expect, tolerance_showing
+from triage.claims.interpreted import interpreted
 from triage.claims.titles import operators_of, title_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
@@ -132,7 +133,8 @@ def claim_of(case: Case, verdict: Verdict, judge: Judge, passes: tuple[str, ...]
     tolerance = tolerance_showing(verdict, judge.tolerance)
     runner = runner_of(judge.target.backend, case.format)
     project = project_of(judge.target.backend)
-    expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells)
+    told = interpreted(case, verdict)
+    expectation = expect(verdict, tolerance, project, names_of_case(case), runner.tells, told)
     title = request_title(title_of(expectation, operators_of(case), passes, tolerance), verdict)
     seconds = limits.cpu_seconds + 10 + runner.slow
     return Claim(expectation, title, tolerance, seconds, limits.memory_bytes)

@@ -239,8 +239,10 @@ AT_WILL = frozenset(PASSES) - REQUIRED
 """The passes of sequences that can be disabled by name: no build needs one."""
 
 
-UNDRAWN = _words("KillAfterLastUse s_tir.HoistExpression tirx.ForceNarrowIndexToInt32")
-"""Passes that refuse or spoil some modules as early as this; only a user asks for them."""
+UNDRAWN = _words(
+    "KillAfterLastUse s_tir.DecorateDeviceScope s_tir.HoistExpression tirx.ForceNarrowIndexToInt32"
+)
+"""Passes that refuse or spoil some modules as early as this, or are for devices: a user asks for them."""
 
 
 SELDOM = _words(

@@ -12,9 +12,9 @@ import numpy as np
 from corpus.case import Case
 from corpus.tir.document import to_bytes
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Function, Module
+from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const
-from corpus.tir.walk import buffers, with_function
+from corpus.tir.walk import buffers, statements, with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
@@ -27,17 +27,25 @@ class LoopSubject(Subject):
     """The smallest failing module so far.
 
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
-    that no report rests on an index out of its buffer or an integer divided by zero.
+    that no report rests on an index out of its buffer or an integer divided by zero. `must_do_something` says
+    that the original has no loop of no rounds: then a candidate has none.
     """
 
     module: Module
     must_be_defined: bool = field(default=False, kw_only=True)
+    must_do_something: bool = field(default=True, kw_only=True)
 
     @classmethod
     def of(cls, case: Case, module: Module) -> LoopSubject:
         """The subject of a whole case."""
         is_defined = not interpret(module, case.inputs, trials=0).reason
-        return cls(module, inputs=case.inputs, passes=case.passes, must_be_defined=is_defined)
+        return cls(
+            module,
+            inputs=case.inputs,
+            passes=case.passes,
+            must_be_defined=is_defined,
+            must_do_something=not _has_no_rounds(module),
+        )
 
     def measured(self) -> Size:
         """Return the sizes in the order of `size`; a statement counts as a node."""
@@ -68,6 +76,8 @@ class LoopSubject(Subject):
         """Whether the module is well-formed, and defined where it must be."""
         if problems(self.module) or _has_no_elements(self.module):
             return False
+        if self.must_do_something and _has_no_rounds(self.module):
+            return False
         return not self.must_be_defined or not interpret(self.module, self.inputs, trials=0).reason
 
     @property
@@ -84,6 +94,13 @@ class LoopSubject(Subject):
     def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
         """The subject with another module."""
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
+
+
+def _has_no_rounds(module: Module) -> bool:
+    """Whether a loop is there for nothing, which some passes rightly refuse."""
+    found = (stmt for one in module.functions.values() for stmt in statements(one.body))
+    extents = (stmt.extent for stmt in found if isinstance(stmt, For))
+    return any(isinstance(extent, Const) and extent.value < 1 for extent in extents)
 
 
 def _has_no_elements(module: Module) -> bool:
