@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from corpus.case import Case, Remark
@@ -65,6 +67,9 @@ _BRED = 1.0
 """The usual share of programs that are bred on what reached new code, where a campaign knows such."""
 _OF_LOOPS = 0.12
 """The share of blocks of programs of loops, where the target runs such; all other blocks stay as they are."""
+SOLVED = "smt"
+_OF_SOLVED = 0.02
+"""The share of blocks whose sizes a solver finds, if one is installed; all other blocks stay as they are."""
 _SIZES = (5, 8, 10, 10, 14)
 _SMALL, _FEW = 0.7, (1, 1, 1, 2, 3)
 """How often a broken or endangered program of a mixture is one of few nodes, and of how many.
@@ -183,6 +188,8 @@ def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
         found = _by_arm(plan, usual, lesson)
         strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
         return _Turn(strategy, size, Mode(name))
+    if plan.strategy == MIXED and not plan.dialect and has_solver():
+        strategy = SOLVED if Draws(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
     if plan.strategy == MIXED and plan.loops and Draws(f"loops/{block.start}").chance(_OF_LOOPS):
         strategy = LOOPS
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
@@ -198,6 +205,12 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: Lesson) -> Mapping[s
         return shares(arms, lesson)
     bred = {arm(NATIVE, Mode.STRICT): _BRED} if lesson.reach.roots else {}
     return shares_by_reach(arms | bred, lesson.reach)
+
+
+@cache
+def has_solver() -> bool:
+    """Whether the solver that the strategy `smt` needs is installed."""
+    return find_spec("z3") is not None
 
 
 def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> Iterator[Program | Made]:

@@ -109,7 +109,7 @@ def step(scope: Scope, choose: Choose, room: int) -> None:
     if operator is None:
         return
     mark = scope.mark()
-    guarded = _guard(scope, operator, focus, room)
+    guarded = guard(scope, operator, focus, room)
     if guarded is None or not apply(scope, operator, guarded):
         scope.restore(mark)
 
@@ -131,7 +131,7 @@ def _focus(scope: Scope) -> Operand:
     return draws.pick(found[-draws.pick(_REACH) :])
 
 
-def _guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
+def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
     """The focus where it lies in the operator's domain, else clipped into it, else None."""
     domain = operator.domain
     if domain is None or focus.range.is_within(domain):

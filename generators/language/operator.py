@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from corpus.values import Tensor
-from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Call, Kind, Operand, Realm
+from generators.language.program import (
+    FIRST_OPSET,
+    LAST_OPSET,
+    MAX_RANK,
+    Attribute,
+    Call,
+    Kind,
+    Operand,
+    Realm,
+)
 from generators.language.scope import Scope
 from generators.language.types import SEQUENCES, DType, Range, TensorType
 
@@ -44,14 +53,33 @@ def averaged_range(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range._replace(away=0.0),)
 
 
+class Joins(NamedTuple):
+    """What is known of an operator of two operands that broadcast, whether it says yes or no of each pair.
+
+    `second` are the values that the second operand may have, `attributes` draws its attributes.
+    """
+
+    is_truth: bool
+    second: Callable[[DType], Range]
+    attributes: Callable[[Scope, DType], Mapping[str, Attribute]]
+
+
 class Inverse(NamedTuple):
     """The way back from a result: the RFC's recogniser and solver ("A type-directed Relay fuzzing library").
 
     `recognise` says whether the first result can have a type at an opset; `solve` then finds a call for it.
+    What both rest on is told to whoever plans with dims that are not known yet: the result has the type of
+    the focus (`keeps`, with values `within`), or its dims with one of the dtypes `gives`, or those to which
+    two operands broadcast (`joins`), or fewer axes, which are an operand from opset `axes_since` on.
     """
 
     recognise: Recogniser
     solve: Solver
+    keeps: bool = False
+    within: Range | None = None
+    gives: tuple[DType, ...] = ()
+    joins: Joins | None = None
+    axes_since: int = 0
 
 
 def _takes_wanted(operator: Operator, wanted: TensorType, opset: int) -> bool:
@@ -62,7 +90,7 @@ def _sample_wanted(operator: Operator, scope: Scope, wanted: TensorType) -> Call
     return operator.sample(scope, scope.supply(*wanted, operator.domain))
 
 
-SAME = Inverse(_takes_wanted, _sample_wanted)
+SAME = Inverse(_takes_wanted, _sample_wanted, keeps=True)
 """Of operators whose first result has the type of the focus, whatever else is drawn."""
 
 

@@ -107,10 +107,18 @@ class Node(NamedTuple):
         return self.op.rpartition(".")[0]
 
     @property
+    def bodies(self) -> tuple[Body, ...]:
+        """The graphs inside it."""
+        return tuple(value for value in self.attributes.values() if isinstance(value, Body))
+
+    @property
     def uses(self) -> tuple[str, ...]:
         """The operands, and what the bodies take from outside."""
-        bodies = [value for value in self.attributes.values() if isinstance(value, Body)]
-        return (*self.operands, *(name for body in bodies for name in body.captures))
+        return (*self.operands, *(name for body in self.bodies for name in body.captures))
+
+    def reading(self, old: str, new: str) -> Node:
+        """The node with another operand in the place of one."""
+        return self._replace(operands=tuple(new if name == old else name for name in self.operands))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """From a wanted result back to inputs, by the operators' recognisers and solvers (the Relay fuzzing RFC).
 
 Fuel bounds the nodes: every operand that a solver asks for is grown back in its turn while there is some,
-and reused or created afterwards. What is then missing of the size asked for grows forward from there.
+and reused or created afterwards. What is then missing of the size asked for grows forward from values that
+are there, and back before inputs of the graph, in turns.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from generators.language.draws import Draws
 from generators.language.program import Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
 from generators.language.temper import Temper, draw_temper
-from generators.language.types import ANYTHING, DType, Range, Shape, TensorType
+from generators.language.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4
+_BACK_RATE = 0.5
+"""How often growth goes on before an input instead of after a value, after the first tree."""
 _ATOM_RATE = 0.15
 """How often an operand is no operator's result although there is fuel."""
 
@@ -60,7 +63,7 @@ class BackwardScope(Scope):
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """One tree back from a wanted result, and forward growth for the rest."""
+    """A tree back from a wanted result, then growth after values and before inputs in turns."""
     for seed in seeds:
         yield backward(seed, nodes, budget)
 
@@ -68,11 +71,49 @@ def programs(
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
     """The program of a seed, grown from a wanted result."""
     draws = Draws(f"backward/{seed}/{nodes}")
-    scope = BackwardScope(draws, draw_temper(draws, budget), nodes)
+    scope = BackwardScope(draws, draw_temper(draws, budget), max(1, nodes // 2))
     shape = scope.shape(draws.between(0, 4))
     wanted = TensorType(draws.pick(scope.temper.dtypes), shape)
     if scope.grow_back(wanted, ANYTHING) is None:
         begin(scope)
-    scope.fuel = 0
-    grow_to(scope, leaning_choice(draws), nodes)
+    choose = leaning_choice(draws)
+    while len(scope.nodes) < nodes:
+        before = len(scope.nodes)
+        scope.fuel = min(draws.between(1, 3), nodes - before)
+        if draws.chance(_BACK_RATE):
+            grow_before(scope)
+        scope.fuel = 0
+        grow_to(scope, choose, min(nodes, len(scope.nodes) + draws.between(1, 3)))
+        if len(scope.nodes) == before:  # the budget has no room for more
+            break
     return finish(scope)
+
+
+def grow_before(scope: BackwardScope) -> bool:
+    """Let an operator's result stand where an input of the graph stood (NNSmith's backward insertion).
+
+    What is grown reads inputs and constants alone, and goes before everything else.
+    """
+    captured = {name for node in scope.nodes for body in node.bodies for name in body.captures}
+    open_inputs = [
+        (at, operand)
+        for at, (operand, value) in enumerate(scope.inputs)
+        if operand.content is None and operand.name not in captured and operand.dtype in TENSORS
+    ]
+    if not open_inputs:
+        return False
+    at, old = scope.draws.pick(open_inputs)
+    pool, count, mark = scope.pool, len(scope.nodes), scope.mark()
+    leaves = {operand.name for operand, _ in scope.inputs} - {old.name}
+    scope.pool = [value for value in pool if value.name in leaves or value.is_constant]
+    grown = scope.grow_back(old.type, old.range)
+    made = [value for value in scope.pool if value not in pool]
+    scope.pool = pool
+    if grown is None:
+        scope.restore(mark)
+        return False
+    scope.pool[:] = [*made, *(value for value in pool if value.name != old.name)]
+    later = [node.reading(old.name, grown.name) for node in scope.nodes[:count]]
+    scope.nodes[:] = [*scope.nodes[count:], *later]
+    del scope.inputs[at]
+    return True

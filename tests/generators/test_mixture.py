@@ -18,7 +18,8 @@ from generators.changes.hazards import endanger
 from generators.changes.modes import Mode
 from generators.growth.grow import grow
 from generators.language.draws import Draws
-from generators.mixture import BLOCK, Plan, make_cases
+from generators.learning import NOTHING
+from generators.mixture import BLOCK, Plan, _turn, make_cases
 from generators.strategies import strategy_names
 from oracles.demand import AGREEMENT, demands_refusal, demands_survival
 from triage.console import program_options as making
@@ -64,16 +65,23 @@ def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
     for case in make_cases(Plan(nodes=4), range(60 * BLOCK)):
         strategies[case.notes[0].removeprefix("strategy: ")] += 1
         modes["refusal" if demands_refusal(case) else "survival" if demands_survival(case) else "none"] += 1
-    assert set(strategies) == set(strategy_names()) - {
-        "aten",
-        "native",
-        "relax",
-        "relax_patterns",
-        "smt",
-        "tir",
-    }
+    apart = {"aten", "native", "relax", "relax_mutate", "relax_patterns", "smt", "tir"}
+    assert set(strategies) - {"smt"} == set(strategy_names()) - apart
     assert modes["none"] > 0.8 * modes.total()
     assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()
+
+
+def test_a_solver_gets_some_blocks_and_moves_no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("z3", reason="z3 is not installed")
+    plan, seeds = Plan(nodes=4, mode=Mode.STRICT), range(120 * BLOCK)
+    told = {}
+    for is_there in (True, False):
+        monkeypatch.setattr("generators.mixture.has_solver", lambda is_there=is_there: is_there)
+        turns = {first: _turn(plan, range(first, first + BLOCK), NOTHING) for first in seeds[::BLOCK]}
+        told[is_there] = {first: turn.strategy for first, turn in turns.items()}
+    solved = [first for first, strategy in told[True].items() if strategy == "smt"]
+    assert 0 < len(solved) < 10
+    assert all(told[True][first] == told[False][first] for first in told[True] if first not in solved)
 
 
 def test_a_mode_of_its_own_is_what_every_program_is_in() -> None:

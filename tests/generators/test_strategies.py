@@ -280,6 +280,7 @@ def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_togethe
             dims.update(program.types[info.name].shape)
         operators.update(node.op_type for node in program.model.graph.node)
     assert {"MatMul", "Concat", "Split", "Reshape", "Conv"} <= set(operators)
+    assert len(operators) >= 90
     for low, high in ((1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 2048)):
         assert any(low <= dim <= high for dim in dims), (low, high)
 
