@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from generators.language.operator import Operator
 from generators.language.program import Attribute, Call
 from generators.language.scope import DoesNotFit
-from generators.language.types import BOOL, F32, I32, I64, DType
+from generators.language.types import BOOL, F32, F64, I32, I64, U8, DType
 from generators.solved.plan import Dims, Plan, Use, Value
 
+_CHOSEN = (F32, F64, I32, I64, U8)
+"""The element types of which Where has a kernel in every framework that has it."""
 _TRIES = 6
 _ALTERNATIVES = 4
 _MAYBE = ("Pow", "Where", "Cast", "CastLike", "EyeLike")
@@ -125,7 +127,7 @@ def several(plan: Plan) -> None:
 
 def chosen(plan: Plan) -> None:
     """Where, by a condition of its own."""
-    value = plan.focus(0)
+    value = plan.focus(0, dtypes=_CHOSEN)
     name = plan.one_of(value, "Where")
     other = plan.other(value.dtype, _rank_beside(plan, value.rank))
     condition = plan.other(BOOL, _rank_beside(plan, value.rank))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from generators.language.program import MAX_RANK, Attribute, Call
 from generators.language.scope import DoesNotFit
-from generators.language.types import I64, Range
+from generators.language.types import I32, I64, Range
 from generators.solved.plan import Dims, Plan, Term, Use, Value
 
 _MOST_INDEX = 8
@@ -110,7 +110,7 @@ def unsqueezed(plan: Plan) -> None:
 
     def make(use: Use) -> Call:
         is_own = use.operator.is_standard
-        return Call((use.focus(), use.ints([axis]) if is_own else use.scope.fix_scalar(axis, I64)))
+        return Call((use.focus(), use.ints([axis]) if is_own else use.scope.fix_scalar(axis, I32)))
 
     plan.add(name, (value,), make, (value.dtype, dims))
 

@@ -142,6 +142,8 @@ def added(plan: Plan) -> None:
     told: dict[str, Attribute] = {
         key: 1 for key, is_on in zip(("transA", "transB"), turns, strict=True) if is_on
     }
+    if name.endswith("FusedGemm"):
+        told["activation"] = "Relu"
     values = (left, right, *(addend if draws.chance(0.7) else []))
     plan.add(
         name,
