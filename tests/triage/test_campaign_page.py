@@ -5,7 +5,10 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
+import signal
 import sqlite3
+import subprocess
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,17 +17,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.live import Live
 
 from corpus.errors import UserError
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.run import Phase
+from oracles.verdict import Outcome, Symptom, Verdict
+from tests.triage.failing import division_crash
+from tests.triage.test_cli import command, environment
+from triage.bugs.failures import record_failure
 from triage.campaigns.serving import serving
 from triage.campaigns.shares import FLOOR, Shares
-from triage.console.display import JsonLines, PlainDisplay
+from triage.console.display import JsonLines, LiveScreen, PlainDisplay
 from triage.console.progress import clock
 from triage.console.screen import picture
 from triage.console.situation import Arm, Find, Situation
 from triage.pages.campaign import campaign_page, write_campaign_page
 from triage.store.database import Store
 from triage.store.jobs.campaigns import keep_arms, start_campaign
+from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage
 from triage.store.jobs.progress import (
     MOST_ROWS,
     ArmCost,
@@ -165,6 +177,64 @@ def test_the_page_shows_arms_decisions_and_curves_and_takes_no_markup_from_names
     for wanted in ("random · strict", "2.5", "225.0", "fuzzing ort", "Pieces of coverage", "Tests a second"):
         assert wanted in text
     assert Tags(campaign_page(store, is_live=True)).scripts == 1
+
+
+def test_the_page_names_the_last_bugs_and_the_files_that_were_met(store: Store) -> None:
+    symptom = Symptom(Outcome.CRASH, Phase.EXECUTE, "SIGFPE", HOSTILE)
+    verdict = Verdict(Outcome.CRASH, Phase.EXECUTE, HOSTILE, symptom)
+    record_failure(store, division_crash(), verdict)
+    file = FileRow("lib.so", "core/providers/cpu/clip.cc", "", 4, 2, 40, 12)
+    run = start_run(store, "hunt", "ort", {}, 0)
+    keep_coverage(store, run, 10, [LibraryRow("ort", "1f", "lib.so", 40, b"")], [file])
+    text = campaign_page(store)
+    for wanted in ("C0001", "not reduced", "core/providers/cpu/clip.cc", "12 of 40 blocks"):
+        assert wanted in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_note_is_wrapped_between_words_beside_the_time(width: int) -> None:
+    file = io.StringIO()
+    console = Console(width=width, file=file, force_terminal=True, color_system=None)
+    words = "found F00001: " + "a failure with a long title, " * 6
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        LiveScreen(live, console).note(words)
+    lines = [line for line in file.getvalue().replace("\x1b[?25l", "").splitlines() if "failure" in line]
+    assert lines[0].startswith("0:00  found F00001")
+    assert all(line.startswith("      ") for line in lines[1:])
+    assert " ".join(" ".join(lines).split()[1:]).startswith(" ".join(words.split()[:10]))
+
+
+def test_an_interrupted_hunt_leaves_the_table_of_its_bugs_on_the_terminal(tmp_path: Path) -> None:
+    """Seen as a person sees it: the screen of a terminal after Ctrl-C."""
+    with Store(tmp_path / "crux.db") as planted, Judge(Target("ort")) as judge:
+        case = division_crash()
+        record_failure(planted, case, judge.verdict(case))
+    near, far = os.openpty()
+    process = subprocess.Popen(
+        command("hunt", "--minutes", "5"),
+        cwd=tmp_path,
+        env={**environment(tmp_path), "TERM": "xterm-256color", "COLUMNS": "100"},
+        stdin=far,
+        stdout=far,
+        stderr=far,
+        start_new_session=True,
+    )
+    os.close(far)
+    seen, deadline, is_told = b"", time.monotonic() + 120, False
+    while time.monotonic() < deadline:
+        try:
+            seen += os.read(near, 65536)
+        except OSError:
+            break
+        if b"repro.py shows it" in seen.replace(b"\r\n", b" ") and not is_told:
+            process.send_signal(signal.SIGINT)
+            is_told = True
+    os.close(near)
+    assert process.wait(timeout=60) == 130
+    after = seen.decode().rpartition("bundle")
+    assert "C0001" in after[2], "the table comes whole, after the live screen has gone"
+    assert "interrupted; everything found so far is kept" in after[2]
 
 
 def test_an_empty_database_has_a_page_and_no_file(tmp_path: Path) -> None:

@@ -259,7 +259,10 @@ def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
 
 def test_what_a_reduction_was_worth(tmp_path):
     counted = Yield().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
-    assert "67% of what nothing explained" in str(counted)
+    assert str(counted).startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
+    assert str(counted).endswith("67% of what nothing explained")
+    assert str(Yield(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
+    assert str(Yield(sample=1)) == "1 reduced: 1 sample of what is explained"
     with Store(tmp_path / "crux.db") as store:
         failure = record_failure(store, division_crash(), verdict("boom"))
         assert worth_of(store, failure) is Worth.NEW

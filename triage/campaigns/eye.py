@@ -23,6 +23,8 @@ COUNT_SECONDS = 5.0
 """Between two counts of the database's bugs at least."""
 FACE = "another face of"
 """How it begins that a failure follows from another."""
+COUNT_SHARE = 0.005
+"""Of the time, the most that counting takes: a large database is counted less often."""
 WINDOW = 30.0
 """Seconds of fuzzing that the rate of tests is taken over."""
 
@@ -36,7 +38,7 @@ class Eye:
         self._store, self._fronts, self._shares, self._shown = store, fronts, shares, shown
         self._seconds = seconds
         self._start = time.monotonic()
-        self._looked = self._sampled = self._counted = 0.0
+        self._looked = self._sampled = self._next_count = 0.0
         self._last: tuple[str, str, str, float] | None = None
         self._explained = self._faces = 0
         self._bugs: Counter[str] = Counter()
@@ -51,7 +53,7 @@ class Eye:
         """Note a failure that was found or reduced, and what it turned out to be."""
         self._last = (name, what, title, time.monotonic())
         self._faces += what.startswith(FACE)
-        self._counted = 0.0
+        self._next_count = min(self._next_count, time.monotonic() + COUNT_SECONDS)
 
     def explained(self, name: str, what: str, title: str) -> None:
         """Note a failure that a bug explains."""
@@ -86,9 +88,10 @@ class Eye:
         return sum(cost.cpu for front in self._fronts for cost in front.fuzzer.spent.values())
 
     def _situation(self, doing: str, moment: float) -> Situation:
-        if moment - self._counted >= COUNT_SECONDS:
-            self._counted = moment
+        if moment >= self._next_count:
+            before = time.process_time()
             self._count()
+            self._next_count = moment + max(COUNT_SECONDS, (time.process_time() - before) / COUNT_SHARE)
         tallies = [front.fuzzer.tally for front in self._fronts]
         tests = sum(each.tests for each in tallies)
         elapsed = moment - self._start

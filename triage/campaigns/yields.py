@@ -40,12 +40,24 @@ class Yield:
 
     def __str__(self) -> str:
         if not self.total:
-            return "nothing was reduced"
-        asked = self.total - self.sample
-        share = f"{(self.new + self.smaller) / asked:.0%} of what nothing explained" if asked else ""
-        told = f"{self.total} reductions: {self.new} new causes, {self.smaller} smaller cases"
-        told += f" ({share})" if share else ""
-        return f"{told}; {self.sample} samples of what is explained, {self.known} known again"
+            return "none was reduced"
+        told = {
+            f"{self.new} new cause{_s(self.new)}": self.new,
+            f"{self.smaller} smaller case{_s(self.smaller)}": self.smaller,
+            f"{self.known} known again": self.known,
+            f"{self.sample} sample{_s(self.sample)} of what is explained": self.sample,
+        }
+        share = f", {self._of_unexplained:.0%} of what nothing explained" if self.total > self.sample else ""
+        return f"{self.total} reduced: {', '.join(text for text, count in told.items() if count)}{share}"
+
+    @property
+    def _of_unexplained(self) -> float:
+        """Of the reductions that nothing explained before, those that brought something."""
+        return (self.new + self.smaller) / (self.total - self.sample)
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def worth_of(store: Store, reduced: Failure) -> Worth:

@@ -125,16 +125,18 @@ def _hunt(
         store = stack.enter_context(Store(options.database))
         page = stack.enter_context(serving(options.database, port)) if port is not None else None
         fronts = [_front(stack, store, options, each, settled, *how) for each in chosen]
+        interrupted: KeyboardInterrupt | None = None
         with display(options.json) as shown:
             if page:
                 shown.note(f"the hunt is shown at {page}")
             hunting = Hunt(store, options, fronts, out, limits, shown)
             try:
                 hunting.run()
-            except KeyboardInterrupt:
-                _tell(options, hunting)
-                raise
-        _tell(options, hunting)
+            except KeyboardInterrupt as error:
+                interrupted = error
+        _tell(options, hunting)  # once the screen has gone: it would write over what is told
+        if interrupted:
+            raise interrupted
 
 
 def _targets(options: CaseOptions, words: str) -> list[Target]:

@@ -74,11 +74,13 @@ class LiveScreen:
         self._doing = text
 
     def note(self, text: str) -> None:
-        """Print a line above the screen."""
+        """Print a note above the screen, wrapped between words beside the time."""
+        from rich.table import Table
         from rich.text import Text
 
-        elapsed = clock(time.monotonic() - self._start)
-        self._console.print(Text.assemble((elapsed, "bold cyan"), "  ", printable(text)), soft_wrap=True)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_row(Text(clock(time.monotonic() - self._start), "bold cyan"), Text(printable(text)))
+        self._console.print(grid)
 
     def show(self, now: Situation) -> None:
         """Draw the screen anew, twice a second at most."""

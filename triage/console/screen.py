@@ -43,7 +43,7 @@ def _head(now: Situation, width: int) -> RenderableType:
 
     end = f" of {clock(now.elapsed + now.left)}, {clock(now.left)} left" if now.left is not None else ""
     time = f"{clock(now.elapsed)}{end}"
-    what = f"{now.target}: {now.doing}"
+    what = now.doing if now.target in now.doing else f"{now.target}: {now.doing}"
     room = width - len(time) - 2
     what = printable(what if len(what) <= room else what[: max(room - 1, 0)] + "…")
     head = Text.assemble((what.ljust(room), "bold"), "  ", (time, "cyan"), no_wrap=True)

@@ -8,9 +8,13 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+from triage.bugs.known import load_known
+from triage.bugs.standing import overview_with_states
+from triage.store.clusters import clusters
 from triage.store.database import Store
 from triage.store.jobs.coverage import coverage_documents
 from triage.store.jobs.progress import progress_document
+from triage.store.names import find_cluster
 from triage.views.rendering import hash_of, render
 from triage.views.series import Line, Point, Series, series
 
@@ -19,7 +23,7 @@ SECONDS = 5
 """Between two looks of a page that is live."""
 LONGEST_GAP = 120.0
 """Seconds between two points of one run; more is a machine that was suspended."""
-MOST_PASSES, MOST_ARMS = 20, 12
+MOST_PASSES, MOST_FILES, MOST_ARMS, MOST_BUGS = 15, 15, 12, 12
 ENOUGH = 30.0
 """CPU seconds from which on a yield by the hour means something."""
 SCRIPT = f"""const look = async () => {{
@@ -44,7 +48,7 @@ def campaign_page(store: Store, *, is_live: bool = False) -> str:
     found = progress_document(store)
     timed = list(_timed(found["samples"]))
     last = _last_of_runs(found["samples"])
-    choices = found["choices"]
+    choices, ids = found["choices"], [each.id for each in clusters(store)]
     return render(
         "campaign.html.j2",
         name=store.path.name,
@@ -67,6 +71,8 @@ def campaign_page(store: Store, *, is_live: bool = False) -> str:
         choices=[{**each, "share": each["cpu_seconds"] / _whole(choices)} for each in choices],
         decisions=found["decisions"],
         runs=found["runs"][-10:][::-1],
+        bugs=_newest_first(store, ids),
+        older=len(ids) - min(len(ids), MOST_BUGS),
         coverage=[_covered(each) for each in coverage_documents(store)],
     )
 
@@ -132,4 +138,13 @@ def _charts(timed: Sequence[tuple[float, Mapping[str, Any], float]]) -> list[tup
 
 
 def _covered(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {**document, "passes": document["passes"][:MOST_PASSES]}
+    """The passes and the source files with most blocks; files that nothing names are left out."""
+    files = [each for each in document["files"] if each["name"]]
+    return {**document, "passes": document["passes"][:MOST_PASSES], "files": files[:MOST_FILES]}
+
+
+def _newest_first(store: Store, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The last bugs with their states; only those are looked at, since a live page asks again and again."""
+    last = sorted(ids)[-MOST_BUGS:]
+    found = overview_with_states(store, load_known(store.path), last) if last else []
+    return sorted(found, key=lambda each: find_cluster(store, str(each["id"])) or 0, reverse=True)
