@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command
-from triage.console.output import Document, emit, table
+from triage.console.options import StoreOptions, as_command, next_command
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +49,12 @@ def check(options: StoreOptions) -> int:
         if not options.database.exists():
             raise
         found = {"path": str(options.database), "sound": False, "problems": [str(error)]}
-    return 0 if _tell(options, found)["sound"] else 1
+    is_sound = bool(_tell(options, found)["sound"])
+    wanted = (
+        next_command("triage", options) if is_sound else "bring a copy of it back, or name another by --db"
+    )
+    say(f"next: {wanted}")
+    return 0 if is_sound else 1
 
 
 def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
@@ -62,6 +67,7 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
 
     with open_existing(options.database) as store:
         _tell(options, collect_garbage(store, grace_minutes * 60))
+    say(f"next: {next_command('db check', options)}")
     return 0
 
 
@@ -75,6 +81,7 @@ def export(options: StoreOptions, out: Out) -> int:
 
     with open_existing(options.database) as store:
         _tell(options, export(store, out))
+    say(f"next: crux db import {quoted(str(out))} --db OTHER.db")
     return 0
 
 
@@ -92,6 +99,7 @@ def import_(options: StoreOptions, source: Source) -> int:
         raise UserError(f"{source}: no such file or folder")
     with Store(options.database) as store:
         _tell(options, take_in(store, source, regroup))
+    say(f"next: {next_command('triage', options)}")
     return 0
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import StoreOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.options import StoreOptions, as_command, next_command
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -122,6 +122,8 @@ def explain(options: StoreOptions, first: First, second: Second) -> int:
 
     with open_existing(options.database) as store:
         emit([why(store, first, second)], as_json=options.json, show=_show_why, single=True)
+    words = f"triage merge {quoted(first)} {quoted(second)}"
+    say(f"next: {next_command(words, options)}, if they are one bug")
     return 0
 
 
@@ -187,6 +189,7 @@ def show_coverage(options: StoreOptions) -> int:
 
     with open_existing(options.database) as store:
         emit(coverage_documents(store), as_json=options.json, show=_show_coverage)
+    say(f"next: {next_command('hunt --native-coverage', options)}")
     return 0
 
 
@@ -208,6 +211,7 @@ def _tell(options: StoreOptions, cluster: Cluster) -> int:
     """Print a cluster after a decision; return the exit code."""
     document = {"id": cluster.name, "title": cluster.title, "status": cluster.status, "note": cluster.note}
     emit([document], as_json=options.json, show=_show_decided, single=True)
+    say(f"next: {next_command('triage', options)}")
     return 0
 
 

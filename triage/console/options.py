@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from triage.console.output import quoted
+
 if TYPE_CHECKING:
     from corpus.target import Target
     from oracles.judge import Judge
@@ -151,6 +153,11 @@ class CaseOptions(StoreOptions):
             format=format,
             watch=watch,
         )
+
+
+def next_command(words: str, options: StoreOptions) -> str:
+    """Write a command for the same database."""
+    return f"crux {words}{f' --db {quoted(str(options.db))}' if options.db else ''}"
 
 
 def as_command(

@@ -18,6 +18,9 @@ from triage.reports.draft import Draft
 from triage.setup.environment import package_line
 from triage.views.privacy import private_words_in
 
+IN_DOUBLE = " in float64"
+"""Said of a referee only where floats are compared."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -72,14 +75,15 @@ def _reference(draft: Draft) -> Check:
     if reference is None or not reference.is_ok:
         return _without_reference(draft, reference)
     if expectation.outcome is not Outcome.MISMATCH or expectation.is_unstable or expectation.passing is None:
-        return Check(True, f"{who.referee} runs the {who.noun}")
+        return Check(True, f"{who.referee.removesuffix(IN_DOUBLE)} runs the {who.noun}")
     is_baseline_wrong = expectation.wrong == UNOPTIMISED
     right = expectation.failing if is_baseline_wrong else expectation.passing
     is_right = agrees(draft, reference, right)
     wrong = expectation.passing if is_baseline_wrong else expectation.failing
     against = not is_right and agrees(draft, reference, wrong)
     text = "agrees with the expected result" if is_right else "does not decide which result is right"
-    return Check(not against, f"{who.referee} {text if not against else 'agrees with the *other* result'}")
+    name = who.referee if expectation.compares_floats else who.referee.removesuffix(IN_DOUBLE)
+    return Check(not against, f"{name} {text if not against else 'agrees with the *other* result'}")
 
 
 def agrees(draft: Draft, reference: Run, run: Run) -> bool:
