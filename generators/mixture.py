@@ -17,7 +17,7 @@ from corpus.case import Case, Remark
 from generators.changes.disrupt import leave_shapes_open
 from generators.changes.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
 from generators.growth.grow import Program
-from generators.language.budget import UNLIMITED
+from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.learning import NOTHING, Lesson
 from generators.legality import ANYTHING, Legality, forms_of
@@ -103,6 +103,7 @@ class Plan:
     dialect: str = ""
     legality: Legality = ANYTHING
     loops: bool = False
+    budget: Budget = UNLIMITED
 
 
 PLAN = Plan()
@@ -218,8 +219,8 @@ def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> I
     nodes = plan.nodes or turn.size
     taught = find_taught(turn.strategy) if lesson is not None and plan.source is None else None
     if taught and lesson is not None:
-        return taught(block, nodes, lesson, UNLIMITED)
-    return find_strategy(turn.strategy, plan.trust)(block, nodes, plan.source, UNLIMITED)
+        return taught(block, nodes, lesson, plan.budget)
+    return find_strategy(turn.strategy, plan.trust)(block, nodes, plan.source, plan.budget)
 
 
 def _allowed(
@@ -234,7 +235,7 @@ def _allowed(
         strategy = DEFAULT if is_mixture and again > _ANEW // 2 else turn.strategy
         other = seed + again * _APART
         making = find_strategy(strategy, plan.trust)
-        (made,) = making(range(other, other + 1), plan.nodes or turn.size, plan.source, UNLIMITED)
+        (made,) = making(range(other, other + 1), plan.nodes or turn.size, plan.source, plan.budget)
         mode, own, tested = _in_turn(plan, replace(turn, mode=found[0]), other, made)
         found = mode, strategy if own == turn.strategy else own, tested
     return found
@@ -247,7 +248,7 @@ def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tup
     if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
         return mode, strategy, program
     strategy = plan.dialect if strategy == plan.dialect else "uniform"
-    (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, UNLIMITED)
+    (small,) = find_strategy(strategy)(range(seed, seed + 1), draws.pick(_FEW), None, plan.budget)
     return mode, strategy, small if isinstance(small, Program) else program
 
 

@@ -17,6 +17,7 @@ from corpus.errors import UserError
 from generators.changes.hazards import endanger
 from generators.changes.modes import Mode
 from generators.growth.grow import grow
+from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.learning import NOTHING
 from generators.mixture import BLOCK, Plan, _turn, make_cases
@@ -130,10 +131,16 @@ def test_a_hazard_changes_one_thing_and_nothing_else() -> None:
 
 def test_an_unknown_strategy_is_the_users_mistake() -> None:
     with pytest.raises(UserError, match="--strategy nothing"):
-        plan_of("nothing", making.Mode.MIXED, None, False)
-    assert plan_of("coverage", making.Mode.STRICT, Path("x"), False) == Plan(
-        "coverage", Mode.STRICT, None, Path("x")
+        plan_of("nothing", making.Mode.MIXED, None, False, UNLIMITED)
+    assert plan_of("coverage", making.Mode.STRICT, Path("x"), False, Budget(dim=3)) == Plan(
+        "coverage", Mode.STRICT, None, Path("x"), budget=Budget(dim=3)
     )
+
+
+def test_programs_of_a_campaign_keep_to_its_budget() -> None:
+    plan = Plan(mode=Mode.STRICT, nodes=5, budget=Budget(dim=4))
+    for case in make_cases(plan, range(4 * BLOCK)):
+        assert all(max(np.shape(value), default=0) <= 4 for value in case.inputs.values()), case.origin
 
 
 def test_a_given_sequence_is_that_of_every_case() -> None:

@@ -28,7 +28,8 @@ from oracles.in_worker.golden.program import RULES, Evaluation
 from oracles.judge import Judge
 from oracles.numerics.graph_rewrites import REWRITES
 
-SAMPLES = 12
+SAMPLES, MANY = 12, 60
+"""Calls of each operator; many are some nine thousand in all."""
 NAMES = tuple(each.name for each in operators())
 
 
@@ -99,11 +100,12 @@ def at_size(dims: Any, size: int) -> list[int]:
 
 
 @pytest.mark.parametrize("family", sorted({each.family for each in operators()}))
-def test_tvm_infers_the_types_that_the_solvers_promise(family: str, judge: Judge) -> None:
+@pytest.mark.parametrize("count", [SAMPLES, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_tvm_infers_the_types_that_the_solvers_promise(family: str, count: int, judge: Judge) -> None:
     calls = Calls()
     for operator in operators():
         if operator.family == family:
-            for _, call in samples(operator, SAMPLES):
+            for _, call in samples(operator, count):
                 calls.add(operator, call)
     answer = judge.executor.describe(calls.program().to_bytes(), {})
     assert "error" not in answer, answer["error"]

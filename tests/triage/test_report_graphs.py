@@ -120,6 +120,11 @@ def test_a_graph_is_drawn_with_its_types_and_constants():
     assert {"i0 --> n0", "c0 --> n0"} <= {line.strip() for line in picture.splitlines()}
 
 
+def test_a_value_of_unknown_dims_is_drawn_without_them():
+    case = Case("relax", binary("relax", "relax.add", "float32").to_bytes(), {}, None)
+    assert 'o0(["d"])' in mermaid(drawn(case, {"d": ("float32", None)}))
+
+
 @pytest.mark.parametrize(
     ("code", "format", "told"),
     [

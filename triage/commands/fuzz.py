@@ -13,11 +13,15 @@ from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
     Cluster,
+    MaxBytes,
+    MaxDim,
+    MaxFlops,
     Mode,
     Modes,
     NativeCoverage,
     Source,
     Strategy,
+    budget_of,
     plan_of,
 )
 
@@ -51,6 +55,9 @@ def fuzz(
     mode: Modes = Mode.MIXED,
     source: Source = None,
     avoid_known: AvoidKnown = False,
+    max_flops: MaxFlops = None,
+    max_bytes: MaxBytes = None,
+    max_dim: MaxDim = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
 ) -> int:
@@ -69,7 +76,8 @@ def fuzz(
         minutes = DEFAULT_MINUTES
     summary: dict[str, Any] = {}
     with progress() as shown:
-        plan = plan_of(strategy, mode, source, options.trust)
+        budget = budget_of(max_flops, max_bytes, max_dim)
+        plan = plan_of(strategy, mode, source, options.trust, budget)
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )

@@ -9,7 +9,7 @@ import typer
 
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import Mode, Modes, Source
+from triage.console.program_options import MaxBytes, MaxDim, MaxFlops, Mode, Modes, Source, budget_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,14 +27,6 @@ Strategy = Annotated[
         "relax_patterns, smt, uniform; or PATH.py:NAME, a function of yours (with --trust).",
     ),
 ]
-MaxFlops = Annotated[
-    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
-]
-MaxBytes = Annotated[
-    int | None,
-    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
-]
-MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,10 +55,9 @@ def generate(
     """
     from generators import library
     from generators.changes import modes
-    from generators.language.budget import Budget
     from triage.console.progress import progress
 
-    budget = Budget(max_flops, max_bytes, max_dim)
+    budget = budget_of(max_flops, max_bytes, max_dim)
     how = library.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
     with progress() as shown:
         done = library.generate(

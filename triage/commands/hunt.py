@@ -13,11 +13,15 @@ from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
     Cluster,
+    MaxBytes,
+    MaxDim,
+    MaxFlops,
     Mode,
     Modes,
     NativeCoverage,
     Source,
     Strategy,
+    budget_of,
     plan_of,
 )
 
@@ -77,6 +81,9 @@ def hunt(
     strategy: Strategy = MIXED,
     mode: Modes = Mode.MIXED,
     source: Source = None,
+    max_flops: MaxFlops = None,
+    max_bytes: MaxBytes = None,
+    max_dim: MaxDim = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
     resume: Resume = False,
@@ -93,7 +100,8 @@ def hunt(
     from triage.campaigns.hunt import Limits
     from triage.campaigns.teaching import must_go_on
 
-    chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust)
+    budget = budget_of(max_flops, max_bytes, max_dim)
+    chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust, budget)
     if resume:
         for target in chosen:
             must_go_on(options.database, str(target), options.seed)

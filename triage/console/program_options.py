@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from generators.language.budget import Budget
     from generators.mixture import Plan
 
 MIXED, SCHEDULED = "mixed", "scheduled"
@@ -62,8 +63,24 @@ Modes = Annotated[
     ),
 ]
 
+MaxFlops = Annotated[
+    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
+]
+MaxBytes = Annotated[
+    int | None,
+    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
+]
+MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
 
-def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan:
+
+def budget_of(flops: int | None, memory: int | None, dim: int | None) -> Budget:
+    """What a program may cost; nothing is bounded that is not given."""
+    from generators.language.budget import Budget
+
+    return Budget(flops, memory, dim)
+
+
+def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget) -> Plan:
     """Collect the options of what to generate. Raises"""
     from generators import mixture
     from generators.changes import modes
@@ -71,4 +88,4 @@ def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool) -> Plan
 
     if strategy not in (MIXED, SCHEDULED):
         find_strategy(strategy, trust)
-    return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust)
+    return mixture.Plan(strategy, modes.Mode(mode.value), source=source, trust=trust, budget=budget)

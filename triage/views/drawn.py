@@ -20,8 +20,8 @@ from corpus.tir.values import Buffer, Const, Load, Var
 from corpus.tir.walk import expressions, statements
 from corpus.values import Shape, Tensor
 
-Seen = Mapping[str, tuple[str, Shape]]
-"""What a framework says of values: dtype and dims by name."""
+Seen = Mapping[str, tuple[str, Shape | None]]
+"""What a framework says of values: dtype and dims by name, None for dims that it does not know."""
 MOST_ELEMENTS = 64
 """Elements of a constant that a picture may show; of a longer one it shows the type."""
 
@@ -85,7 +85,7 @@ def drawn_graph(program: GraphProgram, seen: Seen) -> Drawn:
     """Bindings as nodes, named by their operators; what bodies read their holder reads."""
     main = program.main
     known: dict[str, tuple[str, Shape]] = {item.name: (item.dtype, item.shape) for item in main.inputs}
-    known.update({name: (dtype, tuple(dims)) for name, (dtype, dims) in seen.items()})
+    known.update({name: (dtype, tuple(dims)) for name, (dtype, dims) in seen.items() if dims is not None})
     types = {name: made for name, kind in known.items() if (made := _type(*kind)) is not None}
     graph = GraphProto(name="main", node=[_node(binding) for binding in main.bindings])
     graph.initializer.extend(_constants(program.constants))
