@@ -138,7 +138,7 @@ def read(causes, forms):
 def text_of(verdict):
     """What the failing run said: its traceback with the exception's own line; nothing of a wrong result."""
     failing = next((run for run in verdict["runs"] if run["status"] != "ok"), None)
-    if failing is None or not failing["error"]:
+    if verdict["outcome"] != "exception" or failing is None or not failing["error"]:
         return ""
     trace = failing["trace"].rstrip()
     head = f"onnxruntime.capi.onnxruntime_pybind11_state.{failing['error']}: {failing['message']}"
