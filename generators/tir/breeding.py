@@ -35,13 +35,17 @@ _STEPS = (1, 1, 1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The loop with some of its parts. Without `evolves` F and P change together, whatever that meets."""
+    """The loop with some of its parts. Without `evolves` F and P change together, whatever that meets.
+
+    `early` is how often P changes before N has reached `n_max`, which takes long with hundreds of entries.
+    """
 
     n_max: int = N_MAX
     keeps: bool = True
     domain: bool = True
     passes: bool = True
     evolves: bool = True
+    early: float = 0.0
 
 
 ALL = Rules()
@@ -53,7 +57,7 @@ def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
     if not rules.keeps or not pool.entries or draws.chance(_FRESH):
         return _fresh(draws, seed, nodes, rules)
     entry = draws.pick(pool.entries)
-    changed = _what(entry, rules)
+    changed = _what(draws, entry, rules)
     module, passes = _module(entry.program), entry.passes
     if changed in (PROGRAM, BOTH):
         for _ in range(draws.pick(_STEPS)):
@@ -63,12 +67,13 @@ def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
     return TirProgram(module, make_inputs(module, seed), fitting(passes, module), Bred(entry.key, changed))
 
 
-def _what(entry: Entry, rules: Rules) -> str:
+def _what(draws: Draws, entry: Entry, rules: Rules) -> str:
     if not rules.passes:
         return PROGRAM
     if not rules.evolves:
         return BOTH
-    return PASSES if entry.idle >= rules.n_max else PROGRAM
+    is_early = rules.early > 0 and draws.chance(rules.early)
+    return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
 
 
 def _fresh(draws: Draws, seed: int, nodes: int, rules: Rules) -> TirProgram:

@@ -213,6 +213,14 @@ def _truncated(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     return Valued(Cast(dtype, bounded), low, high)
 
 
+def _wrapped(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    """A constant of another type, mostly out of this one's range: a cast keeps the low bits."""
+    low, high = integer_range(dtype)
+    number = sampler.draws.pick((-1, -2, -100, -129, 128, 200, 256, 300, 40_000, 70_000))
+    value = (number - low) % (high - low + 1) + low
+    return Valued(Cast(dtype, Const(number, sampler.draws.pick(("int32", "int64")))), value, value)
+
+
 def _counted(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
     if dtype != "int32":
         return None
@@ -223,6 +231,9 @@ def _counted(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
 
 
 def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    if sampler.draws.chance(0.1):  # by any constant: IEEE says what a division by zero gives
+        divisor = literal(sampler.draws.pick((0.0, 0.5, -3.0)), dtype)
+        return Valued(Binary("div", sampler.value(dtype, fuel - 1).expr, divisor))
     a, b = sampler.value(dtype, fuel // 2).expr, sampler.value(dtype, fuel // 2).expr
     below = Binary("add", Binary("mul", b, b), literal(1, dtype))
     return Valued(Binary("div", a, below))
@@ -265,7 +276,7 @@ def _logic(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 Kind = Callable[[Sampler, str, int], Valued | None]
 _INTEGERS: tuple[Kind, ...] = (
     *(_sum, _sum, _product, _extreme, _quotient, _quotient, _bits, _shift, _chosen, _cast, _truncated),
-    _counted,
+    *(_counted, _wrapped),
 )
 _FLOATS: tuple[Kind, ...] = (
     _sum,

@@ -1,6 +1,8 @@
 """Measurements of programs of loops: their rate, how many are sound, and what each part of the loop is worth.
 
-`CRUX_BENCH_SECONDS` (12) are CPU seconds a variant and a seed, `CRUX_BENCH_SEEDS` (1) how many seeds.
+`CRUX_BENCH_SECONDS` (12) are CPU seconds a variant and a seed, `CRUX_BENCH_SEEDS` (1) how many seeds,
+`CRUX_BENCH_VARIANTS` which variants (by the beginnings of their names, with commas; all), `CRUX_BENCH_FIGURE`
+a file for the picture (SVG): the medians over CPU time, with the least and the most of the seeds behind them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from corpus.target import Target
@@ -26,6 +30,7 @@ from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
+from tests.bench.bench_reach import picture
 from triage.campaigns.testers import judgement, looking
 
 pytestmark = pytest.mark.bench
@@ -33,6 +38,7 @@ SECONDS = float(os.environ.get("CRUX_BENCH_SECONDS", "12"))
 SEEDS = int(os.environ.get("CRUX_BENCH_SEEDS", "1"))
 VARIANTS = {
     "the paper's loop": ALL,
+    "the loop, P at times": Rules(early=0.2),
     "no coverage": Rules(keeps=False),
     "general mutators only": Rules(domain=False),
     "programs only": Rules(passes=False),
@@ -47,12 +53,12 @@ def drawn(block: range, lesson: Lesson, rules: Rules) -> Iterator[Drawn]:
         yield Drawn(seed, made.as_case(seed), {}, bred=made.bred)
 
 
-def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, float, int]:
-    """How many tests there were, their CPU seconds, and how many pieces they met."""
+def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[float, int]]]:
+    """How many tests there were, and after how many CPU seconds how many pieces they had met."""
     executor = judge.of_format(LOOPS).executor
     course, tests, block, seen = Course(), 0, 0, set[str]()
     start, near = executor.cpu_seconds(), time.process_time()
-    spent = 0.0
+    spent, curve = 0.0, [(0.0, 0)]
     while spent < SECONDS:
         lesson = course.lesson(block)
         assert lesson is not None
@@ -70,22 +76,29 @@ def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, float, int]:
         seen.update(piece for each in found if each.trial for piece in each.trial.news)
         tests, block = tests + len(found), block + 1
         spent = executor.cpu_seconds() - start + time.process_time() - near
-    return tests, spent, len(seen)
+        curve.append((spent, len(seen)))
+    return tests, curve
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", VARIANTS)
-def test_what_each_part_is_worth(capsys, name):
-    rows = []
-    with Judge(Target("tvm")) as judge:
+def test_what_each_part_is_worth(capsys):
+    wanted = tuple(os.environ.get("CRUX_BENCH_VARIANTS", "").split(","))
+    marks = np.linspace(SECONDS / 40, SECONDS, 40)
+    bands = {}
+    with Judge(Target("tvm")) as judge, capsys.disabled():
         list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
-        for number in range(SEEDS):
-            rows.append(campaign(judge, 1_000_000 * (number + 1), VARIANTS[name]))
-    rates = [tests / spent for tests, spent, _ in rows]
-    pieces = [met for *_, met in rows]
-    with capsys.disabled():
-        band = f"{min(pieces)} to {max(pieces)}"
-        print(f"\n| {name} | {statistics.mean(rates):.1f} tests/s | {band} pieces | {len(rows)} seeds |")
+        print("\n| variant | tests per CPU second | pieces: median (least to most) |\n|---|---|---|")
+        for name in (each for each in VARIANTS if each.startswith(wanted)):
+            found = [campaign(judge, 1_000_000 * (each + 1), VARIANTS[name]) for each in range(SEEDS)]
+            rate = statistics.mean(tests / curve[-1][0] for tests, curve in found)
+            band = np.array([np.interp(marks, *zip(*curve, strict=True)) for _, curve in found])
+            bands[name] = band
+            last = band[:, -1]
+            told = f"{np.median(last):.0f} ({last.min():.0f} to {last.max():.0f})"
+            print(f"| {name} | {rate:.1f} | {told} |", flush=True)
+    place = os.environ.get("CRUX_BENCH_FIGURE", "")
+    if place:
+        Path(place).write_text(picture(marks, bands))
 
 
 def test_mutants_are_sound(capsys):

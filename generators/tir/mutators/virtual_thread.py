@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from corpus.tir.tree import For, Module, Thread
 from corpus.tir.values import Const
+from corpus.tir.walk import statements
 from generators.language.draws import Draws
 from generators.tir.sites import is_independent, is_loop, pick_site
 
 NAME = "bind a loop to virtual threads"
+
+TAGS = ("vthread.x", "vthread.y", "vthread.z")
 
 
 def mutate(draws: Draws, module: Module) -> Module | None:
@@ -21,6 +24,10 @@ def mutate(draws: Draws, module: Module) -> Module | None:
     fits = isinstance(loop.extent, Const) and loop.min == Const(0) and is_independent(loop)
     if not fits:
         return None
-    return site.put(
-        module, (replace(loop, kind="thread", thread=Thread(draws.pick(("vthread.x", "vthread.y")))),)
+    used = {
+        stmt.thread.tag for stmt in statements(site.function.body) if isinstance(stmt, For) and stmt.thread
+    }
+    free = [tag for tag in TAGS if tag not in used]  # one inside the other, two loops of a tag would be one
+    return (
+        site.put(module, (replace(loop, kind="thread", thread=Thread(draws.pick(free))),)) if free else None
     )
