@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,11 +17,19 @@ import yaml
 
 from corpus.regression import FOLDER, Shown
 from corpus.release import order_of
+from corpus.target import Target
+from oracles.judge import Judge
 from oracles.naming.signature import Signature
-from tests.triage.failing import clip_exception, healthy
+from tests.triage.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
 from tests.triage.test_cli import ROOT, crux
+from triage.bugs.failures import record_failure
+from triage.campaigns.on_release import hunt_on
 from triage.cli import run
+from triage.console.display import PlainDisplay
+from triage.console.options import CaseOptions
+from triage.store.database import Store
+from triage.store.failures import REDUCED, get_failure
 from triage.watching.changes import Change, Seen, before, change
 from triage.watching.places import chosen
 
@@ -230,6 +239,21 @@ def test_the_workflow_s_step_ends_as_the_watch_does(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert (tmp_path / "summary").read_text() == "told\n"
     assert (tmp_path / "words").read_text() == "watch --package onnxruntime --release 1.2 --hunt 10 --json\n"
+
+
+@pytest.mark.slow
+def test_a_hunt_on_a_release_reduces_and_reports_what_it_meets(tmp_path: Path) -> None:
+    """Under the Python of an environment that crux made: nobody has to trust what it named itself."""
+    target = Target.parse(f"ort@python={sys.executable}")
+    with Store(tmp_path / "crux.db") as store, Judge(target) as judge:
+        case = replace(division_crash(), target=target)
+        failure = record_failure(store, case, judge.verdict(case))
+        found = hunt_on(
+            store, CaseOptions(), target, 0.6, tmp_path / "out", PlainDisplay(), lambda case: None
+        )
+        assert get_failure(store, failure.id).status == REDUCED
+    assert found["tests"] > 0
+    assert list((tmp_path / "out").glob("C*/repro.py"))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")

@@ -97,7 +97,7 @@ class Eye:
         elapsed = moment - self._start
         last = self._last
         return Situation(
-            target=", ".join(front.target for front in self._fronts),
+            target=", ".join(front.label for front in self._fronts),
             doing=doing,
             elapsed=elapsed,
             left=max(self._seconds - elapsed, 0.0),
@@ -135,7 +135,7 @@ class Eye:
         costs = front.fuzzer.spent
         whole = sum(each.tests for each in costs.values()) or 1
         earned = front.fuzzer.earned()
-        head = f"{front.target} " if len(self._fronts) > 1 else ""
+        head = f"{front.label} " if len(self._fronts) > 1 else ""
         return [
             Arm(
                 f"{head}{name}",

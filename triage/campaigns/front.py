@@ -23,6 +23,7 @@ class Front:
 
     def __post_init__(self) -> None:
         self.target = str(self.fuzzer.target)
+        self.label = str(self.fuzzer.target.without_setting("python"))
         self.explainer = Explainer(self.store, self.target, self.judge)
         self.selection = Selection(self.store, self.target, self.explainer.is_refuted)
 

@@ -155,7 +155,7 @@ class Hunt:
                 self.shown.note(f"found {step.failure.name}, {looks}: {step.failure.title}")
                 self.eye.found(step.failure.name, looks, step.failure.title)
             self.eye.tested()
-            self.eye.look(f"fuzzing {front.target}")
+            self.eye.look(f"fuzzing {front.label}")
         self.fuzzed += time.monotonic() - before
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 

@@ -37,6 +37,7 @@ def hunt_on(
 ) -> dict[str, Any]:
     """Hunt on a target for so long; its tests, its failures, and the bugs that the database did not know."""
     known = {each.id for each in clusters(store)}
+    options = replace(options, target=str(target))  # its Python is one that crux itself has named
     with Fuzzer(store, options, target, "watch") as fuzzer, options.judge(fuzzer.target) as judge:
         front = Front(store, fuzzer, judge)
         Hunt(store, options, [front], out, Limits(60 * minutes), shown).run()
