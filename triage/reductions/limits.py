@@ -18,9 +18,12 @@ CHECKS = 40
 
 def reduced_limits(store: Store, judges: Judges, shown: Progress) -> dict[str, list[DeclaredLimit]]:
     """The limits by target, after one failure of each form was reduced where none was."""
-    for each in limits(store):
-        if each.is_reduced:
+    every = limits(store)
+    seen = {(each.target, each.form) for each in every if each.is_reduced}
+    for each in every:
+        if (each.target, each.form) in seen:
             continue
+        seen.add((each.target, each.form))
         failure = get_failure(store, each.failure)
         shown.note(f"reducing {failure.name}: {each.operator}, {each.form}")
         judge = judges.of(Target.parse(failure.target), store.load_case(failure.case_id).format)

@@ -27,19 +27,24 @@ SCRIPT = "import_models.py"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One form in the request: the limit, the name of its model's file, and that model."""
+    """One form in the request: its limits by operator, the name of the model's file, and that model."""
 
-    limit: DeclaredLimit
+    limits: tuple[DeclaredLimit, ...]
     model: str
     case: Case
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators that refuse the form."""
+        return sorted({each.operator for each in self.limits})
 
     def shown(self) -> dict[str, Any]:
         """What the template asks for."""
         return {
-            "operator": self.limit.operator,
-            "form": self.limit.form,
-            "words": scrub(self.limit.words),
-            "count": self.limit.count,
+            "operator": ", ".join(self.operators),
+            "form": self.limits[0].form,
+            "words": scrub(self.limits[0].words),
+            "count": sum(each.count for each in self.limits),
             "model": self.model,
             "text": print_text(self.case.parsed),
         }
@@ -60,8 +65,9 @@ def write_request(
             f"{target}: none of the {len(found)} declared limits shows on {judge.release} any more"
         )
     environment = describe_environment(target)
-    operators = len({row.limit.operator for row in rows})
-    title = f"Feature request: {len(rows)} forms of {operators} operators that the ONNX importer refuses"
+    forms, operators = len(rows), len({name for row in rows for name in row.operators})
+    what = f"{_of(forms, 'form')} of {_of(operators, 'operator')}"
+    title = f"Feature request: {what} that the ONNX importer refuses"
     text = render(
         "limits.md.j2",
         package=judge.backend.package,
@@ -75,23 +81,30 @@ def write_request(
     files |= {f"models/{row.model}": row.case.program for row in rows}
     folder = out / f"limits-{target.backend}"
     archive = write_bundle(folder, files, {})
-    gone = [each.document() for each in found if each not in [row.limit for row in rows]]
     return {
         "target": str(target),
         "title": title,
-        "forms": len(rows),
-        "gone": len(gone),
+        "forms": forms,
+        "gone": len({each.form for each in found}) - forms,
         "folder": str(folder),
         "zip": str(archive),
     }
 
 
+def _of(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _rows(store: Store, found: Sequence[DeclaredLimit], judge: Judge) -> Iterator[Row]:
-    """The limits that the installed release still declares, each with its smallest model."""
-    for limit in found:
-        case = store.load_case(limit.case_id)
+    """The forms that the installed release still refuses, each with its smallest model."""
+    by_form: dict[str, list[DeclaredLimit]] = {}
+    for each in found:
+        by_form.setdefault(each.form, []).append(each)
+    for form, limits in by_form.items():
+        case = min((store.load_case(each.case_id) for each in limits), key=lambda case: len(case.program))
         if is_limit(judge.verdict(case)):
-            yield Row(limit, f"{_file_name(limit.operator)}-{_file_name(limit.form)}.onnx", case)
+            first = limits[0].operator if len(limits) == 1 else "several"
+            yield Row(tuple(limits), f"{_file_name(first)}-{_file_name(form)}.onnx", case)
 
 
 def _file_name(text: str) -> str:
