@@ -18,7 +18,7 @@ from oracles.rules.declared import _site
 from oracles.verdict import Mark, Outcome
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from tests.triage.test_cli import crux
-from triage.bugs.failures import record_failure
+from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.yields import Worth, Yield, worth_of
 from triage.causes.consequences import MOST_CHECKS, find_root
@@ -30,6 +30,7 @@ from triage.clustering.similarity import MERGE, compare
 from triage.reductions.roots import name_reduced
 from triage.reductions.selection import Selection, waiting
 from triage.reports.requests import request_labels, request_title
+from triage.store.causes import note_explained
 from triage.store.database import Store
 
 FLOAT = TensorProto.FLOAT
@@ -417,3 +418,14 @@ def test_a_root_may_show_only_where_something_reads_on(judge):
     assert found.root is not None
     assert found.root.case.measure.ops == ("Abs", "Dropout", "Identity")
     assert found.checks <= MOST_CHECKS
+
+
+def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        known = record_failure(store, healthy(1), verdict("boom"))
+        for number in (2, 3):
+            other = record_failure(store, healthy(number), verdict("boom"))
+            note_explained(store, other.id, known.id, {"version": 1, "checks": 0, "why": "it says the same"})
+            mark_explained(store, other, known, "it says the same")
+        (document,) = overview(store)
+    assert document["explained"] == [{"why": "it says the same", "failures": 2, "first": "F00002"}]

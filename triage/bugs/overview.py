@@ -6,13 +6,14 @@ Nothing here reads every failure: counts are kept as failures come, and of many 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from triage.bugs.known import KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
 from triage.clustering.ranking import Candidate, ranked
 from triage.clustering.related import related_clusters
-from triage.store.causes import Face, faces_of
+from triage.store.causes import Face, explained_in, faces_of
 from triage.store.clusters import BY_SYMPTOM, Alias, Cluster, clusters
 from triage.store.counted import Counts, Listed, counts_of_clusters, first_failures, signatures_by_cluster
 from triage.store.database import Store
@@ -47,6 +48,7 @@ def overview(
                 "failures": listed,
                 "related": related.get(cluster.id, {}),
                 "faces": [_face(row) for row in faces_of(store, cluster.id)],
+                "explained": [asdict(row) for row in explained_in(store, cluster.id)],
             }
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
     return [documents[each] for each in ranked(candidates)]

@@ -41,6 +41,15 @@ class Face:
     first: str
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The failures of a bug that were not reduced, by the reason; `first` names the first of them."""
+
+    why: str
+    failures: int
+    first: str
+
+
 def note_face(store: Store, failure: int, root: int | None, evidence: dict[str, Any]) -> None:
     """Keep what the experiment said of a reduced failure; `root` is None where it is its own root."""
     with store.transaction():
@@ -81,6 +90,16 @@ def faces_of(store: Store, cluster: int) -> list[Face]:
         (cluster,),
     )
     return [Face(str(row["title"]), int(row["failures"]), failure_name(row["first"])) for row in rows]
+
+
+def explained_in(store: Store, cluster: int) -> list[Explained]:
+    """Return why failures of a bug were not reduced, the most frequent reason first."""
+    rows = store.rows(
+        """SELECT why, count(*) AS failures, min(id) AS first FROM failures JOIN explanations ON failure = id
+           WHERE cluster = ? AND status = 'explained' GROUP BY why ORDER BY 2 DESC, 3""",
+        (cluster,),
+    )
+    return [Explained(str(row["why"]), int(row["failures"]), failure_name(row["first"])) for row in rows]
 
 
 def reduced_with_signature(store: Store, digest: str) -> int | None:
