@@ -8,12 +8,20 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tensorcrux
+from corpus.case import Case
 from corpus.formats.onnx import parse
+from corpus.target import Target
+from oracles.numerics.compare import Tolerance
+from oracles.run import Config, Phase, Run, Status
+from oracles.verdict import Outcome
 from tests.triage.failing import clip_exception
+from triage.claims.claim import Claim, Expectation
+from triage.projects import project_of
 from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible
 from triage.repro.normal_form import messages, normal_form
-from triage.repro.short import printed_by
+from triage.repro.short import printed_by, short_script, shows
+from triage.repro.source import Source
 
 
 def made_by(code: str) -> onnx.ModelProto:
@@ -78,3 +86,21 @@ def test_an_array_is_made_again_from_its_text(array):
 def test_what_stands_behind_each_label_is_told_apart():
     text = "a warning\nnone: [1\n 2]\nall: [1 3]\n"
     assert printed_by(text, ("none", "all")) == ["[1 2]", "[1 3]"]
+
+
+def test_values_that_a_reference_gives_are_held_and_the_wrong_ones_must_be_printed() -> None:
+    """The values differ by themselves, so what counts is that the target gives the wrong ones again."""
+    right = Run(Config("numpy", backend="golden"), Status.OK, Phase.EXECUTE, {"y0": np.float32([1, 2])})
+    wrong = Run(
+        Config("default -O0 bytecode", (("pipeline", "default"),)),
+        Status.OK,
+        Phase.EXECUTE,
+        {"y0": np.float32([0, 2])},
+    )
+    expectation = Expectation(project_of("tvm"), Outcome.MISMATCH, wrong, right, kind="value")
+    claim = Claim(expectation, "a title", Tolerance(), 10.0, 1 << 30)
+    case = Case("relax", b"", {}, Target("tvm"))
+    text = short_script(case, claim, Source("# a module", ""))
+    assert 'print("numpy:", np.array([1.0, 2.0], np.float32), flush=True)' in text
+    assert shows(claim)(0, "numpy: [1. 2.]\ndefault -O0 bytecode: [0. 2.]")
+    assert not shows(claim)(0, "numpy: [1. 2.]\ndefault -O0 bytecode: [1. 2.]")

@@ -14,7 +14,7 @@ from oracles.run import Phase, Run
 from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
-from triage.claims.words import in_short, in_words
+from triage.claims.words import in_short, in_words, is_reference
 from triage.projects import runner_of
 from triage.reports import requests, sentences
 from triage.reports.checklist import Check, agrees
@@ -125,7 +125,9 @@ def _levels(draft: Draft) -> list[tuple[str, str]]:
     """A row for each configuration; none where the importer fails, which comes before all of them."""
     if draft.expectation.failing.phase is Phase.IMPORT:
         return []
-    return sentences.level_rows(draft.runs, draft.expectation, draft.tolerance)
+    passing = draft.expectation.passing
+    reference = (passing,) if passing is not None and is_reference(passing.config) else ()
+    return sentences.level_rows((*reference, *draft.runs), draft.expectation, draft.tolerance)
 
 
 def short_output(text: str) -> str:
@@ -174,7 +176,9 @@ def _is_of_values(expectation: Expectation) -> bool:
 
 def is_apt(note: str, expectation: Expectation) -> bool:
     """Whether a remark on a verdict says something of this claim; distances are of floats."""
-    return expectation.compares_floats or "float64" not in note
+    passing = expectation.passing
+    is_of_sides = passing is None or not is_reference(passing.config)  # they are the target's own
+    return "float64" not in note or (expectation.compares_floats and is_of_sides)
 
 
 def _parting(wrong: WrongResult | None) -> str:

@@ -13,7 +13,7 @@ from corpus.case import Case
 from corpus.values import Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
-from triage.claims.words import in_short
+from triage.claims.words import in_short, is_reference
 from triage.projects import Runner, runner_of
 from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible
@@ -46,12 +46,15 @@ def short_script(case: Case, claim: Claim, source: Source | None) -> str:
 
 def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source | None) -> str:
     passing = expectation.passing
+    told = passing.outputs if passing is not None and is_reference(passing.config) else {}
     is_of_other = passing is not None and bool(passing.config.backend)
     return template_of(runner.short).render(
         code=helper_code(case.parsed) if case.format == "onnx" else "",
         inputs=_inputs(case) if case.format == "onnx" else "",
         source=source,
         baseline=is_of_other and expectation.outcome is Outcome.MISMATCH,
+        expected=_value(next(iter(told.values()))) if len(told) == 1 else "",
+        expected_by=in_short(passing.config) if passing is not None else "",
         **runner.settings(expectation.to_show(case.passes)),
     )
 
@@ -83,6 +86,10 @@ def shows(claim: Claim) -> Callable[[int, str], bool]:
             wanted = expectation.fragment or expectation.failing.error
             return code == 1 and " ".join(wanted.split()) in " ".join(text.split())
         printed = printed_by(text, labels(expectation))
+        passing = expectation.passing
+        if passing is not None and is_reference(passing.config):  # whose values the script only holds
+            failing = [" ".join(str(value).split()) for value in expectation.failing.outputs.values()]
+            return code == 0 and printed[1:] == failing
         return code == 0 and len(printed) == 2 and len(set(printed)) == 2
 
     return is_shown

@@ -110,6 +110,9 @@ inputs = [
     {{ line }}
 {% endfor %}
 ]
+{% if expected %}
+print("{{ expected_by }}:", {{ expected }}, flush=True)
+{% endif %}
 
 {% if checks %}
 
