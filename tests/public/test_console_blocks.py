@@ -87,7 +87,7 @@ def usual_folder(folder: Path) -> None:
 
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The command as the documents show it, with our own `crux` and `python`; what takes long is made short."""
+    """The command as the documents show it, with our own `crux` and `python`; long ones are made short."""
     line = re.sub(r"--(minutes|hunt) \d+", r"--\1 0.2", line)
     line = re.sub(r"--tests \d+", "--tests 16", re.sub(r"-j \d+", "-j 2", line))
     line = re.sub(r"^(bin/)?crux\b", f"{shlex.quote(sys.executable)} -m tensorcrux", line)
