@@ -384,7 +384,7 @@ def backend() -> Backend:
         passes=DISABLING,
         sequences=Sequences(
             SEQUENCEABLE,
-            tuple(tvm_passes.ASKED_ABOUT),
+            (*tvm_passes.ASKED_ABOUT, *sorted(tvm_passes.UNDRAWN)),
             tvm_passes.SELDOM,
             facts_of,
             misplaced,

@@ -324,6 +324,7 @@ def test_calls_of_primfuncs() -> None:
         "KillAfterLastUse",
         relax.transform.LowerAllocTensor()(relax.transform.StaticPlanBlockMemory()(lowered)),
     )
+    run("KillAfterLastUse", flow(MATRIX, "a = R.exp(x)", "gv = R.add(a, x)"))
     run("DataflowUseInplaceCalls", flow(MATRIX, "a = R.exp(x)", "b = R.add(a, a)", "gv = R.tanh(b)"))
     run(
         "RewriteDataflowReshape",
