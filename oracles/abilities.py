@@ -64,8 +64,8 @@ class Passes:
     stages: Callable[[Config], tuple[Config, ...]] = lambda config: ()
     """The configurations that do less than this one, the least first."""
 
-    replaced: Callable[[Run, str], str] = lambda run, name: ""
-    """What the pass took away and put in, by the log: `-add +multiply`; empty where it does not say."""
+    replaced: Callable[[Run, str], str] | None = None
+    """What the pass took away and put in, by the log: `-add +multiply`; None where no log says."""
 
     telling: Telling | None = None
 

@@ -429,3 +429,15 @@ def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
             mark_explained(store, other, known, "it says the same")
         (document,) = overview(store)
     assert document["explained"] == [{"why": "it says the same", "failures": 2, "first": "F00002"}]
+
+
+def test_the_core_of_one_of_tvms_passes_is_what_its_log_says():
+    pytest.importorskip("tvm")
+    nodes = [("CumSum", ["x", "axis"], ["c"]), ("Neg", ["c"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, [4])}, {"y": (FLOAT, [4])}, {"axis": np.array(0)}, opset=18)
+    inputs = {"x": np.ones(4, np.float32)}
+    case = Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+    with Judge(Target("tvm")) as judge:
+        found = core_of(case, judge.verdict(case), ("DispatchSortScan",), judge)
+    assert found.startswith("-cumsum +call_tir")
+    assert "neg" not in found

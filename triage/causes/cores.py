@@ -11,9 +11,8 @@ from collections import Counter
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
-from oracles.abilities import Passes
 from oracles.judge import Judge
-from oracles.run import Config, Run
+from oracles.run import Config
 from oracles.text.normalise import parse_message
 from oracles.verdict import Verdict
 from reducer.pass_sets import failing_config
@@ -29,10 +28,12 @@ def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge)
     known, config = judge.backend.passes, failing_config(verdict, judge)
     if not passes or known is None or config is None:
         return ""
+    if not judge.backend.shows_optimised and known.replaced is None:
+        return ""
     run = judge.runs(case, (config,), collect_log=True)[0]
     every = known.optimizers(run)
-    if not judge.backend.shows_optimised:
-        return _told(known, run, passes)
+    if known.replaced is not None:
+        return _told(" ".join(known.replaced(run, name) for name in passes))
     before = _operators(case, known.without(config, every), judge)
     after = _operators(case, known.without(config, [name for name in every if name not in passes]), judge)
     if before is None or after is None:
@@ -41,9 +42,9 @@ def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge)
     return " ".join(signed)
 
 
-def _told(known: Passes, run: Run, passes: tuple[str, ...]) -> str:
+def _told(replaced: str) -> str:
     """What the log says of the passes together: what one puts in and another takes away is neither."""
-    words = set(" ".join(known.replaced(run, name) for name in passes).split())
+    words = set(replaced.split())
     gone, come = ({word[1:] for word in words if word[0] == sign} for sign in "-+")
     return " ".join([*_signed("-", Counter(gone - come)), *_signed("+", Counter(come - gone))])
 
