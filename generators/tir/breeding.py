@@ -16,7 +16,7 @@ from generators.language.draws import Draws
 from generators.pools import BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.mutators import Mutator, all_mutators
-from generators.tir.programs import TirProgram, fitting, make_program, mutated
+from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 
@@ -58,10 +58,13 @@ def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
         return _fresh(draws, seed, nodes, rules)
     entry = draws.pick(pool.entries)
     changed = _what(draws, entry, rules)
-    module, passes = _module(entry.program), entry.passes
+    parent, passes = _module(entry.program), entry.passes
+    module = parent
     if changed in (PROGRAM, BOTH):
         for _ in range(draws.pick(_STEPS)):
             module = mutated(draws, module, seed, _mutators(rules))
+    if module is parent and not is_sound(module, seed):
+        return _fresh(draws, seed, nodes, rules)  # what another seed's values define, these need not
     if changed in (PASSES, BOTH):
         passes = change_passes(draws, passes, [each.passes for each in pool.entries if each.passes])
     return TirProgram(module, make_inputs(module, seed), fitting(passes, module), Bred(entry.key, changed))
