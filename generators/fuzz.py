@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -209,7 +209,7 @@ def fuzz(
     tests: int | None = None,
     seconds: float | None = None,
     teacher: Teacher | None = None,
-) -> Iterator[Tested]:
+) -> Generator[Tested, None, None]:
     """Test the cases of the seeds from `seed` on; yields every test in the order of the seeds.
 
     Each tester is used by one thread at a time, so N testers are N workers, and the results are the same for

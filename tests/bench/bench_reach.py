@@ -37,7 +37,7 @@ from tests.bench.bench_campaigns import Remembering
 from triage.campaigns.native import sighting
 from triage.campaigns.testers import judgement
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
 SECONDS = float(os.environ.get("CRUX_REACH_SECONDS", "40"))
 SEEDS = int(os.environ.get("CRUX_REACH_SEEDS", "3"))
 STRATEGIES = os.environ.get("CRUX_REACH_STRATEGIES", "random,coverage,mixed,native").split(",")

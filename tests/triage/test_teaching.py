@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 from corpus.errors import UserError
+from corpus.target import Target
 from generators.changes.modes import Mode
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.teaching import FEWEST_FOLDED, Teaching, must_go_on
+from triage.console.options import CaseOptions
 from triage.store.database import Store
 from triage.store.jobs.campaigns import last_campaign, load_folded
+from triage.store.jobs.progress import load_costs
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=5)
 TESTS = 9 * BLOCK
@@ -35,7 +39,9 @@ def ran(path: Path, tests: int, seed: int | None) -> list[tuple[int, str]]:
     with Store(path) as store:
         teaching = Teaching(store, "ort", seed)
         found = fuzz([worker], seed=teaching.seed, tests=tests, teacher=teaching)
-        return [(each.seed, each.case_id) for each in found]
+        told = [(each.seed, each.case_id) for each in found]
+        teaching.keep()
+        return told
 
 
 def test_a_campaign_in_parts_is_the_same_as_in_one(tmp_path: Path) -> None:
@@ -98,6 +104,23 @@ def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) 
     after = ran(path, 4 * BLOCK, None)
     whole = ran(tmp_path / "whole.db", campaign.next_seed + 4 * BLOCK, None)
     assert after == whole[campaign.next_seed :]
+
+
+def interrupted(path: Path, after: int) -> None:
+    """A run that is interrupted after so many tests."""
+    given = CaseOptions(seed=0), Target("reference"), "fuzz", Plan("random", Mode.STRICT, nodes=4)
+    with Store(path) as store, Fuzzer(store, *given) as fuzzer:
+        for step in fuzzer.stretch(tests=100):
+            if step.tally.tests == after:
+                raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path / "crux.db", BLOCK + 3)
+    with Store(tmp_path / "crux.db") as store:
+        assert Teaching(store, "reference", None).seed == BLOCK + 3
+        assert sum(each.tests for each in load_costs(store, 1).values()) == BLOCK + 3
 
 
 def test_what_cannot_be_resumed_is_one_clear_line(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -105,6 +105,7 @@ class Fuzzer:
         self.run = start_run(store, command, str(target), environment, self.seed)
         self._stack = ExitStack()
         self._testers = Testers([], "")
+        self._under_way: Generator[Tested, None, None] | None = None
         self._alike: Counter[str] = Counter()
 
     def __enter__(self) -> Fuzzer:
@@ -125,6 +126,8 @@ class Fuzzer:
         return partial(cluster_testers, self._cluster) if self._cluster else open_testers
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._under_way:
+            self._under_way.close()  # what was interrupted teaches what it came to
         self._save()
         if self.native:
             self.native.save(self.run, self.tally.tests)
@@ -133,9 +136,10 @@ class Fuzzer:
 
     def stretch(self, *, tests: int | None = None, seconds: float | None = None) -> Iterator[Step]:
         """Test until the number of tests or the time is up."""
-        for tested in fuzz(
+        self._under_way = fuzz(
             self._testers.all, seed=self.seed, tests=tests, seconds=seconds, teacher=self._teaching
-        ):
+        )
+        for tested in self._under_way:
             self.tally = self.tally.add(tested)
             self.seed = tested.seed + 1
             if self.native and tested.met:
@@ -185,6 +189,7 @@ class Fuzzer:
         return shipped if is_given else shipped | load_refusals(self.store, self._package, self._installed)
 
     def _save(self) -> None:
+        self._teaching.keep()
         tally = self.tally
         if self.plan.legality.operators is not None:
             learned = {form for form in self._teaching.refusals() if "(" in form}

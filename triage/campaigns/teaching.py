@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from triage.store.jobs.campaigns import (
 from triage.store.jobs.progress import ArmCost, keep_costs, load_costs
 from triage.store.jobs.runs import next_seed
 
+KEEP_SECONDS = 1.0
+"""Between two writes of lessons: each one waits for the disk."""
 FEWEST_FOLDED, MOST_FOLDED = 16, 2048
 """After how many blocks what they taught together is written: half as many as before, within these."""
 
@@ -59,6 +62,8 @@ class Teaching:
             self._parts[block] = Lesson.of(document)
             self._course.add(block, self._parts[block])
         self.costs = load_costs(store, self._campaign.id)
+        self._unkept: dict[int, tuple[int, Lesson]] = {}
+        self._kept_at = time.monotonic()
         self._fresh = self._not_folded()
 
     @property
@@ -105,9 +110,21 @@ class Teaching:
         self._course.add(number, whole)
         folded = self._course.folded.covered
         self._fresh.update(key for key in lesson.covered if key not in folded)
+        self._unkept[number] = (tests[-1].seed + 1, whole)
+        self._spent(tests)
+        if time.monotonic() - self._kept_at >= KEEP_SECONDS:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write what was learned since the last time, all of it or nothing."""
+        self._kept_at = time.monotonic()
+        if not self._unkept:
+            return
         with self._store.transaction():
-            keep_lesson(self._store, self._campaign.id, number, tests[-1].seed + 1, whole.document())
-            keep_costs(self._store, self._campaign.id, self._spent(tests))
+            for number, (next_seed, lesson) in self._unkept.items():
+                keep_lesson(self._store, self._campaign.id, number, next_seed, lesson.document())
+            keep_costs(self._store, self._campaign.id, self.costs)
+        self._unkept = {}
 
     def _not_folded(self) -> set[str]:
         """The pieces of coverage of blocks that are not folded yet and that are new."""
@@ -120,18 +137,18 @@ class Teaching:
         if blocks - self._kept < min(max(FEWEST_FOLDED, self._kept // 2), MOST_FOLDED):
             return
         self._kept = blocks
+        self.keep()
         keep_folded(self._store, self._campaign.id, blocks, folded.document())
         gains = earned(folded)
         arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
         keep_arms(self._store, self._campaign.id, blocks, arms)
 
-    def _spent(self, tests: Sequence[Tested]) -> dict[str, ArmCost]:
+    def _spent(self, tests: Sequence[Tested]) -> None:
         """Add the cost of some tests to that of their arms."""
         for each in tests:
             old = self.costs.get(each.arm, ArmCost())
             failures = old.failures + each.verdict.is_bug
             self.costs[each.arm] = ArmCost(old.tests + 1, old.cpu + each.cpu, failures)
-        return {each.arm: self.costs[each.arm] for each in tests}
 
     def refusals(self) -> frozenset[str]:
         """Return what the target seems to refuse, by all tests so far."""
