@@ -105,8 +105,8 @@ def test_a_torch_module_is_reported_with_its_ablation_and_float64(tmp_path):
     for way in ("eager", "aot_eager", "inductor", "eager, in float64"):
         assert f"| `{way}` |" in text
     assert "inductor is off float64 by up to 1" in text
-        assert "oncall: pt2" in text
-        assert "topic: fuzzer" not in text  # nobody fuzzed: the module is the reporter's
+    assert "oncall: pt2" in text
+    assert "topic: fuzzer" not in text  # nobody fuzzed: the module is the reporter's
 
 
 def test_a_graph_is_drawn_with_its_types_and_constants():
