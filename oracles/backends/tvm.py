@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
-from oracles.in_worker.limits import claim_of, documents_along, form_of
+from oracles.in_worker.limits import DOCUMENTED, claim_of, documents_along, form_of
 from oracles.in_worker.tvm import passes as tvm_passes
 from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
 
 if TYPE_CHECKING:
     from oracles.abilities import Backend
-    from oracles.run import Run
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
@@ -272,51 +270,9 @@ def about(error: BaseException) -> tuple[str, str]:
 IMPORTERS = "tvm.relax.frontend"
 REACHED = "reached operator "
 """What stands before an operator whose conversion has not begun."""
-DOCUMENTED = "documented: "
-"""What stands before a sentence of the compiler's documentation."""
-
 
 # In crux
 
-UNSUPPORTED = re.compile(
-    r"operators are not supported for frontend ONNX|Operator \w+ not implemented|takes no input of dtype"
-    r"|[Uu]nsupported (numpy |ONNX |input |output |data)?(dtype|data ?type|type)|dtype \S+ is not supported"
-    r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
-    r"|Nested parallel loop is not supported"
-    r"|: only support \w*(float|int)\d+|datatype should be one of \['|unknown intrinsic ir\.Op"
-)
-"""Refusals that name an operator or a dtype that TVM's tables do not have."""
-
-LIMIT = re.compile(
-    r"not (yet )?(supported|handled|implemented)|unsupported|must be (a )?(constant|static)|Dynamic \w+"
-    r"|only supports?|currently|cannot handle|no value in Constant",
-    re.IGNORECASE,
-)
-
-
-def classify(run: Run) -> str:
-    """Classify a failed run by its own words; empty if it may be a bug."""
-    if run.is_ok:
-        return ""
-    if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message):
-        return "unsupported"
-    return ""
-
-
-def tags(run: Run) -> tuple[str, ...]:
-    """`importer-limit` for an error by which the importer says that it does not handle a form yet.
-
-    What its own documentation claims stays a bug; the note quotes it.
-    """
-    from oracles.run import Phase, Status
-
-    if run.status is not Status.EXCEPTION or run.phase is not Phase.IMPORT or not LIMIT.search(run.message):
-        return ()
-    claim = re.search(rf"^{DOCUMENTED}(.+)$", run.trace, re.M)
-    return (f"Its documentation says otherwise: {claim.group(1)}",) if claim else ("importer-limit",)
-
-
-# Passes
 
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
 
@@ -365,6 +321,7 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs, Sequences
     from oracles.optimisers.tvm_passes import DISABLING
+    from oracles.optimisers.tvm_refusals import classify, tags
     from oracles.optimisers.tvm_ways import configs, configs_of_graphs
 
     return Backend(

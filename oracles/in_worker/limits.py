@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Iterable, Iterator  # noqa: UP035 (Python 3.8)
 
+DOCUMENTED = "documented: "
+"""What stands before a sentence of the compiler's documentation in a trace."""
+
 _NOT_CONSTANT = re.compile(
     r"\bdynamic (\w+)|\bonly constant (\w+)|\bnon-?constant (\w+)"
     r"|\b(\w+) must be (?:a )?(?:constant|static)\b",

@@ -14,6 +14,9 @@ from oracles.numerics.compare import widen
 NOISE_ULPS = 8.0
 """The noise in units of the last place: what kernels that sum in another order or approximate stay below."""
 
+MOST_NOISE = 0.1
+"""The noise relative to a result stays below this, however short the type and long the sum."""
+
 EPSILON: dict[int, float] = {
     TensorProto.FLOAT: 2.0**-23,
     TensorProto.DOUBLE: 2.0**-52,
@@ -112,3 +115,9 @@ def _perturb_tensor(value: Tensor, rng: np.random.Generator, seed: int, finite: 
         noisy = np.where(wide == np.rint(wide), wide, wide * (1 + noise))
         held = np.clip(noisy, -GREATEST[element], GREATEST[element])
     return np.where(np.isfinite(wide), held, noisy).astype(value.dtype)
+
+
+def grid_factor(ulps: float, element: int, snaps: float) -> float:
+    """Return the factor that makes a size the number that rounds to a grid of this width."""
+    narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
+    return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))

@@ -25,15 +25,20 @@ import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from corpus.onnx.graph import subgraphs
-from corpus.values import Tensor
-from oracles.numerics.input_noise import EPSILON, GREATEST, NOISE_ULPS, SHORT, stand_ins
+from oracles.numerics.constants import constant, scalar
+from oracles.numerics.input_noise import (
+    EPSILON,
+    GREATEST,
+    MOST_NOISE,
+    NOISE_ULPS,
+    SHORT,
+    grid_factor,
+    stand_ins,
+)
 from oracles.numerics.operators import operator_of
 from oracles.numerics.operators.row import Rounding
 from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import Types, static_dims
-
-MOST_NOISE = 0.1
-"""The noise relative to a result stays below this, however short the type and long the sum."""
 
 HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
@@ -401,19 +406,3 @@ class Perturbation:
     def _name(self) -> str:
         self._count += 1
         return f"{_PREFIX}{self._count}"
-
-
-def grid_factor(ulps: float, element: int, snaps: float) -> float:
-    """Return the factor that makes a size the number that rounds to a grid of this width."""
-    narrow = 2 * min(ulps, MOST_NOISE / EPSILON[element])
-    return max(narrow, min(narrow * snaps, MOST_NOISE / 2 / EPSILON[element]))
-
-
-def constant(name: str, value: Tensor) -> NodeProto:
-    """A node that gives a constant tensor."""
-    return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
-
-
-def scalar(name: str, value: float, element: int) -> NodeProto:
-    """A node that gives a constant of rank 0."""
-    return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))

@@ -18,8 +18,7 @@ from corpus.graphs.program import REF, Binding, GraphProgram, Json
 from corpus.values import Tensor, Value
 from oracles.numerics.compare import is_float, widen
 from oracles.numerics.graph_operators import ACCUMULATING, writes
-from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, element_of
-from oracles.numerics.perturbation import MOST_NOISE, grid_factor
+from oracles.numerics.input_noise import EPSILON, MOST_NOISE, NOISE_ULPS, element_of, grid_factor
 from oracles.probes.graph_record import record_graph
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording

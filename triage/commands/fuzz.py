@@ -81,10 +81,8 @@ def fuzz(
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )
-        if options.json:
-            failing = [document["id"] for document in found]
-        else:
-            failing = [document["id"] for document in emit(found, as_json=False, show=_show)]
+        told = found if options.json else emit(found, as_json=False, show=_show)
+        failing = [document["id"] for document in told]
     if options.json:
         emit(iter([{**summary, "failing": failing}]), as_json=True, show=_show, single=True)
     else:
