@@ -17,6 +17,16 @@ NOISE_ULPS = 8.0
 MOST_NOISE = 0.1
 """The noise relative to a result stays below this, however short the type and long the sum."""
 
+HALF = 0.499
+"""What a quantised value moves by, in steps: one that lies on the grid stays there."""
+
+INT8_STEP = 1 / 254
+"""What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
+
+onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`), and its optimiser
+quantises the float weights of a product between DequantizeLinear and QuantizeLinear: it is meant.
+"""
+
 EPSILON: dict[int, float] = {
     TensorProto.FLOAT: 2.0**-23,
     TensorProto.DOUBLE: 2.0**-52,

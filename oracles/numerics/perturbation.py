@@ -8,10 +8,9 @@ rounding and stay as they are. Values that are not finite are replaced by severa
 then changes did depend on them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
-half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a point,
-though, at which alone a result is another one (the sign of 0, a remainder of 0, an equality). For that two
-more variants *snap*: each result that rounds and lies within its noise of a round number becomes that, so
-that what should be whole, zero or equal to something else but for rounding is so.
+half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a single
+point, though, that changes a result (the sign of 0, a remainder of 0, an equality). For that two more
+variants *snap*: each result that rounds and lies within its noise of a round number becomes that number.
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ from oracles.numerics.constants import constant, scalar
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
+    HALF,
+    INT8_STEP,
     MOST_NOISE,
     NOISE_ULPS,
     SHORT,
@@ -39,9 +40,6 @@ from oracles.numerics.operators import operator_of
 from oracles.numerics.operators.row import Rounding
 from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import Types, static_dims
-
-HALF = 0.499
-"""What a quantised value moves by, in steps: one that lies on the grid stays there."""
 
 TOGETHER, OF_WEIGHTS = 5, 6
 """The seeds under which quantised values move all the same way, and weights of products are rounded to int8.
@@ -55,12 +53,6 @@ UNRANDOM_OPSET = 22
 MOST_DRAWN = 1 << 20
 """Elements of a constant of noise."""
 
-INT8_STEP = 1 / 254
-"""What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
-
-onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`), and its optimiser
-quantises the float weights of a product between DequantizeLinear and QuantizeLinear: it is meant.
-"""
 QUANTISED_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 _PREFIX = "crux_noise_"

@@ -9,7 +9,7 @@ from typing import Any
 
 from oracles.in_worker.limits import form_of
 from triage.store.database import Row, Store
-from triage.store.failures import DECLARED
+from triage.store.failures import declared_rows
 from triage.store.names import cluster_name, failure_name
 
 _OPERATOR = re.compile(r"^(?:Error converting|reached) operator (\w+)")
@@ -52,18 +52,8 @@ class DeclaredLimit:
 
 def limits(store: Store) -> list[DeclaredLimit]:
     """The limits of all targets, by target, operator and form."""
-    rows = store.rows(
-        """SELECT failures.id, target, cluster, seen, release, cases.case_id, cases.bytes,
-                  reduced_case IS NOT NULL AS reduced,
-                  json_extract(verdict, '$.runs[#-1].message') AS words,
-                  substr(json_extract(verdict, '$.runs[#-1].trace'), 1, 200) AS trace
-           FROM failures JOIN cases ON cases.case_id = coalesce(reduced_case, failures.case_id)
-           WHERE EXISTS (SELECT 1 FROM json_each(verdict, '$.notes') WHERE value = ?)
-           ORDER BY reduced DESC, bytes, failures.id""",
-        (DECLARED,),
-    )
     found: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in rows:
+    for row in declared_rows(store):
         found[str(row["target"]), _operator(row), _form(str(row["words"]))].append(row)
     return [_limit(*key, found[key]) for key in sorted(found)]
 

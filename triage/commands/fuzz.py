@@ -72,12 +72,10 @@ def fuzz(
     """
     from triage.console.progress import progress
 
-    if tests is None and minutes is None:
-        minutes = DEFAULT_MINUTES
+    minutes = DEFAULT_MINUTES if tests is None and minutes is None else minutes
     summary: dict[str, Any] = {}
     with progress() as shown:
-        budget = budget_of(max_flops, max_bytes, max_dim)
-        plan = plan_of(strategy, mode, source, options.trust, budget)
+        plan = plan_of(strategy, mode, source, options.trust, budget_of(max_flops, max_bytes, max_dim))
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )

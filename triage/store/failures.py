@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oracles.verdict import Mark
-from triage.store.database import Store, dump, now
+from triage.store.database import Row, Store, dump, now
 from triage.store.documents import verdict_document
 from triage.store.names import cluster_name, failure_name
 
@@ -267,3 +267,20 @@ def keep_reduction(
     """Keep what a reduction of a failure said of itself, inside the running transaction."""
     values = {"failure": number, "reduced_case": case_id, "status": status}
     store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})
+
+
+def declared_rows(store: Store) -> list[Row]:
+    """List the failures by which a compiler declares a limit, reduced ones first, then the smallest case.
+
+    Each row has the failing run's `words` and the head of its `trace`.
+    """
+    return store.rows(
+        """SELECT failures.id, target, cluster, seen, release, cases.case_id, cases.bytes,
+                  reduced_case IS NOT NULL AS reduced,
+                  json_extract(verdict, '$.runs[#-1].message') AS words,
+                  substr(json_extract(verdict, '$.runs[#-1].trace'), 1, 200) AS trace
+           FROM failures JOIN cases ON cases.case_id = coalesce(reduced_case, failures.case_id)
+           WHERE EXISTS (SELECT 1 FROM json_each(verdict, '$.notes') WHERE value = ?)
+           ORDER BY reduced DESC, bytes, failures.id""",
+        (DECLARED,),
+    )
