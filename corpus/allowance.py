@@ -55,7 +55,7 @@ _CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance() -> Allowance | None:
-    """The allowance under which this thread works; None where nothing bounds it."""
+    """Return the allowance under which this thread works; None where nothing bounds it."""
     return _CURRENT.get()
 
 
@@ -70,7 +70,7 @@ def left_of(seconds: float) -> float:
 
 
 def is_short_of(seconds: float) -> bool:
-    """Whether other processes cannot have so many seconds more."""
+    """Return whether other processes cannot have this many seconds more."""
     current = allowance()
     return current is not None and current.left - RESERVE_SECONDS < seconds
 
@@ -83,7 +83,7 @@ def take(seconds: float) -> None:
 
 @contextmanager
 def allowed(seconds: float) -> Iterator[Allowance]:
-    """Let the block take so many CPU seconds in all; raises `OutOfTime` in it once they are spent.
+    """Let the block take this many CPU seconds in all; raises `OutOfTime` in it once they are spent.
 
     Within another allowance it cannot take more than that one has left.
     """

@@ -99,7 +99,7 @@ class Case:
         return tuple(name for name in dict(self.settings).get(PASSES, "").split(",") if name)
 
     def with_passes(self, names: Sequence[str]) -> Case:
-        """The case with this sequence of passes."""
+        """Return the case with this sequence of passes."""
         if tuple(names) == self.passes:
             return self
         settings = {key: value for key, value in self.settings if key != PASSES}
@@ -109,7 +109,7 @@ class Case:
 
     @cached_property
     def parsed(self) -> Any:
-        """The program as its format reads it, once for all who ask: whoever changes it copies it first.
+        """The program as its format reads it, parsed once and shared: copy it before a change.
 
         Raises `UserError` if the bytes are no program.
         """

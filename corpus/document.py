@@ -12,12 +12,12 @@ HEAD = 64 << 10
 
 
 def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
-    """The bytes of a program of the format `name`; UserError for what cannot be one."""
+    """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
     return read_limited(path, min(memory_bytes, MOST_BYTES), f"no {name} program")
 
 
 def read_limited(path: Path, most: int, what: str) -> bytes:
-    """A regular file's bytes; UserError for one that is empty, too large or cannot be read."""
+    """Return a regular file's bytes; UserError for one that is empty, too large or cannot be read."""
     try:
         size = path.stat().st_size if path.is_file() else -1
         if size <= 0 or size > most:
@@ -29,7 +29,7 @@ def read_limited(path: Path, most: int, what: str) -> bytes:
 
 
 def mentions(path: Path, pattern: str) -> bool:
-    """Whether the beginning of a text matches: what tells scripts of two frameworks apart."""
+    """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD)

@@ -20,7 +20,7 @@ class Parse(Protocol[P_co]):
     """Makes a program of its bytes."""
 
     def __call__(self, program: bytes, where: str = ...) -> P_co:
-        """The program; UserError, which names `where`, if it is none."""
+        """Return the program; UserError, which names `where`, if it is none."""
 
 
 def never(path: Path) -> bool:

@@ -77,7 +77,7 @@ class NpzReader:
         self._archive.close()
 
     def read(self, name: str) -> NDArray[Any]:
-        """The named array, read-only."""
+        """Return the named array, read-only."""
         info = self._members[name]
         try:
             with self._archive.open(info) as file:

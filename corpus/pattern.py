@@ -62,7 +62,7 @@ class Pattern:
         return tuple(node.op_type for node in self.graph.node if node.op_type != "Constant")
 
     def model(self, opset: int, sizes: Mapping[str, int] | None = None) -> onnx.ModelProto:
-        """The pattern alone as a model of this opset; with `sizes` its named dims are of these."""
+        """Return the pattern alone as a model of this opset; with `sizes` its named dims are of these."""
         model = onnx.ModelProto(ir_version=_IR_VERSION, producer_name="tensorcrux", graph=self.graph)
         model.opset_import.add(domain="", version=opset)
         for domain, version in self.domains:
@@ -75,7 +75,7 @@ class Pattern:
         return model
 
     def sized_model(self) -> onnx.ModelProto:
-        """The pattern alone in its newest opset, each named dim of another small size."""
+        """Return the pattern alone in its newest opset, each named dim of another small size."""
         return self.model(self.opsets[1], self.usual_sizes)
 
     @property
@@ -84,7 +84,7 @@ class Pattern:
         return {name: size + at for at, (name, size) in enumerate(self.least, 1)}
 
     def to_bytes(self) -> bytes:
-        """The pattern as an `.onnx` file, with what it says of itself as metadata."""
+        """Return the pattern as an `.onnx` file, with what it says of itself as metadata."""
         model = self.model(self.opsets[1])
         opsets = "-".join(map(str, self.opsets))
         least = " ".join(f"{name}={size}" for name, size in self.least)
@@ -117,7 +117,7 @@ _IR_VERSION = 8
 
 
 def read_pattern(program: bytes, where: str) -> Pattern:
-    """The pattern in a file's bytes; raises `UserError` for another model."""
+    """Return the pattern in a file's bytes; raises `UserError` for another model."""
     model = parse(program, where)
     check(model, where, _MOST_BYTES)
     facts = {entry.key: entry.value for entry in model.metadata_props}
@@ -139,12 +139,12 @@ def _numbers(texts: Iterable[str]) -> list[int] | None:
 
 
 def load_pattern(path: Path) -> Pattern:
-    """The pattern of a file; raises `UserError` if it holds none."""
+    """Return the pattern of a file; raises `UserError` if it holds none."""
     return read_pattern(read_model_bytes(path, _MOST_BYTES), str(path))
 
 
 def load_patterns(folder: Path = FOLDER) -> Iterator[Pattern]:
-    """Every pattern of a folder, by name; raises `UserError` where there is none."""
+    """Yield every pattern of a folder, by name; raises `UserError` where there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
         raise UserError(f"{folder}: holds no patterns ({SUFFIX} files); `crux patterns extract` makes them")

@@ -54,7 +54,7 @@ def load_regression(folder: Path) -> Regression:
 
 
 def load_regressions(folder: Path = FOLDER) -> Iterator[Regression]:
-    """Every case of the corpus, by name."""
+    """Yield every case of the corpus, by name."""
     for path in sorted(folder.iterdir()):
         if (path / CASE_FILE).is_file():
             yield load_regression(path)

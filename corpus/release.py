@@ -58,6 +58,6 @@ class Range:
         return cls(oldest, newest)
 
     def holds(self, release: str) -> bool:
-        """Whether a release lies in the range, its ends included."""
+        """Return whether a release lies in the range, its ends included."""
         too_old = bool(self.oldest) and is_before(release, self.oldest)
         return not too_old and not (bool(self.newest) and is_before(self.newest, release))

@@ -46,15 +46,15 @@ class Target:
         )
 
     def get(self, key: str, default: str = "") -> str:
-        """The text of a setting, or the default."""
+        """Return the text of a setting, or the default."""
         return dict(self.settings).get(key, default)
 
     def with_setting(self, key: str, value: str) -> Target:
-        """The target with a setting put in or replaced."""
+        """Return the target with a setting put in or replaced."""
         return replace(self, settings=tuple(sorted({**dict(self.settings), key: value}.items())))
 
     def without_setting(self, key: str) -> Target:
-        """The target without a setting."""
+        """Return the target without a setting."""
         return replace(self, settings=tuple(pair for pair in self.settings if pair[0] != key))
 
     def __str__(self) -> str:

@@ -66,7 +66,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _is_foreign(dtype: np.dtype[Any]) -> bool:
-    """Whether numpy lacks the type (it is ml_dtypes'), so that it is kept as bits."""
+    """Return whether numpy lacks the type (it is ml_dtypes'), so that it is kept as bits."""
     return dtype.isbuiltin == 2
 
 
@@ -83,7 +83,7 @@ def stored(array: Tensor) -> Tensor:
 
 
 def stored_members(inputs: Mapping[str, Value]) -> Iterator[tuple[str, Tensor]]:
-    """The members of `inputs.npz`, in order; also what a case's identity is computed over."""
+    """Yield the members of `inputs.npz`, in order; also what a case's identity is computed over."""
     for name, value in inputs.items():
         if value is None:
             yield f"{name}#absent", _MARKER
@@ -112,7 +112,7 @@ def read_inputs(
     where: str = "",
     memory_bytes: int = _DEFAULT_MEMORY,
 ) -> dict[str, Value]:
-    """The inputs that `types` names, in its order; UserError where the file does not fit them."""
+    """Return the inputs that `types` names, in its order; UserError where the file does not fit them."""
     return read_inputs_noting(source, types, where=where, memory_bytes=memory_bytes)[0]
 
 
@@ -223,7 +223,7 @@ def _typed(array: Tensor, dtype: np.dtype[Any]) -> Tensor | None:
 
 
 def _fits_shape(found: tuple[int, ...], declared: Shape | None) -> bool:
-    """Whether rank and static sizes agree; a symbolic dim takes any size."""
+    """Return whether rank and static sizes agree; a symbolic dim takes any size."""
     if declared is None:
         return True
     if len(found) != len(declared):

@@ -13,10 +13,10 @@ __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 
 
 def make_model(seed: int, nodes: int) -> onnx.ModelProto:
-    """The ONNX model of this seed: the same bytes on any machine."""
+    """Return the ONNX model of this seed: the same bytes on any machine."""
     return grow(seed, nodes).model
 
 
 def make_case(seed: int, nodes: int) -> Case:
-    """The model of this seed with values for its inputs."""
+    """Return the model of this seed with values for its inputs."""
     return as_case(grow(seed, nodes), seed)

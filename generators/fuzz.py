@@ -26,15 +26,15 @@ Judgement = Callable[[Case, bool], Verdict]
 AVOIDED = "avoided"
 """The kind of a symptom that says that a program was left out because of a known issue."""
 THOROUGH_EVERY = 8
-"""Every so many seeds, a case is judged at the lower levels too: some bugs hide behind a later pass."""
+"""One seed in this many is judged at the lower levels too: some bugs hide behind a later pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One seed with the verdict on its case; where that is a bug, whoever wants the case makes it again.
+    """One seed with the verdict on its case; if that is a bug, the case can be made again from the seed.
 
     `met` is what it met of the target's code, where that is watched; `arm` names the strategy and the mode.
-    Of so many `patterns` in the program the passes of so many `fired`, where that was asked.
+    `fired` of the program's `patterns` made their pass fire, if that was asked.
     `trial` is what a test of a program that is bred taught its pool, `sighting` what it reached anew.
     `cpu` are the CPU seconds of making and judging it, the runs that the verdict rests on included: they say
     what an arm costs, and never what is made.
@@ -69,7 +69,7 @@ Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
 """Looks at several programs together; None for one that needs a verdict of its own."""
 
 Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
-"""Tests the cases of some seeds in order, drawn from a lesson, and stops early after so many seconds."""
+"""Tests the cases of some seeds in order, drawn from a lesson, and stops early when the seconds are over."""
 
 
 class Teacher(Protocol):
@@ -86,7 +86,7 @@ class NoTeacher:
     """Nothing is learned."""
 
     def lesson(self, block: range) -> Lesson | None:
-        """The empty lesson: no block waits for another one."""
+        """Return the empty lesson: no block waits for another one."""
         return NOTHING
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
@@ -131,7 +131,7 @@ class Tally:
     fired: int = 0
 
     def add(self, tested: Tested) -> Tally:
-        """The tally with one more test."""
+        """Return the tally with one more test."""
         verdict, outcome = tested.verdict, tested.verdict.outcome
         return replace(
             self,

@@ -17,7 +17,7 @@ from generators.pools import EMPTY, Pool, Trial
 from generators.reach import NOWHERE, Reach, Sighting
 
 GROWTH, LONGEST = 8, 64
-"""An epoch is as long as one in so many of the blocks before it; at least one block, at most so many."""
+"""An epoch is this fraction of the blocks before it; at least one block, at most the second number."""
 MANY_REFUSALS = 4
 """Programs with an operator that must be refused, and none accepted, until it counts as refused."""
 
@@ -48,18 +48,18 @@ class Lesson:
     sightings: tuple[Sighting, ...] = ()
 
     def refusals(self) -> frozenset[str]:
-        """The operators that the target does not seem to support."""
+        """Return the operators that the target does not seem to support."""
         many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
         return frozenset(name for name in many if name not in self.ran)
 
     def folded(self) -> Lesson:
-        """The lesson with its trials in the pool, and its sightings in the reach."""
+        """Return the lesson with its trials in the pool, and its sightings in the reach."""
         pool = self.pool.after(self.trials) if self.trials else self.pool
         reach = self.reach.after(self.sightings) if self.sightings else self.reach
         return replace(self, pool=pool, trials=(), reach=reach, sightings=())
 
     def document(self) -> dict[str, Any]:
-        """The lesson as JSON has it."""
+        """Return the lesson as JSON has it."""
         counted: dict[str, Any] = {name: dict(getattr(self, name)) for name in _KINDS}
         if self.pool != EMPTY:
             counted["pool"] = self.pool.document()
@@ -100,7 +100,7 @@ def together(lessons: Iterable[Lesson]) -> Lesson:
 
 
 def bounded(lesson: Lesson, most: int = MOST_PIECES) -> Lesson:
-    """The lesson, but of too many pieces of coverage or symptoms only those that came up most often.
+    """Return the lesson, but of too many pieces of coverage or symptoms only those that came up most often.
 
     What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
     """
@@ -119,12 +119,12 @@ def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:
 
 
 def operators(covered: Mapping[str, int]) -> list[str]:
-    """The operators among some pieces of coverage."""
+    """Return the operators among some pieces of coverage."""
     return [key for key in covered if ":" not in key and ">" not in key]
 
 
 def epoch_starts() -> Iterator[int]:
-    """The first block of each epoch, blocks counted from the beginning of the campaign."""
+    """Yield the first block of each epoch, blocks counted from the beginning of the campaign."""
     start = 0
     while True:
         yield start

@@ -58,7 +58,7 @@ def _operators(program: Program) -> set[str]:
 
 
 def forms_of(program: object) -> tuple[str, ...]:
-    """The forms that an ONNX program's main graph holds; of another program, none."""
+    """Return the forms that an ONNX program's main graph holds; of another program, none."""
     if not isinstance(program, Program):
         return ()
     found: dict[str, None] = {}
@@ -81,6 +81,6 @@ def blamed(forms: Sequence[str], said: str) -> Mapping[str, int]:
 
 
 def known_refusals(package: str, release: str) -> frozenset[str]:
-    """The forms that a release was seen to refuse; none for a release that was not looked at."""
+    """Return the forms that a release was seen to refuse; none for a release that was not looked at."""
     path = REFUSALS / f"{package}-{release}.json"
     return frozenset(json.loads(path.read_text())) if path.is_file() else frozenset()

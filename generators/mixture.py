@@ -2,7 +2,7 @@
 
 Seeds come in blocks. A block is made by one strategy, so that one which learns within a batch may; which
 strategy, how large its programs are and what is done to each of them follows from the seeds alone. So a seed
-gives the same case wherever a run begins and whoever makes it.
+gives the same case wherever a run begins and in whichever process.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Drawn:
 
 
 def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
-    """The case of each seed, in order, of a campaign that learns nothing."""
+    """Return the case of each seed, in order, of a campaign that learns nothing."""
     return (drawn.case for drawn in make_tests(plan, seeds))
 
 
@@ -154,7 +154,7 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
 
 
 def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: Lesson | None) -> Lineage | None:
-    """How a program was made; None where no campaign breeds, or where that cannot be done again."""
+    """Return how a program was made; None where no campaign breeds, or where that cannot be done again."""
     if plan.strategy != NATIVE or turn.strategy not in ALONE:
         return None
     nodes = plan.nodes or turn.size
@@ -164,7 +164,7 @@ def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: Lesson | None) -> Linea
 
 
 def covered_by(program: Program | Made) -> Mapping[str, int]:
-    """The operators and the pieces of coverage of one ONNX program."""
+    """Return the operators and the pieces of coverage of one ONNX program."""
     seen = Seen()
     if isinstance(program, Program):
         seen.add(program)
@@ -197,7 +197,7 @@ def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
 
 
 def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
-    """The share of each strategy with each mode, by what they found or reached."""
+    """Return the share of each strategy with each mode, by what they found or reached."""
     modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
     is_led = plan.strategy == NATIVE
     strategies = {**usual, **_LED} if is_led else usual
@@ -210,7 +210,7 @@ def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: Lesson) -> Mapping[s
 
 @cache
 def has_solver() -> bool:
-    """Whether the solver that the strategy `smt` needs is installed."""
+    """Return whether the solver that the strategy `smt` needs is installed."""
     return find_spec("z3") is not None
 
 

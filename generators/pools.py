@@ -51,7 +51,7 @@ class Trial:
     failed: bool = False
 
     def document(self) -> dict[str, Any]:
-        """The trial as JSON has it."""
+        """Return the trial as JSON has it."""
         return asdict(self)
 
     @classmethod
@@ -69,7 +69,7 @@ class Pool:
     seen: frozenset[str] = field(default=frozenset())
 
     def after(self, trials: Iterable[Trial]) -> Pool:
-        """The pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
+        """Return the pool with these tests, one after the other (Algorithm 1, lines 8 to 26)."""
         entries, seen = {each.key: each for each in self.entries}, set(self.seen)
         for trial in trials:
             if trial.failed:
@@ -81,7 +81,7 @@ class Pool:
         return Pool(tuple(kept), frozenset(seen))
 
     def document(self) -> dict[str, Any]:
-        """The pool as JSON has it."""
+        """Return the pool as JSON has it."""
         return {"entries": [asdict(each) for each in self.entries], "seen": sorted(self.seen)}
 
     @classmethod
@@ -116,6 +116,6 @@ def trial_of(
     program: str,
     passes: Sequence[str],
 ) -> Trial:
-    """The trial of a test that ended well, where its pool knew so much."""
+    """Return the trial of a test that ended well, where its pool knew so much."""
     news = tuple(sorted(covered - known))
     return Trial(key, bred, news, program if news else "", tuple(passes))

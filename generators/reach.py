@@ -59,7 +59,7 @@ class Sighting:
     lineage: Lineage | None = None
 
     def document(self) -> dict[str, Any]:
-        """The sighting as JSON has it; of the numbers, which are in order, the steps between them."""
+        """Return the sighting as JSON has it; of the numbers, which are in order, the steps between them."""
         steps = np.diff(np.array((0, *self.blocks), np.int64)).astype("<u4").tobytes()
         lineage = asdict(self.lineage) if self.lineage else None
         return {"build": self.build, "arm": self.arm, "blocks": _text(steps), "lineage": lineage}
@@ -104,7 +104,7 @@ class Reach:
     arms: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def bits(self, build: str, count: int) -> NDArray[np.bool_]:
-        """A flag for each of so many blocks: whether it is known; of another build nothing is."""
+        """Return a flag for each of so many blocks: whether it is known; of another build nothing is."""
         packed = np.frombuffer(self.known if build == self.build else b"", np.uint8)
         found = np.zeros(count, bool)
         bits = np.unpackbits(packed)[:count]
@@ -130,7 +130,7 @@ class Reach:
         return Reach(build, np.packbits(known).tobytes(), tuple(roots[-MOST:]), arms)
 
     def choose(self, seed: int) -> Root | None:
-        """The program that a seed is bred on; None where there is none.
+        """Return the program that a seed is bred on; None where there is none.
 
         Each program draws a lot for the seed and the best one wins, by weight: so one program more or less in
         the pool changes only the seeds that it wins, and not all.
@@ -143,7 +143,7 @@ class Reach:
         return self.roots[int(np.argmax(np.log(forms + 2.0**-54) / weights))]
 
     def document(self) -> dict[str, Any]:
-        """The reach as JSON has it."""
+        """Return the reach as JSON has it."""
         roots = [asdict(root) for root in self.roots]
         return {"build": self.build, "known": _text(self.known), "roots": roots, "arms": dict(self.arms)}
 
@@ -162,7 +162,7 @@ NOWHERE = Reach()
 
 
 def _as_long(known: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
-    """The flags, with room for so many."""
+    """Return the flags, with room for so many."""
     return known if len(known) >= count else np.concatenate([known, np.zeros(count - len(known), bool)])
 
 

@@ -28,7 +28,7 @@ _BETWEEN = "|"
 
 
 def arm(strategy: str, mode: str) -> str:
-    """The arm's name."""
+    """Return the arm's name."""
     return f"{strategy}{_BETWEEN}{mode}"
 
 
@@ -51,7 +51,7 @@ def earned(lesson: Lesson) -> Mapping[str, float]:
 
 
 def shares(usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
-    """The share of each arm: its usual one, by what it has yielded for its cost beside the others."""
+    """Return the share of each arm: its usual one, by what it has yielded for its cost beside the others."""
     return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
 
 

@@ -15,15 +15,15 @@ AGREEMENT = (SETTING, "agreement")
 
 
 def demands_refusal(case: Case) -> bool:
-    """Whether the program is broken, so that it should be refused."""
+    """Return whether the program is broken, so that it should be refused."""
     return REFUSAL in case.settings
 
 
 def demands_survival(case: Case) -> bool:
-    """Whether the process should go on, whatever the program does."""
+    """Return whether the process should go on, whatever the program does."""
     return SURVIVAL in case.settings
 
 
 def demands_agreement(case: Case) -> bool:
-    """Whether a refusal is right if every configuration refuses."""
+    """Return whether a refusal is right if every configuration refuses."""
     return AGREEMENT in case.settings

@@ -74,7 +74,7 @@ class Judge:
         self.close()
 
     def of_format(self, format: str) -> Judge:
-        """The judge of the same target and settings for programs of a format."""
+        """Return the judge of the same target and settings for programs of a format."""
         if format == self.format:
             return self
         if format not in self._siblings:
@@ -118,12 +118,12 @@ class Judge:
         return self._rulebook.open(Opened(case))
 
     def looks_together(self, format: str) -> bool:
-        """Whether its target runs programs of a format that `look` takes, by their usual oracles."""
+        """Return whether its target runs programs of a format that `look` takes, by their usual oracles."""
         graphs = self.backend.graphs
         return graphs is not None and format in graphs.formats and not self.target.get(SETTING)
 
     def look(self, cases: Sequence[Case], *, thorough: bool = False) -> list[Screened | None]:
-        """A first look at cases together, by the ways of a verdict; None for one that is not clean."""
+        """Return a first look at cases together, by the ways of a verdict; None for one that is not clean."""
         looks = []
         configs = (*self.configs[:2], *(self.configs[2:] if thorough else ()))
         for case, look in zip(cases, screen(self.executor, cases, configs), strict=True):
@@ -182,17 +182,17 @@ class Judge:
         return asked or _harmless(runs, tuple(dict.fromkeys(notes)), marks)
 
     def rewritten(self, case: Case, verdict: Verdict) -> Case | None:
-        """The program that failed, as a case, if an oracle has rewritten this one; None otherwise."""
+        """Return the program that failed, as a case, if an oracle has rewritten this one; None otherwise."""
         asked_by = next((run.config.asked_by for run in verdict.runs if run.config.asked_by), "")
         return self._asker.rewritten(Opened(case), asked_by) if asked_by else None
 
     def _asked_verdict(self, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
-        """The first that an oracle finds which was asked for by name."""
+        """Return the first verdict of the oracles that were asked for by name."""
         verdicts = (self._asker.ask(oracle, opened, baseline, fresh) for oracle in self._asked)
         return next((verdict for verdict in verdicts if verdict is not None), None)
 
     def _shows_nothing(self, opened: Opened, runs: tuple[Run, ...]) -> bool:
-        """Whether runs agree with each other, and no rule suspects them all the same."""
+        """Return whether runs agree with each other, and no rule suspects them either."""
         return self._is_clean(opened, runs) and not is_suspect(opened.case, runs)
 
     def _verdict_of_way(self, opened: Opened, config: Config, fresh: bool) -> Verdict:
@@ -201,7 +201,7 @@ class Judge:
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
-        """A wrong result with the first tensor that differs; it takes a few runs more."""
+        """Return a wrong result with the first tensor that differs; it takes a few runs more."""
         wrong = verdict.wrong
         if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
             return verdict
@@ -232,7 +232,7 @@ class Judge:
         return rounds
 
     def _simpler(self, case: Case) -> tuple[Config, ...]:
-        """The lower levels, and of a case with a sequence of passes the first way without that."""
+        """Return the lower levels, and of a case with a sequence of passes the first way without that."""
         lower = self.configs[2:]
         if not case.passes or self.backend.sequences is None:
             return lower

@@ -44,7 +44,7 @@ class Opened:
 class Rulebook:
     """The rules for the cases of one target.
 
-    `tolerance` says which differences are plain, `screen` which are looked at all the same.
+    `tolerance` says which differences are plain, `screen` which get a closer look.
     """
 
     executor: Executor
@@ -102,7 +102,7 @@ class Rulebook:
     def judge(
         self, case: Case, runs: tuple[Run, ...], context: Context, rules: tuple[Rule, ...] | None = None
     ) -> Verdict:
-        """The verdict of the first rule that has one, of all rules or of some; else *pass*."""
+        """Return the verdict of the first rule that has one, of all rules or of some; else *pass*."""
         case = replace(case, target=self.executor.target)
         for rule in find_rules() if rules is None else rules:
             verdict = rule(case, runs, context)
@@ -111,7 +111,7 @@ class Rulebook:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
 
     def noted(self, verdict: Verdict, *told: Notes) -> Verdict:
-        """The verdict with what was noted before it, and what the backend says of it."""
+        """Return the verdict with what was noted before it, and what the backend says of it."""
         tags = self.tags(verdict)
         notes = [text for each in told for text in each.texts]
         marks = {mark: text for each in reversed(told) for mark, text in each.marks.items()}

@@ -161,7 +161,7 @@ class Course:
             self.best = better
 
     def _pass_set(self) -> PassSet | None:
-        """The minimal pass set of the result; None if a command decides."""
+        """Return the minimal pass set of the result; None if a command decides."""
         if self.verdict is None:
             return None
         case, decider = self.best.case(self.case), self.gate.decider

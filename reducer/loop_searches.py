@@ -34,7 +34,7 @@ def over_expressions(
 
 
 def _computed(body: Body) -> Iterator[Expr | None]:
-    """Every expression by its position; None for the number of rounds of a loop."""
+    """Yield every expression by its position; None for the number of rounds of a loop."""
     rounds = {id(stmt.extent) for stmt in statements(body) if isinstance(stmt, For)}
     for expr in expressions(body):
         yield None if isinstance(expr, Const) and id(expr) in rounds else expr

@@ -61,7 +61,7 @@ class Options:
         }
 
     def judge(self, format: str = "onnx") -> Judge:
-        """A judge of the target with these limits and tolerances."""
+        """Return a judge of the target with these limits and tolerances."""
         return Judge(
             self.target,
             format=format,

@@ -33,7 +33,7 @@ class PlainRuns:
         return run is not None and run.is_ok
 
     def accepts(self, subject: Subject) -> bool:
-        """Whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
+        """Return whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
         run = self._run(subject)
         return run is None or run.status is not Status.EXCEPTION
 
@@ -54,7 +54,7 @@ class Bounds:
     plain: PlainRuns | None = None
 
     def hold(self, subject: Subject) -> bool:
-        """Whether a candidate can show the failure at all."""
+        """Return whether a candidate can show the failure at all."""
         nodes = walk_model(subject.model) if isinstance(subject, OnnxSubject) else ()
         if self.operator and all(node.op_type != self.operator for node in nodes):
             return False

@@ -84,7 +84,7 @@ class Reduction:
         return self.is_minimal and not self.cut_short and asked == count
 
     def to_json(self) -> dict[str, Any]:
-        """The fields of the command-line contract."""
+        """Return the fields of the command-line contract."""
         return {**self._lasting(), "cached": self.cached, "seconds": round(self.seconds, 3)}
 
     def save(self, folder: Path) -> None:
@@ -103,7 +103,7 @@ class Reduction:
         write_fresh(folder / NAME, json.dumps(facts, indent=2) + "\n")
 
     def _pass_set(self) -> dict[str, Any]:
-        """The pass set with what it was found on; empty where there is none."""
+        """Return the pass set with what it was found on; empty where there is none."""
         if self.passes is None:
             return {}
         found_on = {"case": self.case.case_id, "target": str(self.case.target or ""), "release": self.release}

@@ -84,7 +84,7 @@ def _shortest_prefix(
 
 
 def _midpoint(rest: Sequence[int], low: int, high: int, weigh: Callable[[int], float] | None) -> int:
-    """The index between low and high (exclusive) that splits the weight between them in half."""
+    """Return the index between low and high (exclusive) that splits the weight between them in half."""
     if weigh is None:
         return (low + high) // 2
     weights = [weigh(item) for item in rest[low:high]]
@@ -144,7 +144,7 @@ def counter_dd(items: Iterable[int], always: Items = frozenset()) -> SetSearch:
 
 
 def drop_one_at_a_time(items: Iterable[int]) -> SetSearch:
-    """Each item on its own, last first; a set from which none can go is 1-minimal.
+    """Return each item on its own, last first; a set from which none can go is 1-minimal.
 
     Where one can go, the run of items before it is tried with it in doubling blocks, so that k items in a
     row that can go cost O(log k) questions.

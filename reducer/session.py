@@ -117,19 +117,19 @@ class Session:
         return result
 
     def _is_misled(self, course: Course, shown: Verdict | None) -> bool:
-        """Whether quick answers led to a case that does not show the failure in full."""
+        """Return whether quick answers led to a case that does not show the failure in full."""
         first = course.verdict
         if not self._is_quick(first) or first is None:
             return False
         return shown is None or shown.symptom != first.symptom
 
     def _is_quick(self, first: Verdict | None) -> bool:
-        """Whether candidates are judged quickly: none whose failure is one of time or of memory."""
+        """Return whether candidates are judged quickly: none whose failure is one of time or of memory."""
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
         return self.quick and self.case.format == "tir" and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: Course, shown: Verdict | None, proven: str | None) -> bool:
-        """Whether the result fails by a run of now, asked outside of the journal.
+        """Return whether the result fails by a run of now, asked outside of the journal.
 
         Only if answers of an earlier run counted can it be otherwise.
         """
@@ -142,7 +142,7 @@ class Session:
         return case.case_id == proven or any(decider.predicate(case).interesting for _ in range(FLAKY_RUNS))
 
     def _case_of_a_finished_one(self) -> str | None:
-        """The case that a finished reduction left in the folder; None if none did."""
+        """Return the case that a finished reduction left in the folder; None if none did."""
         if finished(self.out) is None:
             return None
         with suppress(UserError):
@@ -162,7 +162,7 @@ class Session:
         return verdict
 
     def _failing_config(self, verdict: Verdict | None) -> Config | None:
-        """The one configuration that is to fail again; None if each may, or a command decides."""
+        """Return the one configuration that is to fail again; None if each may, or a command decides."""
         if verdict is None:
             return None
         with self.pool.one() as judge:
@@ -251,7 +251,7 @@ class Session:
             return learned
 
     def _result(self, course: Course, verdict: Verdict | None, seconds: float) -> Reduction:
-        """The result as it stands; `verdict` is what the best case shows."""
+        """Return the result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
         after = case.measure

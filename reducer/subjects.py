@@ -52,12 +52,12 @@ class Kind(Generic[S]):
 
 
 def kind_of(case: Case) -> Kind[Any]:
-    """The kind of a case's subject, by its format."""
+    """Return the kind of a case's subject, by its format."""
     return KINDS.get(case.format, GRAPHS)
 
 
 def open_nodes(case: Case, judge: Judge) -> tuple[NodeSubject, str] | None:
-    """The subject of a case that is made of nodes, with facts, and the node at which its run breaks.
+    """Return the subject of a case that is made of nodes, with facts, and the node at which its run breaks.
 
     None for a program of another kind.
     """
@@ -69,7 +69,7 @@ def open_nodes(case: Case, judge: Judge) -> tuple[NodeSubject, str] | None:
 
 
 def _open_onnx(case: Case, pool: JudgePool) -> OnnxSubject:
-    """The whole case, repaired."""
+    """Return the whole case, repaired."""
     model, _ = repair(case.parsed)
     is_sound = checker_complaint(model) is None
     return OnnxSubject(
@@ -98,7 +98,7 @@ def _kept_of_onnx(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:
 
 
 def open_graph(case: Case, pool: JudgePool) -> GraphSubject:
-    """The subject of a graph of bindings; the judges' executors tell its types."""
+    """Return the subject of a graph of bindings; the judges' executors tell its types."""
 
     def describe(program: bytes, inputs: Mapping[str, Value]) -> Mapping[str, Any]:
         with pool.one() as judge:

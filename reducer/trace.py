@@ -21,7 +21,7 @@ class Point:
 
 
 def kept_nodes(original: onnx.ModelProto, reduced: OnnxSubject) -> tuple[int, ...]:
-    """The original's nodes of which something is left, told by the names of what they compute.
+    """Return the original's nodes of which something is left, told by the names of what they compute.
 
     Indices into the original's main graph; a node in a body counts for the node that holds the body. A name
     that two nodes of the main graph use, in bodies of theirs, tells nothing.

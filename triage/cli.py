@@ -44,7 +44,7 @@ NO_READER = 128 + signal.SIGPIPE
 
 
 def build() -> typer.Typer:
-    """The application with every command whose file stands in `triage/commands`."""
+    """Return the application with every command whose file stands in `triage/commands`."""
     app = typer.Typer(
         name="crux",
         no_args_is_help=True,
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _code_of(error: Exception) -> int:
-    """The exit code of an error that no command expected, told in one line."""
+    """Return the exit code of an error that no command expected, told in one line."""
     if complaint := disk_complaint(error):
         say(f"crux: {complaint}")
         return USAGE

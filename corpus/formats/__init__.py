@@ -25,7 +25,7 @@ def format_names() -> tuple[str, ...]:
 
 @cache
 def find_format(name: str) -> Format[Any]:
-    """The format of that name; UserError when there is none."""
+    """Return the format of that name; UserError when there is none."""
     if name not in format_names():
         known = ", ".join(format_names())
         raise UserError(f"format {name[:40]!r}: not known; the formats are {known}")
@@ -33,7 +33,7 @@ def find_format(name: str) -> Format[Any]:
 
 
 def format_of(path: Path) -> Format[Any] | None:
-    """The format whose suffix the file has, or whose program the folder holds."""
+    """Return the format whose suffix the file has, or whose program the folder holds."""
     for name in format_names():
         found = find_format(name)
         if path.is_dir() and (path / found.program_file).is_file():

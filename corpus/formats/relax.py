@@ -13,7 +13,7 @@ OTHERS = (".torch.json", ".tir.json", ".relax.json")
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a file is TVMScript, or a module in TVM's JSON."""
+    """Return whether a file is TVMScript, or a module in TVM's JSON."""
     if path.suffix == ".json":
         return not path.name.endswith(OTHERS) and path.name != "case.json"
     return path.suffix == ".py" and mentions(path, r"^\s*(from|import)\s+tvm\b")

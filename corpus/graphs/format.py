@@ -31,7 +31,7 @@ def graph_format(
     is_foreign: Callable[[Path], bool],
     calls_outside: Callable[[bytes], str] = only_computes,
 ) -> Format[GraphProgram]:
-    """A format of graphs of bindings; which files of others it opens, and what else is its own."""
+    """Return a format of graphs of bindings; which files of others it opens, and what else is its own."""
     return Format(
         name=name,
         program_file=f"program.{name}.json",
@@ -58,7 +58,7 @@ class GraphParser:
     name: str
 
     def __call__(self, program: bytes, where: str = "program") -> GraphProgram:
-        """The program; UserError when it is none."""
+        """Return the program; UserError when it is none."""
         return parse_program(program, self.name, where)
 
 
@@ -108,7 +108,7 @@ def make_inputs(program: GraphProgram, seed: int) -> dict[str, Value]:
 
 
 def passed_dims(item: Input) -> Shape:
-    """The dims that an input's own values are, where it is declared to be a shape of such."""
+    """Return the dims that an input's own values are, where it is declared to be a shape of such."""
     dims = item.declared["shape_type"][0] if tag_of(item.declared) == "shape_type" else None
     return tuple(dims or ())
 
@@ -123,18 +123,18 @@ def _drawn(dtype_name: str, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def symbols(shapes: object) -> tuple[str, ...]:
-    """The names in dims, in order of first use."""
+    """Return the names in dims, in order of first use."""
     texts = [dim for shape in shapes for dim in shape if isinstance(dim, str)]  # type: ignore[attr-defined]
     return tuple(dict.fromkeys(name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)))
 
 
 def concrete(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape's sizes where its names have these; UserError for a dim that is no arithmetic."""
+    """Return a shape's sizes where its names have these; UserError for a dim that is no arithmetic."""
     return tuple(evaluate(dim, sizes) if isinstance(dim, str) else int(dim or 0) for dim in shape)
 
 
 def evaluate(text: str, sizes: Mapping[str, int]) -> int:
-    """A dim such as `n * 2 + 1`."""
+    """Return a dim such as `n * 2 + 1`."""
     try:
         return _value(ast.parse(text, mode="eval").body, sizes)
     except (SyntaxError, KeyError, ZeroDivisionError, RecursionError):

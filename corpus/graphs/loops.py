@@ -27,7 +27,7 @@ class PrimFunc:
 
 
 def is_loops(item: Json) -> bool:
-    """Whether an opaque function is told as a tree."""
+    """Return whether an opaque function is told as a tree."""
     return isinstance(item, dict) and len(item) == 1 and LOOPS in item
 
 

@@ -68,7 +68,7 @@ class GraphPattern:
 
 
 def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
-    """The patterns of a folder, by name; UserError for a file that is none."""
+    """Yield the patterns of a folder, by name; UserError for a file that is none."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         program = parse_program(path.read_bytes(), "relax", str(path))
         facts: dict[str, Any] = dict(program.facts)

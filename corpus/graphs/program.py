@@ -71,7 +71,7 @@ class Binding:
         return tuple(dict.fromkeys(item[CALL] for item in everything if tag_of(item) == CALL))
 
     def mapped(self, change: Callable[[Json], Json]) -> Binding:
-        """The binding with every literal and reference changed, from the inside out."""
+        """Return the binding with every literal and reference changed, from the inside out."""
         args = tuple(_map(item, change) for item in self.args)
         return replace(self, args=args, kwargs={key: _map(item, change) for key, item in self.kwargs.items()})
 
@@ -86,7 +86,7 @@ class Graph:
     facts: Mapping[str, Json] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Binding]:
-        """Every binding, depth first: a body's bindings follow the binding that holds the body."""
+        """Yield every binding, depth first: a body's bindings follow the binding that holds the body."""
         for binding in self.bindings:
             yield binding
             for body in binding.bodies:
@@ -123,7 +123,7 @@ class GraphProgram:
         return {**self.opaque, **{name: each.told for name, each in self.loops.items()}}
 
     def to_bytes(self) -> bytes:
-        """The document: one binding a line, the same bytes for the same program."""
+        """Return the document: one binding a line, the same bytes for the same program."""
         parts = {
             "format": self.format,
             "version": VERSION,
@@ -138,7 +138,7 @@ class GraphProgram:
 
 
 def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
-    """The program of a document of this format; UserError when it is none."""
+    """Return the program of a document of this format; UserError when it is none."""
     try:
         document = json.loads(text)
         if document["format"] != name or document["version"] != VERSION:
@@ -195,7 +195,7 @@ def _give(name: str, given: set[str]) -> None:
 
 
 def graph_of_json(item: Json) -> Graph:
-    """The graph that a JSON object spells."""
+    """Return the graph that a JSON object spells."""
     return Graph(
         tuple(Input(name, dtype, tuple(shape), *told) for name, dtype, shape, *told in item["inputs"]),
         tuple(Binding(name, op, tuple(args), dict(kwargs)) for name, op, args, kwargs in item["bindings"]),
@@ -205,7 +205,7 @@ def graph_of_json(item: Json) -> Graph:
 
 
 def graph_to_json(graph: Graph) -> Json:
-    """The JSON object that spells a graph."""
+    """Return the JSON object that spells a graph."""
     return {
         "inputs": [_input_to_json(item) for item in graph.inputs],
         "bindings": [[b.name, b.op, list(b.args), dict(b.kwargs)] for b in graph.bindings],
@@ -234,12 +234,12 @@ def measure(program: GraphProgram) -> Measure:
 
 
 def tag_of(item: Json) -> str:
-    """The tag of a tagged object; empty for anything else."""
+    """Return the tag of a tagged object; empty for anything else."""
     return next(iter(item)) if isinstance(item, dict) and len(item) == 1 else ""
 
 
 def _free(items: Json) -> Iterator[str]:
-    """The references that these items take from outside, nested bodies included."""
+    """Yield the references that these items take from outside, nested bodies included."""
     for item in _walk(items):
         if tag_of(item) == REF:
             yield item[REF]
@@ -251,7 +251,7 @@ def _free(items: Json) -> Iterator[str]:
 
 
 def _walk(item: Json) -> Iterator[Json]:
-    """Every object and literal inside, bodies as one."""
+    """Yield every object and literal inside, bodies as one."""
     yield item
     if isinstance(item, list | tuple):
         for inner in item:
@@ -295,7 +295,7 @@ def _encoded(value: Tensor) -> Json:
 
 
 def _decoded(dtype: str, shape: list[int], data: str) -> Tensor:
-    """The array; ValueError where its bytes do not fill it."""
+    """Return the array; ValueError where its bytes do not fill it."""
     kind = dtype_of(dtype)
     if kind is None or any(dim < 0 for dim in shape):
         raise ValueError(f"a constant is of dtype {dtype!r} and shape {shape!r}")

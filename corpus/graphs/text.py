@@ -32,7 +32,7 @@ def type_text(dtype: str, shape: Shape) -> str:
 
 
 def argument_text(item: Json) -> str:
-    """An argument as a person reads it."""
+    """Return an argument as a person reads it."""
     if isinstance(item, list):
         return f"[{', '.join(map(argument_text, item))}]"
     tag = tag_of(item)

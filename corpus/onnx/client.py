@@ -44,7 +44,7 @@ class _Client:
                 self._start()
 
     def ask(self, what: bytes, model: bytes) -> tuple[bool, bytes]:
-        """Whether onnx was content, and its answer; OnnxDied when there is none."""
+        """Return whether onnx was content, and its answer; OnnxDied when there is none."""
         with self._lock:
             connection = (self._server or self._start())[1]
             seconds = left_of(_SECONDS) * _share()
@@ -95,7 +95,7 @@ def _share() -> float:
 
 
 def _answer(connection: socket.socket, number: bytes) -> tuple[bytes, bytes]:
-    """The answer to the question of that number; `ConnectionError` if it was cut off.
+    """Return the answer to the question of that number; `ConnectionError` if it was cut off.
 
     A process that is killed right after its answer leaves word of its death, which is passed over.
     """
@@ -120,7 +120,7 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 @cache
 def _client(process: int) -> _Client:
-    """The client of this process: a fork must not share its parent's."""
+    """Return the client of this process: a fork must not share its parent's."""
     client = _Client()
     atexit.register(client.close)
     return client
@@ -132,7 +132,7 @@ def begin() -> None:
 
 
 def infer_types(model: bytes, data_prop: bool = True) -> bytes | None:
-    """The serialised model with inferred types; None where onnx gives up or dies."""
+    """Return the serialised model with inferred types; None where onnx gives up or dies."""
     try:
         content, answer = _client(os.getpid()).ask(INFER if data_prop else INFER.upper(), model)
     except OnnxDied:

@@ -15,7 +15,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 
 
 def subgraphs(node: NodeProto) -> list[GraphProto]:
-    """The bodies of a node, in the order of its attributes; not those nested deeper."""
+    """Return the bodies of a node, in the order of its attributes; not those nested deeper."""
     bodies: list[GraphProto] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
@@ -26,7 +26,7 @@ def subgraphs(node: NodeProto) -> list[GraphProto]:
 
 
 def walk_nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """Every node of the graph and of its bodies at any depth, an outer node before its inner ones."""
+    """Yield every node of the graph and of its bodies at any depth, an outer node before its inner ones."""
     for node in graph.node:
         yield node
         for body in subgraphs(node):
@@ -34,7 +34,7 @@ def walk_nodes(graph: GraphProto) -> Iterator[NodeProto]:
 
 
 def walk_graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph itself and every body at any depth."""
+    """Yield the graph itself and every body at any depth."""
     yield graph
     for node in graph.node:
         for body in subgraphs(node):
@@ -42,14 +42,14 @@ def walk_graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def walk_model(model: onnx.ModelProto) -> Iterator[NodeProto]:
-    """Every node of the main graph, of the functions' bodies, and of the bodies in them."""
+    """Yield every node of the main graph, of the functions' bodies, and of the bodies in them."""
     yield from walk_nodes(model.graph)
     for function in model.functions:
         yield from walk_function(function)
 
 
 def walk_function(function: FunctionProto) -> Iterator[NodeProto]:
-    """Every node of a function's body and of the bodies in it."""
+    """Yield every node of a function's body and of the bodies in it."""
     for node in function.node:
         yield node
         for body in subgraphs(node):
@@ -63,7 +63,7 @@ def function_key(item: FunctionProto | NodeProto) -> tuple[str, str, str]:
 
 
 def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body at any depth, those in functions included."""
+    """Yield the main graph and every body at any depth, those in functions included."""
     yield from walk_graphs(model.graph)
     for function in model.functions:
         for node in function.node:
@@ -72,7 +72,7 @@ def walk_all_graphs(model: onnx.ModelProto) -> Iterator[GraphProto]:
 
 
 def initializer_names(graph: GraphProto) -> set[str]:
-    """The names of the graph's weights, dense and sparse."""
+    """Return the names of the graph's weights, dense and sparse."""
     sparse = (tensor.values.name for tensor in graph.sparse_initializer)
     return {tensor.name for tensor in graph.initializer}.union(sparse)
 
@@ -105,12 +105,12 @@ def free_names(node: NodeProto) -> set[str]:
 
 
 def producers(graph: GraphProto) -> dict[str, NodeProto]:
-    """The node that computes each name, of this graph only."""
+    """Return the node that computes each name, of this graph only."""
     return {name: node for node in graph.node for name in node.output if name}
 
 
 def consumers(graph: GraphProto) -> dict[str, list[NodeProto]]:
-    """The nodes that read each name, through their bodies too; in graph order, each once a name."""
+    """Return the nodes that read each name, through their bodies too; in graph order, each once a name."""
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         for name in sorted(free_names(node)):
@@ -160,7 +160,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 
 def body_weights(graph: GraphProto) -> Iterator[TensorProto]:
-    """The initializers of all graphs within one, its own left out."""
+    """Yield the initializers of all graphs within one, its own left out."""
     for inner in islice(walk_graphs(graph), 1, None):
         yield from inner.initializer
 

@@ -7,7 +7,7 @@ from onnx.inliner import inline_local_functions
 
 
 def written_out(model: ModelProto) -> ModelProto:
-    """The model without functions of its own; what its inner values are called is left open.
+    """Return the model without functions of its own; what its inner values are called is left open.
 
     onnx's own inliner takes a hundredth of the time that `onnx_ir` takes to load; what it leaves is for that.
     """
@@ -17,7 +17,7 @@ def written_out(model: ModelProto) -> ModelProto:
 
 
 def inlined(model: ModelProto, only: tuple[str, str] | None = None) -> ModelProto:
-    """The model without functions of its own, or without the one of that domain and name.
+    """Return the model without functions of its own, or without the one of that domain and name.
 
     Types of inner values are left out.
     """

@@ -35,7 +35,7 @@ class _Mend:
 
 
 def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
-    """The model with its annotations mended, and a note for each kind of mending.
+    """Return the model with its annotations mended, and a note for each kind of mending.
 
     The very object when nothing is to be done. An output that inference cannot type (its operator's domain is
     unknown) stays without a type, with a note.
@@ -50,7 +50,7 @@ def repair(model: ModelProto) -> tuple[ModelProto, tuple[str, ...]]:
 
 
 def contradicts(declared: TypeProto, inferred: TypeProto) -> bool:
-    """Whether no value is of both types: another kind, element, rank or static size."""
+    """Return whether no value is of both types: another kind, element, rank or static size."""
     kind = declared.WhichOneof("value")
     if kind != inferred.WhichOneof("value"):
         return True

@@ -6,7 +6,7 @@ them. Anybody may import this room; it imports only `corpus.errors` and numpy's 
 
 To add an intrinsic: one line in `INTRINSICS` of `corpus/tir/intrinsics.py`: its name, operands, result,
 effect. The document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py`
-gets a numpy function if the interpreter shall know it (without one, what hangs on its results is
+gets a numpy function if the interpreter shall know it (without one, what depends on its results is
 undefined).
 
 To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by

@@ -72,7 +72,7 @@ class Decoder:
         self._buffers: dict[str, str] = {}
 
     def function(self, item: Json) -> Function:
-        """The function of an object."""
+        """Return the function of an object."""
         for one in item["params"]:
             if isinstance(one, list):
                 self.define(*one)
@@ -80,18 +80,18 @@ class Decoder:
         return Function(params, self.body(item["body"]), _returns(item["returns"]), dict(item["attrs"]))
 
     def body(self, items: Json) -> Body:
-        """The statements of a list."""
+        """Return the statements of a list."""
         return tuple(self.statement(item) for item in items)
 
     def statement(self, item: Json) -> Stmt:
-        """The statement of a list; ValueError for a kind that is not known."""
+        """Return the statement of a list; ValueError for a kind that is not known."""
         kind, *rest = item
         if kind not in _STATEMENTS:
             raise ValueError(f"statement {str(kind)[:40]!r} is not known")
         return _STATEMENTS[kind](self, *rest)
 
     def expression(self, item: Json) -> Expr:
-        """The expression of a name, a literal or a list."""
+        """Return the expression of a name, a literal or a list."""
         if isinstance(item, list):
             return self._compound(*item)
         if isinstance(item, str):
@@ -105,7 +105,7 @@ class Decoder:
         return tuple(self.expression(item) for item in items)
 
     def buffer(self, item: Json) -> Buffer:
-        """The buffer of an object, known from here on."""
+        """Return the buffer of an object, known from here on."""
         shape = self.expressions(item["shape"])
         strides = self.expressions(item.get("strides", ()))
         offset = self.expression(item["offset"]) if "offset" in item else plain_offset(shape)
@@ -124,19 +124,19 @@ class Decoder:
         )
 
     def define(self, name: str, dtype: str) -> Var:
-        """A variable, known from here on."""
+        """Return a variable, known from here on."""
         parts(dtype)
         self._vars[_name(name)] = dtype
         return Var(name, dtype)
 
     def region(self, item: Json) -> Region:
-        """The region of a list."""
+        """Return the region of a list."""
         buffer, *ranges = item
         self.type_of_buffer(buffer)
         return Region(buffer, tuple(self.range(one) for one in ranges))
 
     def range(self, item: Json) -> Range:
-        """The range of a pair."""
+        """Return the range of a pair."""
         first, extent = item
         return Range(self.expression(first), self.expression(extent))
 
@@ -148,7 +148,7 @@ class Decoder:
         return Thread(_text(item["tag"]), name, item["dtype"], domain, int(item["kind"]))
 
     def type_of_buffer(self, name: str) -> str:
-        """A buffer's type; ValueError where none has the name."""
+        """Return a buffer's type; ValueError where none has the name."""
         if name not in self._buffers:
             raise ValueError(f"buffer {str(name)[:40]!r} is not there")
         return self._buffers[name]
@@ -188,7 +188,7 @@ def _text(item: Json) -> str:
 
 
 def _name(item: Json) -> str:
-    """A name that stands for itself in any language: nothing in it can be read as code."""
+    """Return a name that stands for itself in any language: nothing in it can be read as code."""
     text = _text(item)
     if not text.isidentifier() or not text.isascii() or keyword.iskeyword(text):
         raise ValueError(f"{text[:40]!r} is no name")

@@ -23,13 +23,13 @@ BODIED = frozenset({"for", "while", "if", "attr", "seq", "block"})
 
 
 def to_json(module: Module) -> Json:
-    """The module as plain JSON values, as the worker takes it."""
+    """Return the module as plain JSON values, as the worker takes it."""
     functions = {name: Encoder().function(function) for name, function in module.functions.items()}
     return {"format": FORMAT, "version": VERSION, "functions": functions}
 
 
 def to_bytes(module: Module) -> bytes:
-    """The document: the same bytes for the same module."""
+    """Return the document: the same bytes for the same module."""
     parts = [f"{json.dumps(name)}: {_function_text(one)}" for name, one in module.functions.items()]
     functions = ",\n".join(parts)
     text = f'{{\n"format": "{FORMAT}",\n"version": {VERSION},\n"functions": {{\n{functions}\n}}\n}}\n'
@@ -49,12 +49,12 @@ def from_json(item: Json) -> Module:
 
 
 def from_bytes(text: bytes) -> Module:
-    """The module of a document; ValueError, LookupError or TypeError where it is none."""
+    """Return the module of a document; ValueError, LookupError or TypeError where it is none."""
     return from_json(json.loads(text))
 
 
 def statement_text(stmt: Stmt) -> str:
-    """A statement as the document has it, its bodies included, on one line."""
+    """Return a statement as the document has it, its bodies included, on one line."""
     return json.dumps(Encoder().statement(stmt))
 
 
@@ -69,7 +69,7 @@ def _function_text(function: Function) -> str:
 
 
 def _body_lines(body: list[Json], indent: str) -> Iterator[str]:
-    """The statements of a body, with a comma after each but the last."""
+    """Yield the statements of a body, with a comma after each but the last."""
     for position, stmt in enumerate(body):
         end = "," if position < len(body) - 1 else ""
         if stmt[0] in BODIED:

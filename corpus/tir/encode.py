@@ -62,7 +62,7 @@ class Encoder:
         self._in_buffer = False
 
     def function(self, function: Function) -> Json:
-        """A function's object."""
+        """Return a function's object."""
         self._known |= {item.name for item in function.params if isinstance(item, Var)}
         return {
             "params": [self._param(item) for item in function.params],
@@ -72,15 +72,15 @@ class Encoder:
         }
 
     def body(self, body: Body) -> list[Json]:
-        """The statements of a body."""
+        """Return the statements of a body."""
         return [self.statement(stmt) for stmt in body]
 
     def statement(self, stmt: Stmt) -> list[Json]:
-        """A statement's list."""
+        """Return a statement's list."""
         return _STATEMENTS[type(stmt)](self, stmt)
 
     def expression(self, expr: Expr) -> Json:
-        """An expression: a name, a literal or a list."""
+        """Return an expression: a name, a literal or a list."""
         return _EXPRESSIONS[type(expr)](self, expr)
 
     def expressions(self, items: tuple[Expr, ...]) -> list[Json]:
@@ -88,7 +88,7 @@ class Encoder:
         return [self.expression(item) for item in items]
 
     def buffer(self, buffer: Buffer) -> Json:
-        """A buffer's object; what is as usual is left out."""
+        """Return a buffer's object; what is as usual is left out."""
         parts: dict[str, Json] = {
             "name": buffer.name,
             "shape": [self._dim(item) for item in buffer.shape],
@@ -103,15 +103,15 @@ class Encoder:
         return parts | {key: value for key, value in told.items() if value != plain[key]}
 
     def region(self, region: Region) -> Json:
-        """A region: the buffer's name and `[first, extent]` for each dim."""
+        """Return a region: the buffer's name and `[first, extent]` for each dim."""
         return [region.buffer, *(self.range(item) for item in region.ranges)]
 
     def range(self, item: Range) -> Json:
-        """A range: where it begins and how long it is."""
+        """Return a range: where it begins and how long it is."""
         return [self.expression(item.min), self.expression(item.extent)]
 
     def define(self, var: Var) -> list[Json]:
-        """A variable's name and type, known from here on."""
+        """Return a variable's name and type, known from here on."""
         self._known.add(var.name)
         return [var.name, var.dtype]
 
@@ -126,20 +126,20 @@ class Encoder:
         return self.buffer(item) if isinstance(item, Buffer) else [item.name, item.dtype]
 
     def _dim(self, item: Expr) -> Json:
-        """An expression of a buffer: a variable that nothing defined yet is given its type there."""
+        """Return an expression of a buffer: a variable that nothing defined yet is given its type there."""
         self._in_buffer = True
         found = self.expression(item)
         self._in_buffer = False
         return found
 
     def var(self, expr: Var) -> Json:
-        """A variable's name."""
+        """Return a variable's name."""
         is_new = self._in_buffer and expr.name not in self._known
         return ["var", *self.define(expr)] if is_new else expr.name
 
 
 def plain_offset(shape: tuple[Expr, ...]) -> Const:
-    """The offset of a buffer that has none, in the type that TVM gives it."""
+    """Return the offset of a buffer that has none, in the type that TVM gives it."""
     return Const(0, type_of(shape[0]) if shape else "int32")
 
 

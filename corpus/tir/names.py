@@ -12,7 +12,7 @@ from corpus.tir.walk import rebuilt
 
 
 def renamed(function: Function, names: Mapping[str, str]) -> Function:
-    """The function with these names replaced; those that the table lacks stay."""
+    """Return the function with these names replaced; those that the table lacks stay."""
 
     def change(node: Any) -> Any:
         return _named(rebuilt(node, change), names)
@@ -22,7 +22,7 @@ def renamed(function: Function, names: Mapping[str, str]) -> Function:
 
 
 def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
-    """An expression, a statement or a body with these names replaced."""
+    """Return an expression, a statement or a body with these names replaced."""
 
     def change(found: Any) -> Any:
         return _named(rebuilt(found, change), names)
@@ -41,7 +41,7 @@ def _named(node: Any, names: Mapping[str, str]) -> Any:
 
 
 def free_name(taken: set[str], wish: str) -> str:
-    """The wish, or with a number after it the first that is not taken yet; it is taken then."""
+    """Return the wish, or with a number after it the first that is not taken yet; it is taken then."""
     found, count = wish, 0
     while found in taken:
         count += 1
@@ -51,7 +51,7 @@ def free_name(taken: set[str], wish: str) -> str:
 
 
 def substituted(node: Any, values: Mapping[str, Expr]) -> Any:
-    """An expression, a statement or a body with variables replaced by expressions of their type."""
+    """Return an expression, a statement or a body with variables replaced by expressions of their type."""
 
     def change(found: Any) -> Any:
         if isinstance(found, Var) and found.name in values:

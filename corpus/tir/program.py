@@ -28,7 +28,7 @@ SIZES = (2, 3, 4, 5)
 
 @lru_cache(maxsize=32)
 def parse(program: bytes, where: str = "program") -> Module:
-    """The module of a document; UserError for one that spells none, or an ill-formed one.
+    """Return the module of a document; UserError for one that spells none, or an ill-formed one.
 
     The last ones are remembered: modules are immutable, and rules, gates and backends ask in turn.
     """
@@ -99,7 +99,7 @@ def make_inputs(module: Module, seed: int) -> dict[str, Value]:
 
 
 def _sizes(module: Module, seed: int) -> Iterator[tuple[str, int]]:
-    """A size for each variable that stands in a parameter's shape."""
+    """Yield a size for each variable that stands in a parameter's shape."""
     shapes = [expr for buffer in module.main.buffers for expr in buffer.shape]
     names = dict.fromkeys(expr.name for expr in expressions(tuple(shapes)) if isinstance(expr, Var))
     yield from ((name, SIZES[(seed + place) % len(SIZES)]) for place, name in enumerate(names))
@@ -173,18 +173,18 @@ def measure(module: Module) -> Measure:
 
 
 def has_blocks(module: Module) -> bool:
-    """Whether any function holds a block."""
+    """Return whether any function holds a block."""
     return any(isinstance(stmt, Block) for one in module.functions.values() for stmt in statements(one.body))
 
 
 def has_vectorised(module: Module) -> bool:
-    """Whether any loop runs in lanes."""
+    """Return whether any loop runs in lanes."""
     loops = (stmt for one in module.functions.values() for stmt in statements(one.body))
     return any(isinstance(stmt, For) and stmt.kind == "vectorized" for stmt in loops)
 
 
 def is_flat(module: Module) -> bool:
-    """Whether every buffer has one dim."""
+    """Return whether every buffer has one dim."""
     return all(len(buffer.shape) == 1 for one in module.functions.values() for buffer in buffers(one))
 
 
@@ -200,6 +200,6 @@ def plain_names(module: Module) -> dict[str, dict[str, str]]:
 
 
 def canonical(module: Module) -> bytes:
-    """The document under plain names."""
+    """Return the document under plain names."""
     names = plain_names(module)
     return to_bytes(Module({key: renamed(one, names[key]) for key, one in module.functions.items()}))

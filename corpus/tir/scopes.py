@@ -52,12 +52,12 @@ def problems(module: Module) -> list[str]:
 
 
 def is_well_formed(module: Module) -> bool:
-    """Whether no function breaks a rule."""
+    """Return whether no function breaks a rule."""
     return not problems(module)
 
 
 def untrusted_callees(module: Module) -> tuple[str, ...]:
-    """The functions outside the allow-list that the module calls, sorted."""
+    """Return the functions outside the allow-list that the module calls, sorted."""
     found: set[str] = set()
     for function in module.functions.values():
         found.update(key for key in _keys(function) if CARRIES_CODE.search(key))
@@ -81,7 +81,7 @@ def _named(call: Call) -> str | None:
 
 
 def _keys(function: Function) -> Iterator[str]:
-    """The keys of every attribute and annotation in a function."""
+    """Yield the keys of every attribute and annotation in a function."""
     yield from function.attrs
     for found in walk(function.body):
         if isinstance(found, Attr):
@@ -329,7 +329,7 @@ class _Checker:
 
 
 def defined_names(node: Any) -> Iterator[str]:
-    """Every name that a node, a body or a function defines, in order."""
+    """Yield every name that a node, a body or a function defines, in order."""
     if isinstance(node, Function):
         yield from (item.name for item in node.params)
         node = node.body

@@ -51,7 +51,7 @@ HEAD = "from tvm.script import ir as I\nfrom tvm.script import tirx as T\n\n\n"
 
 
 def print_text(module: Module) -> str:
-    """The module as TVMScript, with its imports."""
+    """Return the module as TVMScript, with its imports."""
     return HEAD + "\n".join(module_lines(module)) + "\n"
 
 
@@ -62,7 +62,7 @@ def entered(module: Module) -> Module:
 
 
 def module_lines(module: Module, name: str = "Module") -> list[str]:
-    """The lines of the class under `@I.ir_module`."""
+    """Return the lines of the class under `@I.ir_module`."""
     lines = ["@I.ir_module", f"class {name}:"]
     for position, (key, function) in enumerate(module.functions.items()):
         lines += [""] * (position > 0)
@@ -71,7 +71,7 @@ def module_lines(module: Module, name: str = "Module") -> list[str]:
 
 
 def function_lines(name: str, function: Function) -> list[str]:
-    """The lines of one function, decorated."""
+    """Return the lines of one function, decorated."""
     return _Printer(Module({name: function})).function(name, function)
 
 
@@ -118,7 +118,7 @@ class _Printer:
         return [f"{name} = T.{dtype}()" for name, dtype in used.items() if name not in given]
 
     def matched(self, function: Function) -> list[str]:
-        """Each buffer matched to its handle."""
+        """Return each buffer matched to its handle."""
         return [
             f"{one.name} = T.match_buffer({one.name}_handle, {self.buffer(one)})" for one in function.buffers
         ]
@@ -275,7 +275,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _is_plain(item: Buffer | Var, is_blocks: bool) -> bool:
-    """Whether a parameter can be written in the signature."""
+    """Return whether a parameter can be written in the signature."""
     if isinstance(item, Var):
         return True
     tiled = item.tiled == (not is_blocks and bool(item.shape))  # what the builder takes for granted

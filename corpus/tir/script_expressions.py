@@ -76,7 +76,7 @@ ATOM = 9
 
 
 def text_of(expr: Expr, level: int = 0) -> str:
-    """An expression, in parentheses where it binds less than `level`."""
+    """Return an expression, in parentheses where it binds less than `level`."""
     text, own = _EXPRESSIONS[type(expr)](expr)
     return f"({text})" if own < level else text
 

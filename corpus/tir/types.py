@@ -49,7 +49,7 @@ def parts(dtype: str) -> Type:
 
 
 def element(dtype: str) -> str:
-    """A vector's type of one lane."""
+    """Return a vector's type of one lane."""
     found = _SCALAR.match(dtype)
     return found[1] if found else dtype
 
@@ -60,37 +60,37 @@ def lanes(dtype: str) -> int:
 
 
 def with_lanes(dtype: str, count: int) -> str:
-    """The type with that many lanes."""
+    """Return the type with that many lanes."""
     return element(dtype) if count == 1 else f"{element(dtype)}x{count}"
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether it is a signed or unsigned integer, or a vector of these."""
+    """Return whether it is a signed or unsigned integer, or a vector of these."""
     return parts(dtype).code in ("int", "uint")
 
 
 def is_float(dtype: str) -> bool:
-    """Whether it is a floating-point type, or a vector of these."""
+    """Return whether it is a floating-point type, or a vector of these."""
     return parts(dtype).code == "float"
 
 
 def is_bool(dtype: str) -> bool:
-    """Whether it is a truth value, or a vector of these."""
+    """Return whether it is a truth value, or a vector of these."""
     return parts(dtype).code == "bool"
 
 
 def is_number(dtype: str) -> bool:
-    """Whether arithmetic is defined on it."""
+    """Return whether arithmetic is defined on it."""
     return parts(dtype).code in ("int", "uint", "float")
 
 
 def is_pointer(dtype: str) -> bool:
-    """Whether it is an address."""
+    """Return whether it is an address."""
     return parts(dtype).code in ("pointer", "handle")
 
 
 def pointer_to(dtype: str, scope: str = "global") -> str:
-    """The type of addresses of such elements."""
+    """Return the type of addresses of such elements."""
     return f"ptr:{dtype}:{scope}"
 
 
@@ -109,7 +109,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any] | None:
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
-    """The least and the greatest value of an integer or boolean type."""
+    """Return the least and the greatest value of an integer or boolean type."""
     code, bits, _ = parts(dtype)
     if code == "int":
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1

@@ -8,7 +8,7 @@ from corpus.tir.values import BufferRef, Call, Expr, Load, Text, type_of
 
 
 def call_type(callee: str, args: tuple[Expr, ...]) -> str | None:
-    """The type of a call by its operands; None where only the call itself can say it."""
+    """Return the type of a call by its operands; None where only the call itself can say it."""
     rule = INTRINSICS[callee].result if callee in INTRINSICS else "declared"
     if rule in ("declared", "pointer=0"):
         return None
@@ -60,7 +60,7 @@ def _suits(kind: str, arg: Expr, found: Intrinsic, args: tuple[Expr, ...]) -> bo
 
 
 def _of_kind(kind: str, dtype: str) -> bool:
-    """Whether a type is one of a kind of operand."""
+    """Return whether a type is one of a kind of operand."""
     match kind:
         case "float":
             return is_float(dtype)

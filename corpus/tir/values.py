@@ -103,7 +103,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Ramp(Expr):
-    """The vector `base, base + stride, …` of so many lanes."""
+    """The vector `base, base + stride, …` of `lanes` lanes."""
 
     base: Expr
     stride: Expr
@@ -220,13 +220,13 @@ class Buffer:
 
 
 def type_of(expr: Expr) -> str:
-    """An expression's type."""
+    """Return an expression's type."""
     dtype: str = expr.dtype  # type: ignore[attr-defined]
     return dtype
 
 
 def literal(value: int | float | bool, dtype: str) -> Expr:
-    """The constant of that type, a broadcast for a vector."""
+    """Return the constant of that type, a broadcast for a vector."""
     if (count := lanes(dtype)) > 1:
         return Broadcast(literal(value, with_lanes(dtype, 1)), count)
     return Const(float(value), dtype) if is_float(dtype) else Const(value, dtype)

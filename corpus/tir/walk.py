@@ -48,7 +48,7 @@ def _nodes(item: Any) -> Iterator[Any]:
 
 @cache
 def _holders(kind: type, definitions: bool) -> tuple[str, ...] | None:
-    """The fields of a class that may hold nodes, the last one first; None for what is no node."""
+    """Return the fields of a class that may hold nodes, the last one first; None for what is no node."""
     if not is_dataclass(kind):
         return None
     held = [item.name for item in fields(kind) if item.type not in PLAIN]
@@ -81,22 +81,22 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def statements(node: Any) -> Iterator[Stmt]:
-    """Every statement in a node or a body, in the order of its positions."""
+    """Return every statement in a node or a body, in the order of its positions."""
     return (found for found in walk(node) if isinstance(found, Stmt))
 
 
 def expressions(node: Any) -> Iterator[Expr]:
-    """Every expression in a node or a body, in the order of its positions."""
+    """Return every expression in a node or a body, in the order of its positions."""
     return (found for found in _walk(node, False) if isinstance(found, Expr))
 
 
 def buffers(node: Any) -> Iterator[Buffer]:
-    """Every buffer that is declared in a node or a body."""
+    """Return every buffer that is declared in a node or a body."""
     return (found for found in walk(node) if isinstance(found, Buffer))
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any], *, definitions: bool = True) -> Any:
-    """The node with `change` done to each node right below it; the same object if nothing changed."""
+    """Return the node with `change` done to each node right below it; the same object if nothing changed."""
     changed = {}
     for name in reversed(_holders(node.__class__, definitions) or ()):
         before = getattr(node, name)
@@ -130,7 +130,7 @@ def _changed_mapping(item: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
-    """The node with every expression changed, from the inside out."""
+    """Return the node with every expression changed, from the inside out."""
 
     def inner(found: Any) -> Any:
         below = rebuilt(found, inner, definitions=False)
@@ -140,7 +140,7 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 
 def map_statements(node: Node, change: Callable[[Stmt], Stmt | Body]) -> Node:
-    """The node with every statement replaced by another one or by several, from the inside out."""
+    """Return the node with every statement replaced by another one or by several, from the inside out."""
 
     def inner(found: Any) -> Any:
         if isinstance(found, Expr):
@@ -152,7 +152,7 @@ def map_statements(node: Node, change: Callable[[Stmt], Stmt | Body]) -> Node:
 
 
 def map_buffers(node: Node, change: Callable[[Buffer], Buffer]) -> Node:
-    """The node with every declared buffer changed."""
+    """Return the node with every declared buffer changed."""
 
     def inner(found: Any) -> Any:
         below = rebuilt(found, inner)
@@ -197,5 +197,5 @@ def _replaced(node: Node, by: Mapping[int, Any], kind: type) -> Node:
 
 
 def with_function(module: Module, name: str, function: Function) -> Module:
-    """The module with one function replaced, its place kept."""
+    """Return the module with one function replaced, its place kept."""
     return Module({key: function if key == name else item for key, item in module.functions.items()})

@@ -61,7 +61,7 @@ _CONTRACTED: Mapping[str, tuple[int, int]] = {
 
 
 def disrupt(draws: Draws, program: Program) -> tuple[onnx.ModelProto, str] | None:
-    """The broken model, and its violation; None where none can be put into this program."""
+    """Return the broken model, and its violation; None where none can be put into this program."""
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
@@ -83,7 +83,7 @@ def leave_shapes_open(graph: onnx.GraphProto) -> None:
 
 
 def _nodes(draws: Draws, graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """ONNX's own operators in any order."""
+    """Yield ONNX's own operators in any order."""
     found = [node for node in graph.node if node.op_type != "Constant" and not node.domain]
     yield from draws.sample(found, len(found))
 
@@ -93,7 +93,7 @@ def _schema(node: onnx.NodeProto, opset: int) -> OpSchema:
 
 
 def _initializer(graph: onnx.GraphProto, dtype: DType, shape: Shape) -> str:
-    """A new initializer of ones."""
+    """Return a new initializer of ones."""
     name = f"violation_{len(graph.initializer)}"
     graph.initializer.append(numpy_helper.from_array(np.ones(shape, dtype=NUMPY[dtype]), name))
     return name
@@ -226,7 +226,7 @@ def _arity(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType]
 
 
 def _cycle(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int) -> str | None:
-    """A node that needs its own result."""
+    """Return a node that needs its own result."""
     for node in _nodes(draws, graph):
         if node.input and types.get(node.input[0]) == types.get(node.output[0]):
             node.input[0] = node.output[0]
@@ -237,7 +237,7 @@ def _cycle(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType]
 def _dangling(
     draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """An operand that nothing makes."""
+    """Return an operand that nothing makes."""
     for node in _nodes(draws, graph):
         if node.input:
             node.input[0] = "nothing_makes_this"
@@ -246,7 +246,7 @@ def _dangling(
 
 
 def _opset(draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int) -> str | None:
-    """An operator that only a later opset has."""
+    """Return an operator that only a later opset has."""
     for node in _nodes(draws, graph):
         if (
             len(node.input) == 1
@@ -274,7 +274,7 @@ def _foreign_nodes(draws: Draws, graph: onnx.GraphProto) -> Iterator[onnx.NodePr
 def _unknown_operator(
     draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """An operator that its domain does not have."""
+    """Return an operator that its domain does not have."""
     for node in _foreign_nodes(draws, graph):
         node.op_type = "NothingOfThisName"
         return f"operator: {node.name} is {node.op_type}, which {node.domain} does not have"
@@ -284,7 +284,7 @@ def _unknown_operator(
 def _unknown_attribute(
     draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """An attribute that the operator does not have."""
+    """Return an attribute that the operator does not have."""
     for node in _foreign_nodes(draws, graph):
         node.attribute.add(name="nothing_knows_this", type=AttributeProto.INT, i=1)
         return f"attribute: {node.name} has none of the name nothing_knows_this"
@@ -294,7 +294,7 @@ def _unknown_attribute(
 def _foreign_cycle(
     draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """A node that needs its own result."""
+    """Return a node that needs its own result."""
     for node in _foreign_nodes(draws, graph):
         if node.input:
             node.input[0] = node.output[0]
@@ -305,7 +305,7 @@ def _foreign_cycle(
 def _foreign_dangling(
     draws: Draws, graph: onnx.GraphProto, types: Mapping[str, TensorType], opset: int
 ) -> str | None:
-    """An operand that nothing makes."""
+    """Return an operand that nothing makes."""
     for node in _foreign_nodes(draws, graph):
         if node.input:
             node.input[0] = "nothing_makes_this"

@@ -37,7 +37,7 @@ class Endangered(NamedTuple):
     opset: int
 
     def given(self) -> dict[str, onnx.TensorProto]:
-        """The initializers, and what Constants hold, by name."""
+        """Return the initializers, and what Constants hold, by name."""
         found = {tensor.name: tensor for tensor in self.graph.initializer}
         for node in self.graph.node:
             if node.op_type == "Constant" and node.attribute[0].HasField("t"):
@@ -45,7 +45,7 @@ class Endangered(NamedTuple):
         return found
 
     def operands(self, draws: Draws) -> Iterator[tuple[str, str, Tensor]]:
-        """The operands that are given: their place in words, their name and content; in any order."""
+        """Yield the operands that are given: their place in words, their name and content; in any order."""
         given = self.given()
         places = [
             (node, at)
@@ -79,7 +79,7 @@ Endanger = Callable[[Draws, Endangered], str | None]
 
 
 def endanger(draws: Draws, program: Program) -> tuple[Program, str] | None:
-    """The program with one thing changed, and which; None where nothing can be."""
+    """Return the program with one thing changed, and which; None where nothing can be."""
     model = onnx.ModelProto()
     model.CopyFrom(program.model)
     opset = next(entry.version for entry in model.opset_import if not entry.domain)
@@ -144,7 +144,7 @@ def _length(draws: Draws, program: Endangered) -> str | None:
 
 
 def _attribute(draws: Draws, program: Endangered) -> str | None:
-    """A number of an attribute, also of one that was left out."""
+    """Return a number of an attribute, also of one that was left out."""
     nodes = [node for node in program.graph.node if node.op_type != "Constant" and not node.domain]
     for node in draws.sample(nodes, len(nodes)):
         known = onnx.defs.get_schema(node.op_type, program.opset).attributes

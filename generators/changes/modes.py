@@ -36,7 +36,7 @@ MODE_SHARES = {Mode.DISRUPTIVE: 0.06, Mode.VULNERABLE: 0.1, Mode.NONFINITE: 0.08
 
 
 def mode_of(mode: Mode, seed: int) -> Mode:
-    """The mode of one program of a mixture; any other mode is everyone's."""
+    """Return the mode of one program of a mixture; any other mode is everyone's."""
     if mode is not Mode.MIXED:
         return mode
     form = Draws(f"which mode/{seed}").random()
@@ -48,14 +48,14 @@ def mode_of(mode: Mode, seed: int) -> Mode:
 
 
 def as_case(program: Program, seed: int) -> Case:
-    """The case of a program: its bytes, its inputs, and the seed that it came from."""
+    """Return the case of a program: its bytes, its inputs, and the seed that it came from."""
     text = program.model.SerializeToString(deterministic=True)
     notes = tuple(map(Remark.PATTERN.note, program.fires))
     return Case("onnx", text, dict(program.inputs), origin=f"seed:{seed}", notes=notes)
 
 
 def in_mode(mode: Mode, seed: int, program: Program) -> Case:
-    """The case of a program as the mode has it: what it owes is a setting, what was done to it a note.
+    """Return the case of a program as the mode has it: what it owes is a setting, what was done to it a note.
 
     It is whole where nothing fits it.
     """

@@ -25,7 +25,7 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorPro
 
 
 def put_nonfinite(draws: Draws, program: Program) -> Program | None:
-    """The program with some elements of one input not finite; None where no input can be."""
+    """Return the program with some elements of one input not finite; None where no input can be."""
     names = sorted(_takers(program, _looks)) or sorted(_takers(program, _defines))
     if not names:
         return None
@@ -36,7 +36,7 @@ def put_nonfinite(draws: Draws, program: Program) -> Program | None:
 
 
 def _looks(node: NodeProto) -> bool:
-    """Whether an operator of ONNX looks at its values and does not only move them."""
+    """Return whether an operator of ONNX looks at its values and does not only move them."""
     return not node.domain and operator_of(node).nonfinite is Nonfinite.DEFINED
 
 
@@ -45,7 +45,7 @@ def _defines(node: NodeProto) -> bool:
 
 
 def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:
-    """The float inputs that at least one of these nodes reads."""
+    """Yield the float inputs that at least one of these nodes reads."""
     read = {name for node in program.model.graph.node if is_taker(node) for name in node.input}
     for name, value in program.inputs.items():
         is_float = isinstance(value, np.ndarray) and value.size and element_type(value.dtype) in _FLOATS

@@ -52,7 +52,7 @@ def aten(
     ranks: range = range(MAX_RANK + 1),
     domain: Range | None = None,
 ) -> Operator:
-    """An entry; without `bound` results are as large as the first operand."""
+    """Return an entry; without `bound` results are as large as the first operand."""
     bound = bound or same_magnitude
     return Operator(f"{DOMAIN}.{name}", kind, dtypes, sample, infer, bound, ranks, domain, realm=Realm.ATEN)
 
@@ -70,7 +70,7 @@ def shaped(shapes: Callable[[Call], Shape], dtype: Callable[[Call], DType] | Non
 
 
 def joined(call: Call) -> Shape:
-    """The shape to which the operands broadcast."""
+    """Return the shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -78,12 +78,12 @@ def joined(call: Call) -> Shape:
 
 
 def truth(call: Call) -> DType:
-    """The type of results that are true or false."""
+    """Return the type of results that are true or false."""
     return BOOL
 
 
 def places(call: Call) -> DType:
-    """The type of indices."""
+    """Return the type of indices."""
     return I64
 
 
@@ -100,7 +100,7 @@ def floating(call: Call) -> DType:
 
 
 def promotion(call: Call) -> DType:
-    """The type to which torch promotes the operands."""
+    """Return the type to which torch promotes the operands."""
     return promoted(call.present)
 
 
@@ -145,23 +145,23 @@ def _pair(left: DType, right: DType) -> DType:
 
 
 def same_magnitude(call: Call) -> tuple[Range, ...]:
-    """The range of results no larger than the first operand."""
+    """Return the range of results no larger than the first operand."""
     first = call.operand(0)
     return (within_type(first.dtype, symmetric(first.range.magnitude)),)
 
 
 def whole_type(call: Call) -> tuple[Range, ...]:
-    """The range of all that the first operand's type holds."""
+    """Return the range of all that the first operand's type holds."""
     return (extent(call.operand(0).dtype),)
 
 
 def inside(low: float, high: float) -> RangeRule:
-    """A rule for results between two limits."""
+    """Return a rule for results between two limits."""
     return lambda call: (Range(low, high),)
 
 
 def by_type(types: TypeRule, magnitude: Callable[[Call], float]) -> RangeRule:
-    """The same magnitude for each result, as far as its type holds it."""
+    """Return the same magnitude for each result, as far as its type holds it."""
 
     def bound(call: Call) -> tuple[Range, ...]:
         try:
@@ -188,7 +188,7 @@ _LARGEST = 5000
 
 
 def magnitudes(call: Call) -> list[float]:
-    """The greatest magnitude of each operand."""
+    """Return the greatest magnitude of each operand."""
     return [value.range.magnitude for value in call.present]
 
 
@@ -196,7 +196,7 @@ def magnitudes(call: Call) -> list[float]:
 
 
 def sampled_with(draw: Callable[[Scope, Operand], Attributes | None]) -> Sampler:
-    """The focus alone, with attributes; `draw` may decline."""
+    """Return the focus alone, with attributes; `draw` may decline."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
         attributes = draw(scope, focus)
@@ -206,7 +206,7 @@ def sampled_with(draw: Callable[[Scope, Operand], Attributes | None]) -> Sampler
 
 
 def paired(within: Callable[[DType], Range] | None = None) -> Sampler:
-    """The focus and what broadcasts with it, mostly in this order."""
+    """Return the focus and what broadcasts with it, mostly in this order."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         other = scope.partner(focus, within(focus.dtype) if within else None)
@@ -216,27 +216,27 @@ def paired(within: Callable[[DType], Range] | None = None) -> Sampler:
 
 
 def number(scope: Scope, dtype: DType, floats: Sequence[float], whole: Sequence[int]) -> float | int:
-    """An attribute that is a number of the kind of the type: another kind would promote it."""
+    """Return an attribute that is a number of the kind of the type: another kind would promote it."""
     return scope.draws.pick(floats) if is_float(dtype) else scope.draws.pick(whole)
 
 
 def axis_of(call: Call, name: str = "dim", default: int = -1) -> int:
-    """An axis that an attribute names, counted from the front; 0 of a tensor without dims."""
+    """Return an axis that an attribute names, counted from the front; 0 of a tensor without dims."""
     return call.integer(name, default) % max(call.operand(0).rank, 1)
 
 
 def replaced(shape: Shape, axis: int, *dims: int) -> Shape:
-    """The shape with other dims in place of one."""
+    """Return the shape with other dims in place of one."""
     return (*shape[:axis], *dims, *shape[axis + 1 :])
 
 
 def same_shape(call: Call) -> Shape:
-    """The shape of the first operand."""
+    """Return the shape of the first operand."""
     return call.operand(0).shape
 
 
 def moved_elements(call: Call) -> tuple[Range, ...]:
-    """The result's shape: that of the operands, or of the values filled in."""
+    """Return the result's shape: that of the operands, or of the values filled in."""
     filled = [
         abs(value)
         for name, value in call.attributes.items()

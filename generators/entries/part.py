@@ -12,7 +12,7 @@ from generators.language.types import BOOL, F32, I32, I64, NUMPY, Range, Shape, 
 
 
 def _longer(scope: Scope, shape: Shape, axis: int, least: int) -> int:
-    """A dim for the axis that is a little longer, within the budget."""
+    """Return a dim for the axis that is a little longer, within the budget."""
     return scope.draws.between(least, min(least + 3, room_beside(shape, axis, least)))
 
 

@@ -10,7 +10,7 @@ from generators.language.types import Shape, TensorType
 
 
 def _factors(scope: Scope, shape: Shape) -> tuple[Shape, Shape]:
-    """Two shapes whose matrix product has this one."""
+    """Return two shapes whose matrix product has this one."""
     draws = scope.draws
     inner = another_dim(scope, shape)
     if not shape:

@@ -12,12 +12,12 @@ Attributes = dict[str, Attribute]
 
 
 def is_image(shape: Shape) -> bool:
-    """A batch, which may be empty, of channels over one to three spatial axes."""
+    """Return a batch, which may be empty, of channels over one to three spatial axes."""
     return 3 <= len(shape) <= MAX_RANK and is_filled(shape[1:])
 
 
 def _window(scope: Scope, spatial: Shape) -> tuple[Shape, Shape, Attributes]:
-    """A window, the spatial dims from which it leads to the wanted ones, and its strides and pads."""
+    """Return a window, the spatial dims from which it leads to the wanted ones, and its strides and pads."""
     draws = scope.draws
     kernel = tuple(draws.between(1, 3) for _ in spatial)
     strides = tuple(draws.pick((1, 1, 2)) for _ in spatial)
@@ -41,7 +41,7 @@ def _bias(scope: Scope, wanted: TensorType) -> tuple[Operand, ...]:
 
 
 def solve_conv(scope: Scope, wanted: TensorType) -> Call:
-    """A convolution without a bias."""
+    """Return a convolution without a bias."""
     batch, features, *spatial = wanted.shape
     kernel, source, attributes = _window(scope, tuple(spatial))
     groups, channels = _channels(scope, features)

@@ -71,7 +71,7 @@ def _extremes(value: Value) -> tuple[float, float] | None:
 
 
 def _solved(name: str, place: int, wanted: Range, least: float, most: float) -> Range | None:
-    """The range of one operand, given the extremes of the other; None where none is known."""
+    """Return the range of one operand, given the extremes of the other; None where none is known."""
     low, high, away = wanted
     if away and not (low > 0 or high < 0):
         low, high = away, max(high, away)  # one side of zero is enough

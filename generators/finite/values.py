@@ -67,7 +67,7 @@ class _Trouble:
 
 
 def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int = REPAIR_RUNS) -> Settled:
-    """The case under inputs that keep every value finite, or that come as far as was found in so many runs.
+    """Return the case under inputs that keep every value finite, or the best that were found in `runs` runs.
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
@@ -152,7 +152,7 @@ class _Look:
 
 
 def _floats(case: Case) -> dict[str, Tensor]:
-    """The inputs that may be changed."""
+    """Return the inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
     return {name: value for name, value in tensors.items() if value.size and is_float(dtype_of(value))}
 
@@ -166,7 +166,7 @@ def _is_finite(value: Value | None) -> bool:
 
 
 def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
-    """The runs used, and the first draw of one input that gets further."""
+    """Return the runs used, and the first draw of one input that gets further."""
     assert look.trouble is not None
     used = 0
     for name, wanted in _candidates(look, look.trouble):
@@ -183,7 +183,7 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
 
 
 def _within(case: Case, name: str, wanted: Range) -> Tensor:
-    """The input, with what lies outside of the range drawn anew."""
+    """Return the input, with what lies outside of the range drawn anew."""
     old = _floats(case)[name]
     new = draw(Draws(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
     wide = old.astype(np.float64)
@@ -209,7 +209,7 @@ def _candidates(look: _Look, trouble: _Trouble) -> Iterator[tuple[str, Range]]:
 def _taken_back(
     name: str, wanted: Range, made: Mapping[str, onnx.NodeProto], values: Mapping[str, Value]
 ) -> Iterator[tuple[str, Range]]:
-    """The range that a value must have, and those from which it follows further up."""
+    """Yield the range that a value must have, and those from which it follows further up."""
     waiting, seen = [(name, wanted)], {name}
     while waiting:
         name, wanted = waiting.pop(0)
@@ -267,7 +267,7 @@ def _descended(
 
 
 def _guards_as_text() -> str:
-    """The guards for the worker; bounds that are none as null."""
+    """Return the guards for the worker; bounds that are none as null."""
 
     def bound(value: float) -> float | None:
         return value if math.isfinite(value) else None

@@ -17,7 +17,7 @@ MOST_ELEMENTS = 1 << 20
 
 
 def freed(case: Case) -> Case:
-    """The case with its float weights among its inputs; itself where it has none that may move."""
+    """Return the case with its float weights among its inputs; itself where it has none that may move."""
     model = onnx.ModelProto()
     model.CopyFrom(case.parsed)
     found = {
@@ -37,7 +37,7 @@ def freed(case: Case) -> Case:
 
 
 def bound(found: Case, case: Case) -> Case:
-    """The case with the values that its weights and inputs have in one that was `freed`."""
+    """Return the case with the values that its weights and inputs have in one that was `freed`."""
     model = onnx.ModelProto()
     model.CopyFrom(case.parsed)
     for tensor in model.graph.initializer:

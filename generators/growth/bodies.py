@@ -37,7 +37,7 @@ class Bodies:
         return [value for value in made[1:] if value.dtype in ALL]
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
-        """A result of the wanted type: of an operator that can give it, or a copy."""
+        """Return a result of the wanted type: of an operator that can give it, or a copy."""
         realms = inner.temper.realms - {Realm.CONTRIB, Realm.CONTROL, Realm.CONTAINER}
         for _ in range(_TRIES):
             mark = inner.mark()
@@ -57,7 +57,7 @@ class Bodies:
 
 
 def new_scope(draws: Draws, temper: Temper) -> Scope:
-    """An empty program that may hold control flow."""
+    """Return an empty program that may hold control flow."""
     return Scope(draws, temper, Bodies())
 
 

@@ -47,7 +47,7 @@ def _squared(place: Steps, x: Operand) -> Operand:
 
 
 def _axis(place: Steps, x: Operand) -> int:
-    """The last axis mostly, as definitions have it; sometimes any, from either end."""
+    """Return the last axis mostly, as definitions have it; sometimes any, from either end."""
     if not x.rank or 0 in x.shape:
         raise DoesNotFit("no axis")
     return -1 if place.scope.draws.chance(0.7) else place.scope.axis(x.rank)

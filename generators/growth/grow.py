@@ -51,7 +51,7 @@ Choose = Callable[[Scope, Operand], Operator | None]
 
 
 def leaning_choice(draws: Draws) -> Choose:
-    """The choice by one program's own weights between classes of operators."""
+    """Return the choice by one program's own weights between classes of operators."""
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
@@ -67,7 +67,7 @@ def leaning_choice(draws: Draws) -> Choose:
 def grow(
     seed: int, nodes: int, without: frozenset[Realm] = frozenset(), budget: Budget = UNLIMITED
 ) -> Program:
-    """The program of this seed with this many nodes, Constants not counted; `without` some realms."""
+    """Return the program of this seed with this many nodes, Constants not counted; `without` some realms."""
     draws = Draws(f"{seed}/{nodes}")
     temper = draw_temper(draws, budget)
     scope = new_scope(draws, replace(temper, realms=temper.realms - without))
@@ -124,7 +124,7 @@ def _compose(scope: Scope, focus: Operand, room: int) -> bool:
 
 
 def _focus(scope: Scope) -> Operand:
-    """The latest result, one of the latest values, or any; now and then a constant."""
+    """Return the latest result, one of the latest values, or any; now and then a constant."""
     draws = scope.draws
     constants = draws.chance(0.05)
     found = scope.pool if constants else [value for value in scope.pool if not value.is_constant]
@@ -132,7 +132,7 @@ def _focus(scope: Scope) -> Operand:
 
 
 def guard(scope: Scope, operator: Operator, focus: Operand, room: int) -> Operand | None:
-    """The focus where it lies in the operator's domain, else clipped into it, else None."""
+    """Return the focus where it lies in the operator's domain, else clipped into it, else None."""
     domain = operator.domain
     if domain is None or focus.range.is_within(domain):
         return focus

@@ -113,7 +113,7 @@ _LARGE = (Kind.CONTROL, Kind.CONTAINER, Kind.RECURRENT)
 
 @cache
 def _unary() -> tuple[Operator, ...]:
-    """ONNX's own operators that compute or move, and draw nothing that is not in the graph."""
+    """Return ONNX's own operators that compute or move, and draw nothing that is not in the graph."""
     return tuple(one for one in all_operators() if one.is_standard and one.kind not in _LARGE)
 
 

@@ -32,7 +32,7 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
 
 
 def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operand | None:
-    """The operator's result of the wanted type; None when its domain or the budget is left.
+    """Return the operator's result of the wanted type; None when its domain or the budget is left.
 
     What a call that is declined had created stays in the scope for the caller to take back.
     """
@@ -47,6 +47,6 @@ def place_wanted(scope: Scope, operator: Operator, wanted: TensorType) -> Operan
 
 
 def _is_undefined(operator: Operator, operands: list[Operand]) -> bool:
-    """Whether the focus may lie outside the operator's domain."""
+    """Return whether the focus may lie outside the operator's domain."""
     domain = operator.domain
     return domain is not None and not any(operand.range.is_within(domain) for operand in operands)

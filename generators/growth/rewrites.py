@@ -91,7 +91,7 @@ _SUITED = 0.4
 
 @cache
 def _standing(step: Step) -> tuple[Operator, ...]:
-    """ONNX's own operators for a step."""
+    """Return ONNX's own operators for a step."""
     return tuple(one for one in all_operators() if one.is_standard and (one.kind in step or one.name in step))
 
 
@@ -125,7 +125,7 @@ def _least(path: Sequence[Step]) -> int:
 
 
 def _suited(place: Steps, step: Step, focus: Operand) -> Operand:
-    """The focus in a type and a rank that some operator of the step takes."""
+    """Return the focus in a type and a rank that some operator of the step takes."""
     scope = place.scope
     operator = scope.draws.pick(_standing(step))
     if focus.dtype not in operator.dtypes:

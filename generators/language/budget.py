@@ -30,11 +30,11 @@ class Budget:
         return self != UNLIMITED
 
     def fits(self, shape: Shape) -> bool:
-        """Whether no dim is larger than allowed."""
+        """Return whether no dim is larger than allowed."""
         return self.dim is None or max(shape, default=0) <= self.dim
 
     def holds(self, flops: int, memory: int) -> bool:
-        """Whether so many operations and bytes are allowed."""
+        """Return whether this number of operations and bytes is allowed."""
         enough = self.flops is None or flops <= self.flops
         return enough and (self.memory is None or memory <= self.memory)
 
@@ -43,13 +43,13 @@ UNLIMITED = Budget()
 
 
 def bytes_of(dtype: DType, shape: Shape) -> int:
-    """The bytes of one value; each element of text counts as a short word."""
+    """Return the bytes of one value; each element of text counts as a short word."""
     kind = element(dtype)
     return math.prod(shape) * (_TEXT_BYTES if kind is TEXT else NUMPY[kind].itemsize)
 
 
 def flops_of(kind: Kind, call: Call, types: Sequence[TensorType]) -> int:
-    """An upper bound: every result reads every element of the largest operand, where it may.
+    """Return an upper bound: every result reads every element of the largest operand, where it may.
 
     What a body costs is counted as often as it runs.
     """

@@ -23,15 +23,15 @@ class Draws:
         self._bits = source.getrandbits
 
     def below(self, bound: int) -> int:
-        """A whole number from 0 on, below the bound."""
+        """Return a whole number from 0 on, below the bound."""
         return int(self.random() * bound)
 
     def between(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
-        """Whether something of that probability happens."""
+        """Return whether something of that probability happens."""
         return self.random() < probability
 
     def pick(self, items: Sequence[T]) -> T:

@@ -29,7 +29,7 @@ _IR_VERSION = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 2
 def write_model(
     scope: Scope, outputs: list[Operand], names: Mapping[int, str] | None = None
 ) -> onnx.ModelProto:
-    """The model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
+    """Return the model of everything in the scope; `names` stand for sizes in the inputs' shapes."""
     model = onnx.ModelProto(ir_version=_IR_VERSION[scope.opset], producer_name="tensorcrux")
     model.opset_import.add(domain="", version=scope.opset)
     for domain in sorted({node.domain for node in scope.nodes if node.domain}):
@@ -157,7 +157,7 @@ def _fill(tensor: onnx.TensorProto, array: Tensor) -> None:
 
 
 def _packed(array: Tensor) -> bytes:
-    """Two elements a byte, the first one in the lower half."""
+    """Return two elements a byte, the first one in the lower half."""
     halves = array.reshape(-1).astype(np.int8).view(np.uint8) & 15
     pairs = np.append(halves, np.zeros(halves.size % 2, np.uint8)).reshape(-1, 2)
     packed: bytes = (pairs[:, 0] | (pairs[:, 1] << 4)).tobytes()

@@ -9,7 +9,7 @@ from generators.language.types import ANYTHING, BOOL, DType, Range, extent, is_f
 
 
 def hull(ranges: Iterable[Range]) -> Range:
-    """The least range around several."""
+    """Return the least range around several."""
     parts = tuple(ranges)
     return Range(min(r.low for r in parts), max(r.high for r in parts), min(r.magnitude_floor for r in parts))
 
@@ -33,17 +33,17 @@ def symmetric(magnitude: float) -> Range:
 
 
 def add(a: Range, b: Range) -> Range:
-    """The range of sums."""
+    """Return the range of sums."""
     return Range(a.low + b.low, a.high + b.high)
 
 
 def sub(a: Range, b: Range) -> Range:
-    """The range of differences."""
+    """Return the range of differences."""
     return Range(a.low - b.high, a.high - b.low)
 
 
 def mul(a: Range, b: Range) -> Range:
-    """The range of products."""
+    """Return the range of products."""
     corners = (a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high)
     return Range(min(corners), max(corners), a.magnitude_floor * b.magnitude_floor)
 
@@ -76,7 +76,7 @@ def _power(base: float, exponent: float) -> float:
 
 
 def rising(function: Callable[[float], float]) -> Callable[[Range], Range]:
-    """The bound of a function that never falls; an overflow is infinite."""
+    """Return the bound of a function that never falls; an overflow is infinite."""
 
     def bound(a: Range) -> Range:
         return Range(_guarded(function, a.low), _guarded(function, a.high))
@@ -92,11 +92,11 @@ def _guarded(function: Callable[[float], float], x: float) -> float:
 
 
 def magnitude(a: Range) -> Range:
-    """The bound of the absolute value."""
+    """Return the bound of the absolute value."""
     low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
     return Range(low, a.magnitude, a.magnitude_floor)
 
 
 def clamp(a: Range, low: float, high: float) -> Range:
-    """The range within two limits."""
+    """Return the range within two limits."""
     return Range(min(max(a.low, low), high), max(min(a.high, high), low))

@@ -34,17 +34,17 @@ ContentRule = Callable[[Call], Tensor]
 
 
 def sample_alone(scope: Scope, focus: Operand) -> Call:
-    """The sampler of an operator with one operand and no attribute."""
+    """Return the sampler of an operator with one operand and no attribute."""
     return Call((focus,))
 
 
 def same_type(call: Call) -> tuple[TensorType, ...]:
-    """The type of the first operand."""
+    """Return the type of the first operand."""
     return (call.operand(0).type,)
 
 
 def same_range(call: Call) -> tuple[Range, ...]:
-    """The range of the first operand."""
+    """Return the range of the first operand."""
     return (call.operand(0).range,)
 
 
@@ -121,7 +121,7 @@ class Operator:
     is_source: bool = False
 
     def belongs(self, realms: frozenset[Realm]) -> bool:
-        """Whether a program of these realms may hold it."""
+        """Return whether a program of these realms may hold it."""
         realm = self.realm or (None if self.is_standard else Realm.CONTRIB)
         return realm is None or realm in realms
 
@@ -131,11 +131,11 @@ class Operator:
         return "." not in self.name
 
     def recognises(self, wanted: TensorType, opset: int) -> bool:
-        """Whether its first result can have this type; then `solve` finds a call."""
+        """Return whether its first result can have this type; then `solve` finds a call."""
         return self.since <= opset <= self.until and self.inverse.recognise(self, wanted, opset)
 
     def solve(self, scope: Scope, wanted: TensorType) -> Call:
-        """A call whose first result has the wanted type; the scope supplies its operands.
+        """Return a call whose first result has the wanted type; the scope supplies its operands.
 
         Raises ValueError for a type that is not recognised.
         """
@@ -145,12 +145,12 @@ class Operator:
         return call
 
     def dtypes_at(self, opset: int) -> tuple[DType, ...]:
-        """The element types of its focus at an opset."""
+        """Return the element types of its focus at an opset."""
         added = (dtype for first, more in self.later.items() if opset >= first for dtype in more)
         return (*self.dtypes, *added)
 
     def types_in(self, scope: Scope) -> list[DType]:
-        """The element types of its focus that the scope's program may hold."""
+        """Return the element types of its focus that the scope's program may hold."""
         return [dtype for dtype in self.dtypes_at(scope.opset) if scope.allows(dtype)]
 
     def emit(
@@ -161,7 +161,7 @@ class Operator:
         return scope.emit(self.name, self.kind, call, types, ranges, content)
 
     def takes(self, dtype: DType, rank: int, opset: int) -> bool:
-        """Whether a value of this type may come into its focus."""
+        """Return whether a value of this type may come into its focus."""
         if not (self.since <= opset <= self.until and rank in self.ranks):
             return False
         if dtype in SEQUENCES and not rank:

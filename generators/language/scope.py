@@ -65,7 +65,7 @@ class Grower(Protocol):
         """Put some nodes one after another, from a value on; their results."""
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
-        """A new result of the wanted type."""
+        """Return a new result of the wanted type."""
 
     def use(self, inner: Scope, name: str, call: Call) -> tuple[Operand, ...] | None:
         """Add a node of the operator of that name; None if a result leaves the budget."""
@@ -109,7 +109,7 @@ class Scope:
         return self.pool, self.nodes, self.inputs, self.initializers, self.constants, self.costs
 
     def fresh_name(self) -> str:
-        """A name that was not given before."""
+        """Return a name that was not given before."""
         self._names += 1
         return f"v{self._names}"
 
@@ -173,7 +173,7 @@ class Scope:
     def create(
         self, dtype: DType, shape: Shape, within: Range | None = None, *, as_input: bool = False
     ) -> Operand:
-        """A new operand with drawn content: an input of the graph, an initializer or a Constant.
+        """Return a new operand with drawn content: an input of the graph, an initializer or a Constant.
 
         Raises `DoesNotFit` when it would be too large.
         """
@@ -194,7 +194,7 @@ class Scope:
         return operand
 
     def _create_container(self, dtype: DType, shape: Shape, within: Range | None) -> Operand:
-        """An input of the graph: no initializer holds one."""
+        """Return an input of the graph: no initializer holds one."""
         if not self.takes_inputs:
             raise DoesNotFit(dtype.name)
         content = draw(self.draws, element(dtype), shape, within)
@@ -204,12 +204,12 @@ class Scope:
         return operand
 
     def allows(self, dtype: DType) -> bool:
-        """Whether the program may hold values of that element type."""
+        """Return whether the program may hold values of that element type."""
         realm = realm_of(dtype)
         return realm is None or realm in self.temper.realms
 
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
-        """An operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
+        """Return an operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
         array = np.asarray(array)
         self.charge(0, [(dtype, array.shape)])
         name = self.fresh_name()
@@ -221,7 +221,7 @@ class Scope:
         return self._store(name, dtype, array.shape, bounds, array)
 
     def constant(self, array: Tensor, dtype: DType) -> Operand:
-        """An operand whose content decides the types of the results: never an input."""
+        """Return an operand whose content decides the types of the results: never an input."""
         return self._store(self.fresh_name(), dtype, array.shape, fixed(array).range, array)
 
     def content_of(self, operand: Operand) -> Tensor | None:
@@ -231,11 +231,11 @@ class Scope:
         return found if isinstance(found, np.ndarray) else None
 
     def fix_ints(self, values: Iterable[int]) -> Operand:
-        """A constant of these int64 values, of rank 1."""
+        """Return a constant of these int64 values, of rank 1."""
         return self.fix(np.array(list(values), dtype=np.int64))
 
     def fix_scalar(self, value: float, dtype: DType) -> Operand:
-        """A fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
+        """Return a fixed operand of rank 0; what the type does not hold is brought to its nearest bound."""
         if not is_float(dtype):
             low, high, _ = extent(dtype)
             value = int(min(max(value, low), high))
@@ -247,7 +247,7 @@ class Scope:
         return Operand(name, dtype, shape, bounds, None, array, is_constant=True)
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
-        """A value that is there already and suits, or None."""
+        """Return a value that is there already and suits, or None."""
         found = [
             value
             for value in self.pool
@@ -258,7 +258,7 @@ class Scope:
         return self.draws.pick(found) if found else None
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
-        """A value of exactly this type: reused or created."""
+        """Return a value of exactly this type: reused or created."""
         if self.draws.chance(self.temper.reuse):
             found = self.reuse(dtype, shape.__eq__, within or ANYTHING)
             if found is not None:
@@ -266,7 +266,7 @@ class Scope:
         return self.create(dtype, shape, within)
 
     def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
-        """The other operand of an elementwise operator: broadcasts with the focus."""
+        """Return the other operand of an elementwise operator: broadcasts with the focus."""
         dtype = focus.dtype if dtype is None else dtype
         if self.draws.chance(self.temper.reuse):
             found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
@@ -275,7 +275,7 @@ class Scope:
         return self.create(dtype, self.broadcasting_shape(focus.shape), within)
 
     def broadcasting_shape(self, shape: Shape) -> Shape:
-        """A shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
+        """Return a shape that broadcasts with this one: equal, a suffix, with ones, rarely of higher rank."""
         draws = self.draws
         form = draws.random()
         if form < 0.35:
@@ -294,11 +294,11 @@ class Scope:
     # Shapes and attributes
 
     def dim(self) -> int:
-        """A size for a new shape."""
+        """Return a size for a new shape."""
         return self.draws.pick(self.temper.dims)
 
     def shape(self, rank: int) -> Shape:
-        """A shape of this rank within the budget."""
+        """Return a shape of this rank within the budget."""
         dims: list[int] = []
         room = MAX_ELEMENTS
         for _ in range(rank):
@@ -349,7 +349,7 @@ def _suits(shape: Shape, other: Shape) -> bool:
 
 
 def is_in_budget(dtype: DType, shape: Shape, bounds: Range) -> bool:
-    """Whether a result is small enough, empty dims taken for one, and finite with room to spare."""
+    """Return whether a result is small enough, empty dims taken for one, and finite with room to spare."""
     size = math.prod(shape) or math.prod(max(dim, 1) for dim in shape)
     if size > MAX_ELEMENTS or len(shape) > MAX_RANK + 1:
         return False

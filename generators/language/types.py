@@ -88,7 +88,7 @@ _OF_NUMPY = {kind: dtype for dtype, kind in NUMPY.items()}
 
 
 def dtype_of(array: Tensor) -> DType:
-    """The element type of an array."""
+    """Return the element type of an array."""
     return TEXT if array.dtype.kind in "UO" else _OF_NUMPY[array.dtype]
 
 
@@ -98,12 +98,12 @@ def element(dtype: DType) -> DType:
 
 
 def sequence_of(dtype: DType) -> DType | None:
-    """None where no sequence of it is grown."""
+    """Return None where no sequence of it is grown."""
     return DType(dtype + _SEQUENCE) if dtype + _SEQUENCE in _CODES else None
 
 
 def optional_of(dtype: DType) -> DType | None:
-    """None where no optional of it is grown."""
+    """Return None where no optional of it is grown."""
     return DType(dtype + _OPTIONAL) if dtype + _OPTIONAL in _CODES else None
 
 
@@ -125,7 +125,7 @@ class Range(NamedTuple):
     away: float = 0.0
 
     def is_within(self, outer: Range) -> bool:
-        """Whether every value of it is allowed by another range."""
+        """Return whether every value of it is allowed by another range."""
         return outer.low <= self.low and self.high <= outer.high and self.magnitude_floor >= outer.away
 
     @property
@@ -156,7 +156,7 @@ _FLOATING = frozenset((*FLOATS, BF16, *FLOAT8))
 
 
 def extent(dtype: DType) -> Range:
-    """Every integer that the type holds; for a float, the values that a program may compute.
+    """Return every integer that the type holds; for a float, the values that a program may compute.
 
     Of text, the numbers that it may spell: anything, where it need not spell one.
     """
@@ -164,12 +164,12 @@ def extent(dtype: DType) -> Range:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether it is a floating-point type."""
+    """Return whether it is a floating-point type."""
     return dtype in _FLOATING
 
 
 def broadcast(*shapes: Shape) -> Shape | None:
-    """The multidirectional broadcast of the shapes, or None when they do not fit one another."""
+    """Return the multidirectional broadcast of the shapes, or None when they do not fit one another."""
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:

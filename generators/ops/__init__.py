@@ -12,13 +12,13 @@ from generators.language.program import Realm
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
-    """Every ONNX operator by name; torch's own operators are not among them."""
+    """Return every ONNX operator by name; torch's own operators are not among them."""
     return tuple(operator for operator in _known() if operator.realm is not Realm.ATEN)
 
 
 @cache
 def aten_operators() -> tuple[Operator, ...]:
-    """Every operator of torch itself, by name."""
+    """Return every operator of torch itself, by name."""
     return tuple(operator for operator in _known() if operator.realm is Realm.ATEN)
 
 
@@ -34,7 +34,7 @@ def _known() -> tuple[Operator, ...]:
 
 
 def find_operator(name: str) -> Operator:
-    """The entry of this name; raises KeyError."""
+    """Return the entry of this name; raises KeyError."""
     return _by_name()[name]
 
 

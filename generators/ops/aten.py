@@ -50,7 +50,7 @@ _MIXED, _AT_JUMPS = 0.25, 0.5
 def _function(
     name: str, bound: RangeRule, domain: Range | None = None, dtypes: tuple[DType, ...] = NUMBERS
 ) -> Operator:
-    """A function of floats, which makes floats of integers where its domain leaves some."""
+    """Return a function of floats, which makes floats of integers where its domain leaves some."""
     if domain and 0 < domain.low < 1:
         dtypes = tuple(dtype for dtype in dtypes if is_float(dtype))
     return aten(name, Kind.MATH, dtypes, infer=_FLOAT, bound=bound, domain=domain)
@@ -78,7 +78,7 @@ def _sample_quotient(scope: Scope, focus: Operand) -> Call:
 
 
 def _fraction(scope: Scope, array: Tensor, within: Range) -> Tensor:
-    """Each element divided by a small whole number; 1 where that lies outside."""
+    """Return each element divided by a small whole number; 1 where that lies outside."""
     steps = scope.draws.words(array.size).reshape(array.shape) % 12 + 1
     quotients = np.asarray(array.astype(np.float64) / steps).astype(array.dtype)
     return np.where(np.abs(quotients.astype(np.float64)) >= within.away, quotients, np.ones_like(array))

@@ -38,7 +38,7 @@ def _move(
     kind: Kind = Kind.LAYOUT,
     dtypes: tuple[DType, ...] = EVERY,
 ) -> Operator:
-    """The focus alone, its elements in other places; `draw` may decline."""
+    """Return the focus alone, its elements in other places; `draw` may decline."""
 
     return aten(name, kind, dtypes, sampled_with(draw), shaped(shape), moved_elements, ranks=ranks)
 
@@ -287,7 +287,7 @@ def _infer_unbind(call: Call) -> tuple[TensorType, ...]:
 
 
 def _infer_parts(call: Call) -> tuple[TensorType, ...]:
-    """Parts of a size, or of the size that gives so many of them."""
+    """Split into parts of a size, or into a number of parts."""
     focus, axis = call.operand(0), axis_of(call, default=0)
     length = focus.shape[axis]
     size = call.integer("split_size", -(-length // call.integer("chunks", 1)))

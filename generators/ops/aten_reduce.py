@@ -31,7 +31,7 @@ Dtype = Callable[[Call], DType]
 
 
 def _axes(call: Call) -> set[int]:
-    """The dims that a reduction reduces, counted from the front: all where none is named."""
+    """Return the dims that a reduction reduces, counted from the front: all where none is named."""
     rank = call.operand(0).rank
     dim = call.attributes.get("dim")
     named = (dim,) if isinstance(dim, int) else dim
@@ -52,7 +52,7 @@ def _count(call: Call) -> int:
 
 
 def _sampler(several: bool = True, least: int = 0, may_keep: bool = True) -> Sampler:
-    """Dims to go over, one of them or several, that hold so many elements."""
+    """Draw one or several dims to reduce that hold enough elements."""
 
     def sample(scope: Scope, focus: Operand) -> Call | None:
         attributes: dict[str, Attribute] = {}
@@ -69,7 +69,7 @@ def _sampler(several: bool = True, least: int = 0, may_keep: bool = True) -> Sam
 
 
 def _add(sample: Sampler, draw: Callable[[Scope, Operand], dict[str, Attribute]]) -> Sampler:
-    """The same call with more attributes."""
+    """Return the same call with more attributes."""
 
     def sampled(scope: Scope, focus: Operand) -> Call | None:
         call = sample(scope, focus)

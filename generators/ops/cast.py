@@ -67,7 +67,7 @@ def _must_hold(source: DType, wanted: DType) -> Range | None:
 
 
 def _target(scope: Scope, focus: Operand) -> DType | None:
-    """A type that holds every value of the focus."""
+    """Return a type that holds every value of the focus."""
     rare = _rare(scope)
     if rare and scope.draws.chance(0.4):
         wanted = scope.draws.pick(rare)
@@ -101,7 +101,7 @@ def _recognise(operator: Operator, wanted: TensorType, opset: int) -> bool:
 
 
 def _source(scope: Scope, wanted: TensorType) -> Operand:
-    """A value of any type that the wanted type holds."""
+    """Return a value of any type that the wanted type holds."""
     found = [dtype for dtype in (*ALL, *_rare(scope)) if _converts(dtype, wanted.dtype)]
     dtype = scope.draws.pick(found)
     return scope.supply(dtype, wanted.shape, _must_hold(dtype, wanted.dtype))

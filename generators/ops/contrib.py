@@ -44,7 +44,7 @@ def _sample_quick(scope: Scope, focus: Operand) -> Call:
 
 
 def _sample_skip(scope: Scope, focus: Operand) -> Call | None:
-    """The sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
+    """Return the sum of two tensors, normalised along the last axis; with a shift and a bias or without."""
     return _skip(scope, focus, 4) if is_filled(focus.shape) else None
 
 

@@ -26,7 +26,7 @@ RATES = (0.25, 0.25, 0.8)
 
 
 def draw_window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[str, Attribute]] | None:
-    """A window that fits the image: its size, and the strides and pads that are not left out."""
+    """Return a window that fits the image: its size, and the strides and pads that are not left out."""
     draws = scope.draws
     spatial = focus.shape[2:]
     if 0 in focus.shape[1:]:
@@ -52,7 +52,7 @@ def dilate(
 
 
 def image_shape(call: Call, kernel: Shape) -> Shape:
-    """The spatial dims after a window has gone over the image."""
+    """Return the spatial dims after a window has gone over the image."""
     spatial = call.operand(0).shape[2:]
     strides = call.tuple_of("strides", (1,) * len(spatial))
     if call.attributes.get("auto_pad") in ("SAME_UPPER", "SAME_LOWER"):
@@ -76,13 +76,13 @@ def _rooms(call: Call, kernel: Shape) -> list[int]:
 
 
 def _divisor(scope: Scope, *counts: int) -> int:
-    """A number of groups: often 1, often every channel for itself."""
+    """Return a number of groups: often 1, often every channel for itself."""
     common = math.gcd(*counts)
     return scope.draws.pick([1, 1, common, *(n for n in range(2, common) if common % n == 0)])
 
 
 def sample_conv(scope: Scope, focus: Operand) -> Call | None:
-    """A weight, and the attributes of a convolution of the focus."""
+    """Return a weight, and the attributes of a convolution of the focus."""
     rate = scope.draws.pick(RATES)
     window = draw_window(scope, focus, rate)
     if window is None:
@@ -101,7 +101,7 @@ def sample_conv(scope: Scope, focus: Operand) -> Call | None:
 
 
 def with_bias(scope: Scope, call: Call) -> Call:
-    """The convolution with one more value a feature, or as it is."""
+    """Return the convolution with one more value a feature, or as it is."""
     weight = call.operand(1)
     if scope.draws.chance(0.5):
         return call
@@ -114,7 +114,7 @@ def _sample_biased(scope: Scope, focus: Operand) -> Call | None:
 
 
 def conv_shape(call: Call, weight: Operand) -> Shape:
-    """The shape that a convolution with this weight gives."""
+    """Return the shape that a convolution with this weight gives."""
     return (call.operand(0).shape[0], weight.shape[0], *image_shape(call, weight.shape[2:]))
 
 

@@ -52,7 +52,7 @@ def _joined_truth(call: Call) -> tuple[TensorType, ...]:
 
 
 def joined_shape(call: Call) -> tuple[int, ...]:
-    """The shape to which the operands broadcast."""
+    """Return the shape to which the operands broadcast."""
     shape = broadcast(*(value.shape for value in call.present))
     if shape is None:
         raise ValueError("operands do not broadcast")
@@ -215,7 +215,7 @@ def _pair(
 def _test(
     name: str, kind: Kind, dtypes: tuple[DType, ...], later: Mapping[int, tuple[DType, ...]] | None = None
 ) -> Operator:
-    """A comparison or a connective: its results are true or false."""
+    """Return a comparison or a connective: its results are true or false."""
     return Operator(
         name,
         kind,

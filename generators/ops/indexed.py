@@ -63,7 +63,7 @@ def _infer_like_indices(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_gather_nd(scope: Scope, focus: Operand) -> Call | None:
-    """Every index of a tuple fits the smallest of the axes that the tuple is for."""
+    """Return every index of a tuple fits the smallest of the axes that the tuple is for."""
     if 0 in focus.shape:
         return None
     draws = scope.draws

@@ -33,7 +33,7 @@ def matmul_shape(left: Shape, right: Shape) -> Shape:
 
 
 def sample_matmul(scope: Scope, focus: Operand) -> Call | None:
-    """The focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
+    """Return the focus on either side; the other is a matrix, a vector or a batch that broadcasts."""
     draws = scope.draws
     if 0 in focus.shape:
         return None
@@ -69,7 +69,7 @@ def _bound_matmul(call: Call) -> tuple[Range, ...]:
 
 
 def sample_gemm(scope: Scope, focus: Operand) -> Call:
-    """The focus as either factor, turned or not, and perhaps an addend."""
+    """Return the focus as either factor, turned or not, and perhaps an addend."""
     draws = scope.draws
     attributes: dict[str, Attribute] = {}
     for name in ("transA", "transB"):
@@ -91,7 +91,7 @@ def sample_gemm(scope: Scope, focus: Operand) -> Call:
 
 
 def _addend(scope: Scope, call: Call) -> tuple[Operand, ...]:
-    """The optional third operand broadcasts to the product in one direction."""
+    """Return the optional third operand broadcasts to the product in one direction."""
     if scope.draws.chance(0.25):
         return ()
     rows, columns = _gemm_shape(call)

@@ -111,7 +111,7 @@ def _sample_concat(scope: Scope, focus: Operand) -> Call:
 
 
 def _companion(scope: Scope, focus: Operand, axis: int) -> Operand:
-    """A tensor that differs from the focus along one axis at most."""
+    """Return a tensor that differs from the focus along one axis at most."""
 
     def fits(shape: Shape) -> bool:
         return len(shape) == focus.rank and all(
@@ -146,7 +146,7 @@ def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
 
 
 def bound_with_zero(call: Call) -> tuple[Range, ...]:
-    """The first operand's range, 0 included."""
+    """Return the first operand's range, 0 included."""
     return (hull((call.operand(0).range, Range(0, 0))),)
 
 

@@ -29,7 +29,7 @@ from generators.ops.conv import IMAGES, RATES, dilate, draw_window, image_shape
 
 
 def _starts_inside(call: Call, kernel: Shape) -> bool:
-    """Whether no window starts in the end padding: opsets disagree whether such a window counts."""
+    """Return whether no window starts in the end padding: opsets disagree whether such a window counts."""
     spatial = call.operand(0).shape[2:]
     rank = len(spatial)
     strides, pads = call.tuple_of("strides", (1,) * rank), call.tuple_of("pads", (0,) * rank)

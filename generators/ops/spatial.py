@@ -100,7 +100,7 @@ def _is_image(shape: Shape) -> bool:
 
 
 def _solve_deform(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    """A window of one place in each channel."""
+    """Return a window of one place in each channel."""
     batch, made, *size = wanted.shape
     channels = 2 * another_dim(scope, (batch, 2, *size)) // 2
     channels = channels if channels % 2 else 1

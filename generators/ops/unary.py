@@ -45,12 +45,12 @@ def _math(name: str, dtypes: tuple[DType, ...], bound: RangeRule, domain: Range 
 def _activation(
     name: str, dtypes: tuple[DType, ...], bound: RangeRule, since: int = 13, **choices: tuple[Attribute, ...]
 ) -> Operator:
-    """An activation with attributes."""
+    """Return an activation with attributes."""
     return Operator(name, Kind.ACTIVATION, dtypes, _choosing(**choices), bound=bound, since=since)
 
 
 def _choosing(**choices: tuple[Attribute, ...]) -> Sampler:
-    """The sampler of one operand with attributes: each is left out, or one of its choices."""
+    """Return the sampler of one operand with attributes: each is left out, or one of its choices."""
 
     def sample(scope: Scope, focus: Operand) -> Call:
         attributes: dict[str, Attribute] = {}

@@ -56,7 +56,7 @@ class Hidden(list[Operand]):
 
 
 def place_recipe(scope: Scope, recipe: Recipe, room: int, hidden: Hidden) -> bool:
-    """Put the pattern into the program by at most so many nodes; False, and nothing done, where it fails."""
+    """Put the pattern into the program by at most `room` nodes; if it fails, do nothing and return False."""
     for left in reversed(range(_TRIES)):
         mark = scope.mark()
         try:
@@ -130,7 +130,7 @@ class _Placing:
         return fresh
 
     def _suits(self, value: Operand, slot: Slot) -> bool:
-        """Whether a value that is there has the slot's type, for some sizes of its named dims."""
+        """Return whether a value that is there has the slot's type, for some sizes of its named dims."""
         if value.dtype is not slot.dtype or value.rank != len(slot.dims):
             return False
         if not value.range.is_within(slot.within or ANYTHING):
@@ -149,7 +149,7 @@ class _Placing:
         return value
 
     def _shape(self, dims: Dims) -> Shape:
-        """The dims with sizes for those that have none yet."""
+        """Return the dims with sizes for those that have none yet."""
         for dim in dims:
             if isinstance(dim, str) and dim not in self.sizes:
                 least = self.recipe.least.get(dim, 2)
@@ -158,7 +158,7 @@ class _Placing:
         return tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims)
 
     def _adapted(self, slot: Slot) -> Operand | None:
-        """A value of another type brought to the slot's; None where that takes too many nodes."""
+        """Return a value of another type brought to the slot's; None where that takes too many nodes."""
         scope, sizes = self.scope, dict(self.sizes)
         sources = [value for value in scope.pool if not value.is_constant and _may_become(value, slot.dtype)]
         mark = scope.mark()
@@ -192,13 +192,13 @@ class _Placing:
 
 
 def _may_become(value: Operand, dtype: DType) -> bool:
-    """Whether a cast keeps what a value is, and there is something in it."""
+    """Return whether a cast keeps what a value is, and there is something in it."""
     is_known = value.dtype in NUMPY and NUMPY[value.dtype].kind in "fiub" and dtype in NUMPY
     return is_known and bool(math.prod(value.shape)) and value.range.is_within(extent(dtype))
 
 
 def adapt(place: Steps, value: Operand, dtype: DType, shape: Shape) -> Operand:
-    """The value brought to a type: its elements padded or cropped, reshaped, cast (OATest §3.2.2)."""
+    """Return the value brought to a type: its elements padded or cropped, reshaped, cast (OATest §3.2.2)."""
     count, wanted = math.prod(value.shape), math.prod(shape)
     if len(shape) > MAX_RANK or wanted > MAX_ELEMENTS:
         raise DoesNotFit(str(shape))
@@ -240,7 +240,7 @@ def _emit(scope: Scope, use: Use, operands: list[Operand | None]) -> tuple[Opera
 
 
 def _within_domain(operator: Operator, call: Call) -> Call:
-    """The call with its focus taken for being where the operator is defined."""
+    """Return the call with its focus taken for being where the operator is defined."""
     domain, first = operator.domain, call.operand(0)
     if domain is None or first.range.is_within(domain):
         return call
@@ -269,6 +269,6 @@ def is_sound(recipe: Recipe) -> bool:
 
 
 def leaning_dtypes(draws: Draws, recipe: Recipe, usual: tuple[DType, ...]) -> tuple[DType, ...]:
-    """The element types that a program should hold for the pattern to meet values of its own."""
+    """Return the element types that a program should hold for the pattern to meet values of its own."""
     own = [slot.dtype for slot in recipe.slots if not slot.steers]
     return (draws.pick(own), draws.pick(own), *usual[2:]) if own else usual

@@ -82,7 +82,7 @@ class Recipe:
 
 
 def recipe_of(pattern: Pattern) -> Recipe | None:
-    """None for a pattern that the generator cannot put into a program."""
+    """Return None for a pattern that the generator cannot put into a program."""
     graph = pattern.graph
     try:
         uses = [_use(node) for node in graph.node if node.op_type != "Constant"]

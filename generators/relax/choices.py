@@ -14,7 +14,7 @@ Accept = Callable[[Operator, Call], bool]
 
 
 def any_tensor(asking: Asking) -> Tensor:
-    """A result of a few dims, mostly of floats."""
+    """Return a result of a few dims, mostly of floats."""
     draws = asking.draws
     dtype = asking.float() if draws.chance(0.75) else draws.pick([asking.integer(), "bool"])
     rank = draws.weighted((0, 1, 2, 3, 4), (1.0, 2.0, 4.0, 3.0, 3.0))
@@ -22,7 +22,7 @@ def any_tensor(asking: Asking) -> Tensor:
 
 
 def whatever(operator: Operator, call: Call) -> bool:
-    """Every call of every operator."""
+    """Return every call of every operator."""
     return True
 
 

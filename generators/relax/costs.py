@@ -34,7 +34,7 @@ class Cost:
 
 
 def arrays(value: Any) -> Iterator[Any]:
-    """The tensors in a value."""
+    """Yield the tensors in a value."""
     if isinstance(value, tuple):
         for each in value:
             yield from arrays(each)
@@ -43,12 +43,12 @@ def arrays(value: Any) -> Iterator[Any]:
 
 
 def fits(budget: Budget, value: Any) -> bool:
-    """Whether every dim of the value keeps the bound."""
+    """Return whether every dim of the value keeps the bound."""
     return all(budget.fits(each.shape) for each in arrays(value))
 
 
 def names_of(item: Json) -> list[str]:
-    """The names that arguments read."""
+    """Return the names that arguments read."""
     if isinstance(item, list):
         return [name for each in item for name in names_of(each)]
     if isinstance(item, dict):

@@ -38,7 +38,7 @@ class Growth(Making):
         self._forms = forms
 
     def grow(self, frame: Frame, target: Type, within: Within = ANY, fuel: int = 0) -> Known:
-        """A value of the type within the bounds."""
+        """Return a value of the type within the bounds."""
         self._measure(target, frame)
         if fuel > 0 and self.left > 0 and isinstance(target, Tensor):
             for _ in range(_TRIES):
@@ -55,7 +55,7 @@ class Growth(Making):
         return leaf(self, frame, target, within)
 
     def settle(self, frame: Frame, found: Known, target: Type, within: Within) -> Known | None:
-        """The value, guarded where it leaves the bounds; None where no guard helps."""
+        """Return the value, guarded where it leaves the bounds; None where no guard helps."""
         if lies_within(found.value, within):
             return found
         assert isinstance(target, Tensor)
@@ -63,7 +63,7 @@ class Growth(Making):
         return found if lies_within(found.value, within) else None
 
     def grow_all(self, frame: Frame, wants: list[Want], fuel: int) -> list[Known]:
-        """The operands of a call, which share the fuel."""
+        """Return the operands of a call, which share the fuel."""
         found = []
         for place, want in enumerate(wants):
             share = fuel if place == len(wants) - 1 else self.draws.between(0, fuel)

@@ -11,7 +11,7 @@ from generators.relax.types import BOOL, Tensor
 
 
 def guarded(growth: Making, frame: Frame, found: Known, target: Tensor, within: Within) -> Known:
-    """The value brought into the bounds: an index by a remainder, other numbers by clipping."""
+    """Return the value brought into the bounds: an index by a remainder, other numbers by clipping."""
     if within.low is not None or within.high is not None:
         is_index = not target.is_float and within.low == 0 and within.high is not None
         if is_index and growth.draws.chance(0.5):

@@ -17,7 +17,7 @@ _REUSE, _CONSTANT = 0.55, 0.3
 
 
 def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
-    """A value of the type within the bounds, by one binding at most."""
+    """Return a value of the type within the bounds, by one binding at most."""
     if isinstance(target, Fields):
         parts = [leaf(growth, frame, each, within) for each in target.fields]
         return growth.bind(frame, "alias", [{"tuple": [{"ref": each.name} for each in parts]}], target)
@@ -38,7 +38,7 @@ def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
 
 
 def fitting(frame: Frame, target: Type, within: Within) -> list[Known]:
-    """The names in scope of this very type, whose values lie within the bounds."""
+    """Return the names in scope of this very type, whose values lie within the bounds."""
     return [each for each in frame.readable() if each.type == target and lies_within(each.value, within)]
 
 
@@ -62,7 +62,7 @@ def frame_symbols(frame: Frame) -> int:
 
 
 def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
-    """A further parameter of main."""
+    """Return a further parameter of main."""
     name = growth.fresh("x")
     array = drawn(growth.draws, target.dtype, concrete(target.shape, frame.all_sizes()), within)
     growth.pay("alias", [], array)
@@ -75,7 +75,7 @@ def new_input(growth: Making, frame: Frame, target: Tensor, within: Within) -> K
 
 
 def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Known:
-    """A tensor of one number, which may be of symbolic dims."""
+    """Return a tensor of one number, which may be of symbolic dims."""
     number = growth.constant(drawn(growth.draws, target.dtype, (), within))
     args = [{"shape": list(target.shape)}, {"ref": number.name}]
     return growth.bind(

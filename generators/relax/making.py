@@ -60,7 +60,7 @@ class Making:
         self.integers = tuple(self._palette(policy.integers))
 
     def _palette(self, weights: Mapping[str, float]) -> Iterator[str]:
-        """Two dtypes that this program keeps to, the first of them mostly."""
+        """Yield two dtypes that this program keeps to, the first of them mostly."""
         first, other = (self.draws.weighted(tuple(weights), tuple(weights.values())) for _ in range(2))
         yield from (first, first, other)
 
@@ -70,7 +70,7 @@ class Making:
         return f"{letter}{self._names}"
 
     def skip_names(self, count: int) -> None:
-        """Make none of the first so many names."""
+        """Make none of the first `count` names."""
         self._names = max(self._names, count)
 
     @property
@@ -88,7 +88,7 @@ class Making:
     # Values
 
     def run(self) -> Watched:
-        """A run that sees the program as it is now."""
+        """Return a run that sees the program as it is now."""
         document = {
             "main": {},
             "constants": {},
@@ -103,7 +103,7 @@ class Making:
     def bind(
         self, frame: Frame, op: str, args: list[Json], told: Type, kwargs: Mapping[str, Json] | None = None
     ) -> Known:
-        """A new binding with its value; Unsound for a value that no program may hold."""
+        """Return a new binding with its value; Unsound for a value that no program may hold."""
         name, run = self.fresh(), self.run()
         given = dict(kwargs or {})
         known = {**run.constants, **frame.values()}
@@ -140,7 +140,7 @@ class Making:
                 self._agree(op, field, part, frame)
 
     def constant(self, array: Array) -> Known:
-        """A constant of the program; the same one where it is there already."""
+        """Return a constant of the program; the same one where it is there already."""
         for name, value in self.constants.items():
             same = value.dtype == array.dtype and value.shape == array.shape
             if same and np.array_equal(value, array):

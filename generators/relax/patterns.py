@@ -51,7 +51,7 @@ def place_pattern(growth: Growth, fuel: int) -> str:
 
 
 def _within(pattern: GraphPattern, name: str) -> Within:
-    """The bounds of an input's values, from the program that the pattern was taken out of."""
+    """Return the bounds of an input's values, from the program that the pattern was taken out of."""
     low, high = pattern.ranges.get(name, (0.0, 0.0))
     return Within(low, high, is_nonzero=low > 0 or high < 0)
 
@@ -67,7 +67,7 @@ def _bind_symbols(growth: Growth, program: GraphProgram) -> None:
 
 
 def _tensor(item: Input) -> Tensor:
-    """The type of an input; TooLarge for one that is no tensor."""
+    """Return the type of an input; TooLarge for one that is no tensor."""
     dims = tuple(dim for dim in item.shape if dim is not None)
     if len(dims) < len(item.shape) or item.declared is not None:
         raise TooLarge(item.name)
@@ -95,7 +95,7 @@ def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Map
 
 
 def _has_shape(value: Any, dims: Any, sizes: Mapping[str, int]) -> bool:
-    """Whether a value's dims are these, at the sizes that symbols have."""
+    """Return whether a value's dims are these, at the sizes that symbols have."""
     try:
         return isinstance(value, np.ndarray) and concrete(tuple(dims), sizes) == value.shape
     except UserError:  # a symbol that is not there

@@ -20,7 +20,7 @@ class Policy(Choices):
     """A policy of drawing programs; a strategy file makes one and calls its `programs()`."""
 
     def programs(self) -> Strategy:
-        """The strategy of this policy, as `--strategy FILE.py:NAME` takes one."""
+        """Return the strategy of this policy, as `--strategy FILE.py:NAME` takes one."""
 
         def made(seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget) -> Iterator[object]:
             return (make_program(seed, nodes, self, budget) for seed in seeds)

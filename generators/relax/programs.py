@@ -44,7 +44,7 @@ class RelaxProgram:
     """The passes whose patterns it holds."""
 
     def as_case(self, seed: int) -> Case:
-        """The case that a campaign judges."""
+        """Return the case that a campaign judges."""
         notes = tuple(map(Remark.PATTERN.note, self.fires))
         return Case("relax", self.program.to_bytes(), dict(self.inputs), origin=f"seed:{seed}", notes=notes)
 
@@ -54,7 +54,7 @@ class RelaxProgram:
 
 
 def make_program(seed: int, nodes: int, policy: Choices = USUAL, budget: Budget = UNLIMITED) -> RelaxProgram:
-    """The program of a seed under a policy, of about so many bindings, within a budget."""
+    """Make the program of a seed under a policy, of about `nodes` bindings, within a budget."""
     growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget, forms())
     _bind_symbols(growth)
     outputs: dict[str, None] = {}

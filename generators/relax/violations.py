@@ -36,23 +36,23 @@ class Breaking:
     stray: tuple[Input, Array] | None = None
 
     def tensor(self, place: int) -> Tensor | None:
-        """The type of an operand, if it is a tensor of known sizes."""
+        """Return the type of an operand, if it is a tensor of known sizes."""
         item = self.binding.args[place] if place < len(self.binding.args) else None
         told = self.types.get(item[REF]) if isinstance(item, dict) and set(item) == {REF} else None
         return told if isinstance(told, Tensor) and told.is_static else None
 
     def stray_input(self, dtype: str, shape: Sequence[int]) -> Json:
-        """A reference to a further input of this type."""
+        """Return a reference to a further input of this type."""
         self.stray = Input(_STRAY, dtype, tuple(shape)), np.zeros(shape, dtype)
         return {REF: _STRAY}
 
     def with_argument(self, place: int, item: Json) -> Binding:
-        """The binding with another argument."""
+        """Return the binding with another argument."""
         args = (*self.binding.args[:place], item, *self.binding.args[place + 1 :])
         return replace(self.binding, args=args)
 
     def with_attribute(self, key: str, value: Json) -> Binding:
-        """The binding with another value of an attribute."""
+        """Return the binding with another value of an attribute."""
         kind, told = self.binding.kwargs["attributes"]
         return replace(
             self.binding, kwargs={**self.binding.kwargs, "attributes": [kind, {**told, key: value}]}
@@ -69,7 +69,7 @@ Violate = Callable[[Breaking], tuple[Binding, str] | None]
 
 
 def _shapes(at: Breaking) -> tuple[Binding, str] | None:
-    """Two operands of which no dim is one, and which differ."""
+    """Return two operands of which no dim is one, and which differ."""
     told = at.tensor(0) if at.binding.op in _PAIRS else None
     if told is None or not told.rank or not any(dim not in (0, 1) for dim in told.shape):
         return None
@@ -163,7 +163,7 @@ VIOLATIONS: tuple[Violate, ...] = (
 
 
 def violated(seed: int, made: RelaxProgram) -> Case | None:
-    """The case of a program with one violation in main, which its notes name; None if none fits it."""
+    """Return the case of a program with one violation in main, which its notes name; None if none fits it."""
     draws = Draws(f"violation/{seed}")
     bindings = made.program.main.bindings
     for place, binding in draws.sample(tuple(enumerate(bindings)), len(bindings)):

@@ -83,7 +83,7 @@ def check(value: Any, most: float) -> None:
 
 
 def lies_within(value: Any, within: Within) -> bool:
-    """Whether every element keeps the bounds."""
+    """Return whether every element keeps the bounds."""
     if within.is_open or not isinstance(value, np.ndarray) or not value.size:
         return True
     numbers = value.astype(np.float64)

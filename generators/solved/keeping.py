@@ -19,7 +19,7 @@ _MAYBE = ("Pow", "Where", "Cast", "CastLike", "EyeLike")
 
 
 def _sampled(use: Use, wanted: tuple[DType, tuple[int, ...]]) -> Call | None:
-    """A call of the operator on its focus, drawn until it gives the type that was planned."""
+    """Return a call of the operator on its focus, drawn until it gives the type that was planned."""
     focus = use.focus(use.operator.inverse.within)
     for _ in range(_TRIES):
         mark = use.scope.mark()
@@ -71,7 +71,7 @@ def cast(plan: Plan) -> None:
 
 
 def joined_dims(plan: Plan, *shapes: Dims) -> Dims:
-    """The dims to which shapes broadcast: each pair is equal, or one of them is one."""
+    """Return the dims to which shapes broadcast: each pair is equal, or one of them is one."""
     rank = max(map(len, shapes))
     dims: list[object] = [1] * rank
     for shape in shapes:

@@ -71,7 +71,7 @@ def reshaped(plan: Plan) -> None:
 
 
 def _product(plan: Plan, dims: Sequence[Term]) -> Term:
-    """The product of dims, some of which may be numbers."""
+    """Return the product of dims, some of which may be numbers."""
     found: Term = 1
     for dim in dims:
         found = dim if isinstance(found, int) and found == 1 else found * dim

@@ -47,7 +47,7 @@ class Use:
     size: Callable[[Term], int]
 
     def sizes(self, terms: Sequence[Term]) -> tuple[int, ...]:
-        """The numbers that were found for terms."""
+        """Return the numbers that were found for terms."""
         return tuple(self.size(term) for term in terms)
 
     def ints(self, terms: Sequence[Term]) -> Operand:
@@ -55,7 +55,7 @@ class Use:
         return self.scope.fix_ints(self.sizes(terms))
 
     def focus(self, within: Range | None = None) -> Operand:
-        """The first operand, within the operator's domain where it is made for it."""
+        """Return the first operand, within the operator's domain where it is made for it."""
         return self.get(0, self.operator.domain or within)
 
 
@@ -89,11 +89,11 @@ class Plan:
     # Terms
 
     def dim(self) -> Term:
-        """A new unknown size."""
+        """Return a new unknown size."""
         return self._unknown(1, _BINS)
 
     def amount(self, least: int = 0) -> Term:
-        """A new unknown attribute, such as a pad or a window, not below `least`."""
+        """Return a new unknown attribute, such as a pad or a window, not below `least`."""
         return self._unknown(least, _AMOUNTS)
 
     def _unknown(self, least: int, bins: Sequence[tuple[int, int]]) -> Term:
@@ -119,7 +119,7 @@ class Plan:
     # Values
 
     def input(self, dtype: DType, dims: Sequence[Term] | int) -> Value:
-        """A new input: of these dims, or of unknown ones of that rank."""
+        """Return a new input: of these dims, or of unknown ones of that rank."""
         shape = tuple(self.dim() for _ in range(dims)) if isinstance(dims, int) else tuple(dims)
         made = Value(dtype, shape, result=len(self.values))
         self.values.append(made)
@@ -127,7 +127,7 @@ class Plan:
         return made
 
     def focus(self, least: int, most: int = MAX_RANK, dtypes: Sequence[DType] | None = None) -> Value:
-        """A value that is there, mostly the latest; raises `DoesNotFit` where none has such a type."""
+        """Return a value that is there, mostly the latest; raises `DoesNotFit` where none has such a type."""
         found = [
             value
             for value in self.values
@@ -150,7 +150,7 @@ class Plan:
         return [each for each in known if each.takes(value.dtype, value.rank, self.opset)]
 
     def one_of(self, value: Value, *names: str) -> str:
-        """The name of one of these operators that takes the value; raises `DoesNotFit`."""
+        """Return the name of one of these operators that takes the value; raises `DoesNotFit`."""
         found = self.taking(value, *names)
         if not found:
             raise DoesNotFit(names[0])

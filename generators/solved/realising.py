@@ -32,7 +32,7 @@ RELATIONS = {**keeping.RELATIONS, **moving.RELATIONS, **windows.RELATIONS}
 
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
-    """The planned part with the sizes that were found, and forward growth for the rest."""
+    """Return the planned part with the sizes that were found, and forward growth for the rest."""
     draws = Draws(f"smt/{seed}/{nodes}")
     temper = draw_temper(draws, budget)
     dtypes = tuple(dtype for dtype in temper.dtypes if dtype in TENSORS) or (F32,)
@@ -94,7 +94,7 @@ class Realising:
         return False
 
     def _applied(self, planned: Planned, name: str) -> tuple[Operand, ...] | None:
-        """The results of the operator, if they have the types that were planned."""
+        """Return the results of the operator, if they have the types that were planned."""
         operator = find_operator(name)
 
         def get(place: int, within: Range | None = None) -> Operand:
@@ -125,7 +125,7 @@ class Realising:
         return found
 
     def _input(self, value: Value, within: Range | None) -> Operand:
-        """A result of an operator of that type, or an input; values of both are small."""
+        """Return a result of an operator of that type, or an input; values of both are small."""
         scope, wanted = self.scope, TensorType(value.dtype, tuple(map(self.size, value.dims)))
         if within is None and scope.draws.chance(_BACKWARD):
             mark = scope.mark()

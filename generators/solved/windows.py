@@ -36,7 +36,7 @@ class Window:
         self.dims = tuple(self._out(plan, axis, dim) for axis, dim in enumerate(spatial))
 
     def _out(self, plan: Plan, axis: int, dim: Term) -> Term:
-        """How often the window fits; a pad is smaller than the window."""
+        """Return how often the window fits; a pad is smaller than the window."""
         count, rank = plan.dim(), len(self.kernel)
         before, after = self.pads[axis], self.pads[axis + rank]
         room = dim + before + after - (self.kernel[axis] - 1) * self.rates[axis] - 1

@@ -49,7 +49,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def find_strategy(name: str, trust: bool = False) -> Strategy:
-    """The strategy of this name, or of a user's file; raises `UserError`."""
+    """Return the strategy of this name, or of a user's file; raises `UserError`."""
     if ".py" in name:
         return _of_file(name, trust)
     if name not in strategy_names():

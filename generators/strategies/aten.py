@@ -37,7 +37,7 @@ _TRIES, _BETWEEN, _CHAIN = 12, 0.4, 5
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """A program a seed."""
+    """Yield a program a seed."""
     for seed in seeds:
         draws = Draws(f"aten/{seed}/{nodes}")
         scope = new_scope(draws, _temper(draws, budget))

@@ -37,7 +37,7 @@ class BackwardScope(Scope):
         self.fuel = fuel
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
-        """An operand of that type, grown while there is fuel."""
+        """Return an operand of that type, grown while there is fuel."""
         if self.fuel > 0 and volume(shape) <= MAX_ELEMENTS and not self.draws.chance(_ATOM_RATE):
             grown = self.grow_back(TensorType(dtype, shape), within or ANYTHING)
             if grown is not None:
@@ -45,7 +45,7 @@ class BackwardScope(Scope):
         return super().supply(dtype, shape, within)
 
     def grow_back(self, wanted: TensorType, within: Range) -> Operand | None:
-        """A new operator's result of this type and inside this range; None when no try gives one."""
+        """Return a new operator's result of this type and inside this range; None when no try gives one."""
         mark, fuel = self.mark(), self.fuel
         for _ in range(_TRIES):
             operator = recognising(self.draws, wanted, self.opset, self.temper.realms)
@@ -63,13 +63,13 @@ class BackwardScope(Scope):
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """A tree back from a wanted result, then growth after values and before inputs in turns."""
+    """Yield a tree back from a wanted result, then growth after values and before inputs in turns."""
     for seed in seeds:
         yield backward(seed, nodes, budget)
 
 
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
-    """The program of a seed, grown from a wanted result."""
+    """Return the program of a seed, grown from a wanted result."""
     draws = Draws(f"backward/{seed}/{nodes}")
     scope = BackwardScope(draws, draw_temper(draws, budget), max(1, nodes // 2))
     shape = scope.shape(draws.between(0, 4))

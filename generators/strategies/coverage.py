@@ -116,7 +116,7 @@ class GuidedScope(Scope):
         self.producer: dict[str, str] = {}
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
-        """A value that is there and fits, results before inputs and constants."""
+        """Return a value that is there and fits, results before inputs and constants."""
         found = [
             value
             for value in self.pool
@@ -126,7 +126,7 @@ class GuidedScope(Scope):
         return self.draws.pick(results or found) if found else None
 
     def gained(self, first: int, mark: Mark) -> list[str]:
-        """The pieces that the nodes from one on cover."""
+        """Return the pieces that the nodes from one on cover."""
         results = {value.name: value.type for value in self.pool[mark.counts[0] :]}
         found: list[str] = []
         for node in self.nodes[first:]:

@@ -19,7 +19,7 @@ _UNTYPED = frozenset({Realm.CONTRIB})
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """A wrapped form of each seed's random program; the results are the same."""
+    """Yield a wrapped form of each seed's random program; the results are the same."""
     for seed in seeds:
         program = grow(seed, nodes, _UNTYPED, budget)
         yield replace(program, model=wrap(program.model, Draws(f"functions/{seed}/{nodes}")))

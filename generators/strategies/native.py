@@ -35,7 +35,7 @@ def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UN
 
 
 def lineage_of(seed: int, nodes: int, lesson: Lesson) -> Lineage:
-    """How the program of a seed is made."""
+    """Return how the program of a seed is made."""
     root = lesson.reach.choose(seed)
     if root is None:
         return Lineage(_FRESH, seed, nodes)
@@ -43,7 +43,7 @@ def lineage_of(seed: int, nodes: int, lesson: Lesson) -> Lineage:
 
 
 def made(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
-    """The program of a lineage: its parent, changed once more."""
+    """Return the program of a lineage: its parent, changed once more."""
     if not lineage.changes:
         return _grown(lineage, budget)
     *before, last = lineage.changes

@@ -79,7 +79,7 @@ def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget) -> Prog
 
 
 def _drawn(draws: Draws, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:
-    """A pattern of any pass that has room and is of this opset; None where no try meets one."""
+    """Return a pattern of any pass that has room and is of this opset; None where no try meets one."""
     passes = list(recipes)
     for _ in range(_TRIES):
         recipe = draws.pick(recipes[draws.pick(passes)])

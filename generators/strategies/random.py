@@ -12,6 +12,6 @@ from generators.language.budget import UNLIMITED, Budget
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """The programs that `fuzz` and `hunt` test."""
+    """Yield the programs that `fuzz` and `hunt` test."""
     for seed in seeds:
         yield grow(seed, nodes, budget=budget)

@@ -14,6 +14,6 @@ FORMAT = "relax"
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[RelaxProgram]:
-    """A program a seed."""
+    """Yield a program a seed."""
     for seed in seeds:
         yield make_program(seed, nodes, budget=budget)

@@ -32,7 +32,7 @@ def programs(
 
 
 def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram:
-    """The mutant of a user's case; UserError for one that is no Relax program of tensors."""
+    """Return the mutant of a user's case; UserError for one that is no Relax program of tensors."""
     inputs = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
     if case.format != FORMAT or len(inputs) < len(case.inputs):
         raise UserError(f"{case.origin}: to mutate, name an ONNX model or a Relax program of tensors")

@@ -23,7 +23,7 @@ from oracles.extras import how_to_install
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """A program a seed; raises `UserError` where the solver is not installed."""
+    """Yield a program a seed; raises `UserError` where the solver is not installed."""
     if find_spec("z3") is None:
         raise UserError(f"--strategy smt: z3 is not installed; {how_to_install('z3-solver')}")
     z3 = import_module("z3")

@@ -16,7 +16,7 @@ FORMAT = "tir"
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[TirProgram]:
-    """A program a seed."""
+    """Yield a program a seed."""
     for seed in seeds:
         yield make_program(seed, nodes)
 
@@ -24,6 +24,6 @@ def programs(
 def taught(
     seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED
 ) -> Iterator[TirProgram]:
-    """A program a seed, bred from what the campaign has found worth keeping."""
+    """Yield a program a seed, bred from what the campaign has found worth keeping."""
     for seed in seeds:
         yield breed(seed, nodes, lesson.pool)

@@ -36,14 +36,14 @@ Keep = Callable[[Scope, int, Mark], bool]
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
-    """A program a seed."""
+    """Yield a program a seed."""
     for seed in seeds:
         yield uniform(seed, nodes, budget)
 
 
 @cache
 def known_operators() -> tuple[Operator, ...]:
-    """All that take an operand."""
+    """Return all that take an operand."""
     return tuple(operator for operator in all_operators() if not operator.is_source)
 
 
@@ -80,7 +80,7 @@ def uniform(
 
 
 def _step(scope: Scope, operator: Operator, creates: bool) -> bool:
-    """The operator with one of its element types, on any value that they fit."""
+    """Return the operator with one of its element types, on any value that they fit."""
     dtypes = operator.types_in(scope)
     if not dtypes:
         return False
@@ -98,7 +98,7 @@ def _fits(scope: Scope, operator: Operator, dtype: DType, value: Operand) -> boo
 
 
 def _apply_to_new(scope: Scope, operator: Operator, dtype: DType) -> bool:
-    """The operator on a new value of a rank that it takes; whatever it declines is taken back."""
+    """Return the operator on a new value of a rank that it takes; whatever it declines is taken back."""
     mark, rank = scope.mark(), scope.draws.pick(operator.ranks)
     if not operator.takes(dtype, rank, scope.opset):
         return False

@@ -24,7 +24,7 @@ def in_blocks(module: Module) -> Module:
 
 
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
-    """The memory of a body, which a block declares, and the rest."""
+    """Return the memory of a body, which a block declares, and the rest."""
     allocs = tuple(stmt.buffer for stmt in body if isinstance(stmt, Alloc))
     return allocs, tuple(stmt for stmt in body if not isinstance(stmt, Alloc))
 
@@ -43,7 +43,7 @@ def _is_plain(loop: For) -> bool:
 
 
 def _block(stmt: Store, loops: tuple[For, ...], names: Names, known: dict[str, Buffer]) -> Block:
-    """A store as a block with an axis for each loop."""
+    """Return a store as a block with an axis for each loop."""
     axes = tuple(
         Axis(Var(names.fresh("v")), Range(Const(0), loop.extent), "spatial", loop.var) for loop in loops
     )

@@ -21,7 +21,7 @@ from oracles.abilities import Sequences
 from oracles.backends import find_backend
 
 N_MAX = 5
-"""After so many changes of a program in a row that meet nothing new its passes change, as in the paper."""
+"""After this many changes of a program without news its passes change, as in the paper."""
 
 GENERAL = ("delete", "insert", "replace", "swap")
 """How the names of the general mutators begin (section 3.2); all others are of the domain (3.3)."""
@@ -52,7 +52,7 @@ ALL = Rules()
 
 
 def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
-    """The program of a seed, from an entry of the pool or fresh."""
+    """Return the program of a seed, from an entry of the pool or fresh."""
     draws = Draws(f"breed/{seed}/{nodes}")
     if not rules.keeps or not pool.entries or draws.chance(_FRESH):
         return _fresh(draws, seed, nodes, rules)
@@ -80,7 +80,7 @@ def _what(draws: Draws, entry: Entry, rules: Rules) -> str:
 
 
 def _fresh(draws: Draws, seed: int, nodes: int, rules: Rules) -> TirProgram:
-    """A new program with passes of its own, some of them with options."""
+    """Return a new program with passes of its own, some of them with options."""
     made = make_program(seed, nodes, _mutators(rules))
     passes = change_options(draws, made.passes) if rules.passes else ()
     return TirProgram(made.module, made.inputs, passes, Bred("", FRESH))
@@ -110,7 +110,7 @@ def change_passes(draws: Draws, passes: Passes, others: Sequence[Passes]) -> Pas
 
 
 def change_options(draws: Draws, passes: Passes) -> Passes:
-    """The sequence with an option more, fewer, or of another value; mostly as it is."""
+    """Return the sequence with an option more, fewer, or of another value; mostly as it is."""
     known = _sequences().options
     options = [name for name in passes if "=" in name]
     rest = tuple(name for name in passes if "=" not in name)

@@ -36,15 +36,15 @@ class Frame:
     loops: tuple[Known, ...] = ()
 
     def with_var(self, known: Known) -> Frame:
-        """The frame with a variable more."""
+        """Return the frame with a variable more."""
         return replace(self, known=(*self.known, known))
 
     def with_loop(self, known: Known) -> Frame:
-        """The frame within a loop over this variable."""
+        """Return the frame within a loop over this variable."""
         return replace(self, known=(*self.known, known), loops=(*self.loops, known))
 
     def with_buffer(self, buffer: Buffer) -> Frame:
-        """The frame with a buffer more."""
+        """Return the frame with a buffer more."""
         return replace(self, buffers=(*self.buffers, buffer))
 
 
@@ -61,7 +61,7 @@ class Names:
         return cls({name for name in named if isinstance(name, str) and name})
 
     def fresh(self, stem: str) -> str:
-        """A new name that begins so."""
+        """Return a new name that begins so."""
         number = 0
         while f"{stem}{number}" in self.taken:
             number += 1
@@ -70,7 +70,7 @@ class Names:
 
 
 def static_shape(buffer: Buffer) -> tuple[int, ...] | None:
-    """The dims of a buffer; None where one is computed."""
+    """Return the dims of a buffer; None where one is computed."""
     dims = [dim.value for dim in buffer.shape if isinstance(dim, Const)]
     return tuple(map(int, dims)) if len(dims) == len(buffer.shape) else None
 

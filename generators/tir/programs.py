@@ -44,7 +44,7 @@ class TirProgram:
     bred: Bred = field(default_factory=Bred)
 
     def as_case(self, seed: int) -> Case:
-        """The case that a campaign judges."""
+        """Return the case that a campaign judges."""
         case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
         return case.with_passes(self.passes)
 
@@ -60,7 +60,7 @@ class TirProgram:
 
 
 def make_program(seed: int, nodes: int, mutators: tuple[Mutator, ...] | None = None) -> TirProgram:
-    """The program of a seed, of about so many statements before it is mutated, by some mutators or by all."""
+    """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators."""
     draws = Draws(f"tir/{seed}/{nodes}")
     for _ in range(_ATTEMPTS):
         module = grown(draws, nodes)
@@ -76,7 +76,7 @@ def make_program(seed: int, nodes: int, mutators: tuple[Mutator, ...] | None = N
 
 
 def grown(draws: Draws, nodes: int) -> Module:
-    """A module of one function, grown by construction."""
+    """Return a module of one function, grown by construction."""
     maker = Maker(draws, Names())
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
     numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
@@ -85,7 +85,7 @@ def grown(draws: Draws, nodes: int) -> Module:
 
 
 def mutated(draws: Draws, module: Module, seed: int, mutators: tuple[Mutator, ...] | None = None) -> Module:
-    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
+    """Return the module after one mutation, of those that leave it sound; itself where none of a few does."""
     known = all_mutators() if mutators is None else mutators
     for mutator in draws.sample(known, min(4, len(known))):
         found = mutator.mutate(draws, module)
@@ -95,14 +95,14 @@ def mutated(draws: Draws, module: Module, seed: int, mutators: tuple[Mutator, ..
 
 
 def is_sound(module: Module, seed: int) -> bool:
-    """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
+    """Return whether it is well-formed and, with the inputs of a seed, defined throughout."""
     if not is_well_formed(module):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
 
 
 def _passes(draws: Draws, module: Module) -> Passes:
-    """A sequence that suits the module's form; none for some."""
+    """Return a sequence that suits the module's form; none for some."""
     sequences = find_backend("tvm").sequences
     if sequences is None or not draws.chance(_WITH_PASSES):
         return ()

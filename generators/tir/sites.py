@@ -27,7 +27,7 @@ class Site:
     maker: Maker
 
     def put(self, module: Module, body: Body) -> Module:
-        """The module with these statements in place of this one."""
+        """Return the module with these statements in place of this one."""
         changed = replace_statements(self.function.body, {self.position: body})
         return with_function(module, module.entry, replace(self.function, body=changed))
 
@@ -45,7 +45,7 @@ def pick_site(
 
 
 def is_loop(stmt: Stmt, *kinds: str) -> bool:
-    """Whether it is a loop of one of these kinds."""
+    """Return whether it is a loop of one of these kinds."""
     return isinstance(stmt, For) and stmt.kind in kinds
 
 

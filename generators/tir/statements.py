@@ -44,7 +44,7 @@ class Maker:
         return (self.store(frame),), frame
 
     def store(self, frame: Frame) -> Stmt:
-        """A value put into one of the buffers that are visible."""
+        """Return a value put into one of the buffers that are visible."""
         buffer = self.draws.pick([each for each in frame.buffers if usable(each)])
         sampler = Sampler(self.draws, frame)
         shape = static_shape(buffer) or ()
@@ -52,7 +52,7 @@ class Maker:
         return Store(buffer.name, sampler.indices(shape), bounded(value, buffer.dtype, self.draws))
 
     def truth(self, frame: Frame) -> Expr:
-        """A condition."""
+        """Return a condition."""
         return Sampler(self.draws, frame).value("bool", self.draws.between(1, 3)).expr
 
     def filled(self, frame: Frame, buffer: Buffer) -> Body:
@@ -68,7 +68,7 @@ class Maker:
         return inner
 
     def buffer(self, stem: str, scope: str = "global") -> Buffer:
-        """A new buffer of one to three dims."""
+        """Return a new buffer of one to three dims."""
         dims = [self.draws.pick(_EXTENTS) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
         while _product(dims) > _MOST_ELEMENTS:
             dims.pop()
@@ -130,7 +130,7 @@ def _memory(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
-    """A loop over a counter in memory, since names do not change."""
+    """Return a loop over a counter in memory, since names do not change."""
     counter = Buffer(maker.names.fresh("C"), (Const(1),), "int32")
     load, zero = Load(counter.name, (Const(0),), "int32"), (Const(0),)
     body = maker.body(frame, max(1, fuel // 3), depth + 1)
@@ -152,7 +152,7 @@ def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 
 def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    """A sum or an extreme over one dim of a buffer, in one element of another."""
+    """Return a sum or an extreme over one dim of a buffer, in one element of another."""
     floats = [each for each in frame.buffers if usable(each) and is_float(each.dtype)]
     pairs = [(a, b) for a in floats for b in floats if a.name != b.name and a.dtype == b.dtype]
     if not pairs:

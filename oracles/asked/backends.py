@@ -14,7 +14,7 @@ NAME = "backends"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The first way of every other backend that is installed; those of one framework count as one."""
+    """Yield the first way of every other backend that is installed; those of one framework count as one."""
     own = backends()[asking.target.backend]
     seen = {own.package}
     if own.baseline:

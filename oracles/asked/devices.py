@@ -16,7 +16,7 @@ GPU = "/dev/nvidiactl"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The optimised way on CUDA; none without a GPU, or for a backend that runs on the CPU only."""
+    """Yield the optimised way on CUDA; none without a GPU, or for a backend that runs on the CPU only."""
     if asking.target.device != "cpu" or not os.path.exists(GPU):
         return
     try:

@@ -24,7 +24,7 @@ NAME = "golden"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The program by the backend's referee, where it has one for such programs."""
+    """Yield the program by the backend's referee, where it has one for such programs."""
     backend = find_backend(asking.target.backend)
     referee = backend.graphs.referee if backend.graphs is not None else ""
     reads = find_backend(referee).graphs if referee else None

@@ -13,7 +13,7 @@ NAME = "metamorphic"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The optimised run of every rewrite that finds something to change."""
+    """Yield the optimised run of every rewrite that finds something to change."""
     if case.format == "relax":
         yield from _of_graph(case, asking)
     if case.format != "onnx" or case.external:
@@ -28,7 +28,7 @@ def ways(case: Case, asking: Asking) -> Iterator[Way]:
 
 
 def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
-    """Each rewrite of a Relax program under every way of compiling it, the optimised one first."""
+    """Yield each rewrite of a Relax program under every way of compiling it, the optimised one first."""
     program = case.parsed
     types = _known_types(case, asking)
     configs = dict.fromkeys((asking.optimised, *asking.configs))
@@ -40,7 +40,7 @@ def _of_graph(case: Case, asking: Asking) -> Iterator[Way]:
 
 
 def _known_types(case: Case, asking: Asking) -> graph_rewrites.Types:
-    """The tensors of static dims, as the framework infers them; what flows in included."""
+    """Return the tensors of static dims, as the framework infers them; what flows in included."""
     answer = asking.describe(case.program, case.inputs)
     told = {item.name: (item.dtype, item.shape) for item in case.parsed.main.inputs}
     found = {**told, **{name: (each[0], each[1]) for name, each in answer.get("types", {}).items()}}

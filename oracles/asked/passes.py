@@ -15,7 +15,7 @@ NAME = "passes"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The optimised way once more, with three checks around each pass of the case's own sequence."""
+    """Yield the optimised way once more, with three checks around each pass of the case's own sequence."""
     if case.format == "tir" and case.passes:
         settings = (*asking.optimised.settings, ("checks", True))
         yield Way(named(NAME, replace(asking.optimised, settings=settings)))

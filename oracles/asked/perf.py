@@ -23,7 +23,7 @@ WARM = ("warm", 1)
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The un-optimised way and the optimised one in turn; none if the target has but one."""
+    """Yield the un-optimised way and the optimised one in turn; none if the target has but one."""
     sides = _sides(asking.configs)
     for time in range(TIMES if sides else 0):
         for side in sides:

@@ -17,7 +17,7 @@ NAME = "round-trip"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
-    """The optimised way by each of the backend's written forms."""
+    """Yield the optimised way by each of the backend's written forms."""
     backend = find_backend(asking.target.backend)
     for form in backend.written_as:
         config = replace(asking.optimised, settings=(*asking.optimised.settings, ("via", form)))

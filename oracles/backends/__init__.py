@@ -16,7 +16,7 @@ from oracles.abilities import Backend
 
 
 def _found() -> Iterator[Backend]:
-    """Each backend, imported when its turn comes."""
+    """Yield each backend, imported when its turn comes."""
     for info in pkgutil.iter_modules(__path__):
         found: Backend = importlib.import_module(f"{__name__}.{info.name}").backend()
         yield found
@@ -24,13 +24,13 @@ def _found() -> Iterator[Backend]:
 
 @cache
 def backends() -> dict[str, Backend]:
-    """Every backend by its name."""
+    """Return every backend by its name."""
     return {backend.name: backend for backend in _found()}
 
 
 @cache
 def find_backend(name: str) -> Backend:
-    """The backend of that name; raises `UserError` if there is none."""
+    """Return the backend of that name; raises `UserError` if there is none."""
     for backend in _found():
         if name == backend.name:
             return backend

@@ -21,7 +21,7 @@ DISABLED_BY = "the hook of `torch._inductor.compiler_bisector` at `{}`"
 
 
 HEADERS = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
-"""Set to 0 by whoever compiles a few programs only: headers compiled ahead pay from four on."""
+"""Set to 0 by a caller that compiles only a few programs: headers compiled ahead pay from four on."""
 LATE = "amx"
 """Vectors that compilers in use may not know yet; any compiler knows the others."""
 
@@ -75,7 +75,7 @@ def _warm_up() -> None:
 
 
 def has_late_vectors() -> bool:
-    """Whether the processor has vectors that a compiler may not know."""
+    """Return whether the processor has vectors that a compiler may not know."""
     try:
         with open("/proc/cpuinfo") as told:
             return LATE in told.read()
@@ -149,7 +149,7 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def vocabulary() -> list[str]:
-    """The operators of ONNX models that have a lowering, and all of torch's own."""
+    """Return the operators of ONNX models that have a lowering, and all of torch's own."""
     from oracles.in_worker.lowered.table import TABLE
     from oracles.in_worker.onnx.domain import DOMAIN
 
@@ -164,7 +164,7 @@ WAYS = ("inductor", "aot_eager_decomp_partition", "aot_eager")
 def configs(target: Target) -> tuple[Config, ...]:
     """Eager, then compiled by inductor (or `@backend=`), then without code generation, then only traced.
 
-    On the GPU, eager on the CPU comes first all the same: both devices must come to the same.
+    On the GPU, too, eager on the CPU comes first: both devices must agree.
     """
     from corpus.errors import UserError
     from oracles.run import Config
@@ -223,7 +223,7 @@ NEEDED = re.compile(r"decomposition\.|pre_grad_graph\.")
 
 
 def stages(config: Config) -> tuple[Config, ...]:
-    """The backends of `torch.compile` that do a part of what this one does, the least first."""
+    """Return the backends of `torch.compile` that do a part of what this one does, the least first."""
     from dataclasses import replace
 
     way = str(config.get("backend"))
@@ -237,7 +237,7 @@ def fired(run: Run) -> tuple[str, ...]:
 
 
 def suspects(run: Run) -> tuple[str, ...]:
-    """All of it that can be left out, and the settings: no log tells what changed the graph."""
+    """Return all of it that can be left out, and the settings: no log tells what changed the graph."""
     return optimizers(run)
 
 
@@ -249,12 +249,12 @@ def optimizers(run: Run) -> tuple[str, ...]:
 
 
 def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
-    """The lowerings, the settings: most failures are theirs."""
+    """Return the lowerings, the settings: most failures are theirs."""
     return tuple(name for name in names if name.startswith(("lowerings.", "config.")))
 
 
 def without(config: Config, disabled: Iterable[str]) -> Config:
-    """The configuration with these left out as well."""
+    """Return the configuration with these left out as well."""
 
     return config.adding("disabled_passes", disabled)
 

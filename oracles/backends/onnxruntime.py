@@ -71,7 +71,7 @@ def run(
 
 
 def available(providers: list[str]) -> list[str]:
-    """The providers, which onnxruntime would leave out without a word when its build lacks them."""
+    """Return the providers, which onnxruntime would leave out without a word when its build lacks them."""
     from oracles.in_worker.ort.sessions import core
 
     for name in providers:
@@ -82,7 +82,7 @@ def available(providers: list[str]) -> list[str]:
 
 
 def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
-    """The program (base64, as is the answer) as this level leaves it; nothing where that fails.
+    """Return the program (base64, as is the answer) as this level leaves it; nothing where that fails.
 
     Passes that are `disabled` have no part in it.
     """
@@ -102,7 +102,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
-    """The models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
+    """Return the models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
     from oracles.in_worker.onnx import documented as onnx_documented
 
     return onnx_documented.documented(path, content)
@@ -162,7 +162,7 @@ PROVIDERS = {
 
 
 def provider_names(device: str) -> tuple[str, ...]:
-    """The execution providers of a target's device, in order of preference."""
+    """Return the execution providers of a target's device, in order of preference."""
     if device == "cpu":
         return ("CPUExecutionProvider",)
     name = PROVIDERS.get(device, device).removesuffix("ExecutionProvider")
@@ -223,7 +223,7 @@ NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(|Failed to 
 def classify(run: Run) -> str:
     """Classify a failed run by its own words; empty if it may be a bug.
 
-    If the baseline works, "unsupported" in an optimised run is a bug all the same: the optimiser made the
+    If the baseline works, "unsupported" in an optimised run is still a bug: the optimiser made the
     node that has no kernel.
     """
     if run.is_ok:

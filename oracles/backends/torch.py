@@ -67,7 +67,7 @@ def run(
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
-    """A user's script or exported program as data, or an `error` in words."""
+    """Return a user's script or exported program as data, or an `error` in words."""
     from oracles.in_worker.opening import opened
     from oracles.in_worker.torch.capture import capture
 

@@ -52,7 +52,7 @@ def run(
 
 
 def vocabulary() -> list[str]:
-    """The operators of ONNX models that have a lowering."""
+    """Return the operators of ONNX models that have a lowering."""
     from oracles.in_worker.lowered.table import TABLE
 
     return list(TABLE)
@@ -64,7 +64,7 @@ EXPORTERS = ("torchscript", "dynamo")
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """The exporter by tracing, then the one by `torch.export`; `@exporter=` chooses one."""
+    """Return the exporter by tracing, then the one by `torch.export`; `@exporter=` chooses one."""
     from corpus.errors import UserError
     from oracles.run import Config
 

@@ -112,7 +112,7 @@ def _run_loops(
 
 
 def _members(found: Any, names: list[str], settings: dict[str, Any]) -> list[Any]:
-    """The results by their order: of a tuple its members."""
+    """Return the results by their order: of a tuple its members."""
     import tvm_ffi
 
     is_tuple = len(names) > 1 or (settings.get("format") == "relax" and isinstance(found, tvm_ffi.Array))
@@ -153,7 +153,7 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
-    """A user's TVMScript or JSON as data, or an `error` in words."""
+    """Return a user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.in_worker.opening import opened
     from oracles.in_worker.tvm.opening.capture import capture
 
@@ -168,7 +168,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The types that TVM infers in a program of the format `relax`, or an `error`."""
+    """Return the types that TVM infers in a program of the format `relax`, or an `error`."""
     from oracles.in_worker.tvm import build as relax_build
 
     return relax_build.describe(program.encode())
@@ -182,7 +182,7 @@ def changed_by(program: str, names: list[str]) -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """The operators of ONNX models that the importer's own table has, whatever their domain."""
+    """Return the operators of ONNX models that the importer's own table has, whatever their domain."""
     from tvm.relax.frontend.onnx import onnx_frontend
 
     names = [*onnx_frontend._get_convert_map(), "If"]
@@ -190,7 +190,7 @@ def vocabulary() -> list[str]:
 
 
 def _written_and_read(module: Any, form: str) -> Any:
-    """The module, or what is read back after it was written as `script` or `json`."""
+    """Return the module, or what is read back after it was written as `script` or `json`."""
     import tvm
 
     if form == "json":
@@ -278,7 +278,7 @@ SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passe
 
 
 def code_of_least() -> tuple[str, ...]:
-    """The expressions that make the passes of the pipeline `least`."""
+    """Return the expressions that make the passes of the pipeline `least`."""
     return tuple(f"tvm.{code}" for code in tvm_passes.LEAST)
 
 
@@ -308,12 +308,12 @@ def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) ->
 
 
 def code_of(names: Iterable[str]) -> tuple[str, ...]:
-    """The expressions that make these passes; options among them are none."""
+    """Return the expressions that make these passes; options among them are none."""
     return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
 
 
 def options_of(names: Iterable[str]) -> dict[str, Any]:
-    """The configuration of the pass context that the options among these make."""
+    """Return the configuration of the pass context that the options among these make."""
     return config_of(names)
 
 

@@ -1,4 +1,4 @@
-"""Running the tests of a file to see what programs they make; in a worker, for whoever trusts the file.
+"""Running the tests of a file to see what programs they make; in a worker, for a trusted file.
 
 What a test says of its programs does not matter, nor whether it passes: each is run to its end or to whatever
 it raises.

@@ -119,7 +119,7 @@ def _is_name(function: str) -> bool:
 
 
 def signature_of_text(text: str) -> Signature:
-    """The signature of a failure whose text is all that is left."""
+    """Return the signature of a failure whose text is all that is left."""
     failure = read_failure(text)
     package = ("package", failure.package)
     if failure.is_crash:
@@ -155,7 +155,7 @@ def _without_condition(text: str) -> str:
 
 
 def _is_generic(site: str) -> bool:
-    """Whether many operators fail at this site, for different reasons."""
+    """Return whether many operators fail at this site, for different reasons."""
     return site.split(" ")[-1] in ("Compute", "operator()", "ComputeInternal", "Run")
 
 
@@ -173,7 +173,7 @@ def _mismatch(
 
 
 def _kind(verdict: Verdict) -> str:
-    """The symptom's kind, or a finer word for plain values."""
+    """Return the symptom's kind, or a finer word for plain values."""
     kind = verdict.symptom.kind if verdict.symptom is not None else ""
     if kind != "value" or len(verdict.runs) < 2:
         return kind
@@ -181,7 +181,7 @@ def _kind(verdict: Verdict) -> str:
 
 
 def _pattern(case: Case) -> str:
-    """The operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`.
+    """Return the operators in order, each with the type of its first output: `Pad:float32 MaxPool:float32`.
 
     Of a graph of another format the types are those of what flows in.
     """
@@ -192,7 +192,7 @@ def _pattern(case: Case) -> str:
 
 
 def _loops_pattern(module: Module) -> str:
-    """The types of what flows in, then each kind of statement and operator, once."""
+    """Return the types of what flows in, then each kind of statement and operator, once."""
     flowing = {item.dtype for item in module.main.params}
     return " ".join([*sorted(flowing), *dict.fromkeys(words(module))])
 

@@ -35,7 +35,7 @@ def names_of_graph(program: GraphProgram) -> frozenset[str]:
 
 
 def names_of(model: onnx.ModelProto) -> frozenset[str]:
-    """Every name of a node or value except plain words: `input` must not be cut out of a message."""
+    """Return every name of a node or value except plain words: `input` must not be cut out of a message."""
     names = {node.name for node in walk_model(model)}
     for node in walk_model(model):
         names.update(node.output)

@@ -32,7 +32,7 @@ def crash_site(frames: Sequence[Frame]) -> str:
 
 
 def symptom_of_run(outcome: Outcome, run: Run, names: Iterable[str] = (), side: str = "") -> Symptom:
-    """The symptom of one run that did not end well; `names` are the model's own, to be dropped."""
+    """Return the symptom of one run that did not end well; `names` are the model's own, to be dropped."""
     if run.status is Status.EXCEPTION:
         return _of_exception(outcome, run, names, side)
     if run.status is Status.CRASH:
@@ -56,7 +56,7 @@ def _of_crash(outcome: Outcome, run: Run, names: Iterable[str], side: str) -> Sy
 
 
 def symptom_of_difference(kind: str, wrong_side: str, asked_by: str = "") -> Symptom:
-    """The symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side.
+    """Return the symptom of a wrong result: `shape`, `dtype`, `nan`, `value`, … on one side.
 
     `asked_by` is the oracle that shows it, where that is not the comparison of the target's own ways.
     """

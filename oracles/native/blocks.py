@@ -21,7 +21,7 @@ BREAKPOINT = 0xCC
 
 
 def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
-    """The starts of all blocks of these functions, in order; every function's own start is one.
+    """Return the starts of all blocks of these functions, in order; every function's own start is one.
 
     Raises `UserError` where the decoder is not installed.
     """
@@ -37,7 +37,7 @@ def block_starts(elf: Elf, starts: Addresses, ends: Addresses) -> Addresses:
 
 
 def _starts_of(iced: Any, code: bytes, start: int) -> set[int]:
-    """The blocks of one function: its start, where its jumps lead to, and what follows a jump."""
+    """Return the blocks of one function: its start, where its jumps lead to, and what follows a jump."""
     flow, names = iced.FlowControl, iced.Mnemonic
     falls_through = (flow.NEXT, flow.CALL, flow.INDIRECT_CALL)
     jumps = (flow.CONDITIONAL_BRANCH, flow.UNCONDITIONAL_BRANCH)

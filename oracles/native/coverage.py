@@ -36,7 +36,7 @@ class Reached:
 
 
 def pass_of(file: str) -> str:
-    """The pass that a source file holds; empty where it holds none."""
+    """Return the pass that a source file holds; empty where it holds none."""
     found = _PASS.search(file)
     return found[1] if found else ""
 
@@ -63,7 +63,7 @@ def _of_table(table: Table, met: NDArray[np.bool_]) -> Iterator[Reached]:
 
 
 def total(reached: Iterable[Reached]) -> Reached:
-    """All of it together."""
+    """Return all of it together."""
     each = list(reached)
     return Reached(
         ", ".join(dict.fromkeys(one.library for one in each)),
@@ -76,7 +76,7 @@ def total(reached: Iterable[Reached]) -> Reached:
 
 
 def function_names(watch: Watch, functions: Blocks) -> list[str]:
-    """The names of some functions, by their numbers; `fn_` and the address of one that has no name."""
+    """Return the names of some functions, by their numbers; `fn_` and the address of one that has no name."""
     found = []
     for number in functions.tolist():
         index = int(np.searchsorted(np.array(watch.firsts), number, side="right")) - 1

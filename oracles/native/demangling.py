@@ -16,7 +16,7 @@ def _runtime() -> ctypes.CDLL | None:
 
 @lru_cache(maxsize=4096)
 def demangle(symbol: str) -> str:
-    """A C++ symbol as its source has it where the C++ runtime is there, else as it is."""
+    """Return a C++ symbol as its source has it where the C++ runtime is there, else as it is."""
     runtime = _runtime()
     if runtime is None or not symbol.startswith("_Z"):
         return symbol

@@ -96,23 +96,23 @@ class Elf:
             yield kind, position, address, length
 
     def offset_of(self, address: int) -> int | None:
-        """The position in the file of an address; None where the file holds no such bytes."""
+        """Return the position in the file of an address; None where the file holds no such bytes."""
         for position, start, length in self.loaded():
             if start <= address < start + length:
                 return address - start + position
         return None
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """The bytes of an address range; empty where the file holds none."""
+        """Return the bytes of an address range; empty where the file holds none."""
         offset = self.offset_of(address)
         return b"" if offset is None else self.data[offset : offset + size]
 
     def text_at(self, address: int, longest: int = 4096) -> bytes:
-        """The zero-terminated text at an address, without the zero; at most so many bytes."""
+        """Return the zero-terminated text at an address, without the zero; at most `longest` bytes."""
         return self.bytes_at(address, longest).partition(b"\0")[0]
 
     def build_id(self) -> str:
-        """The linker's id of this very build, in hexadecimal digits; empty where it wrote none."""
+        """Return the linker's id of this very build, in hexadecimal digits; empty where it wrote none."""
         for kind, position, _, length in self.segments:
             end = position + length
             while kind == PT_NOTE and position + 12 <= end:
@@ -124,7 +124,7 @@ class Elf:
         return ""
 
     def code(self) -> tuple[Section, ...]:
-        """The sections that hold instructions."""
+        """Return the sections that hold instructions."""
         return tuple(section for section in self.sections if section.flags & SHF_EXECINSTR)
 
     def loaded(self) -> Iterator[tuple[int, int, int]]:
@@ -145,7 +145,7 @@ class Elf:
         return starts[kept], (starts + sizes)[kept]
 
     def _unwind_index(self) -> tuple[Addresses, Addresses]:
-        """Each function's start and the address of its unwind entry."""
+        """Return each function's start and the address of its unwind entry."""
         for kind, position, address, _ in self.segments:
             if kind == PT_GNU_EH_FRAME and self._is_plain_index(position):
                 (count,) = struct.unpack_from("<I", self.data, position + 8)
@@ -158,7 +158,7 @@ class Elf:
         return (version, count, table) == _POINTER_TO_DATA
 
     def _ranges(self, entries: Addresses) -> Addresses:
-        """The length that each entry states, in its second 32-bit word after the two of its head."""
+        """Return the length that each entry states, in its second 32-bit word after the two of its head."""
         if not len(entries):
             return entries
         first = self.offset_of(int(entries[0]))
@@ -169,7 +169,7 @@ class Elf:
         return words.view("<u4")[:, 0].astype(np.int64)
 
     def symbols(self) -> Iterator[Symbol]:
-        """Every function that the file names."""
+        """Yield every function that the file names."""
         for section in self.sections:
             if section.kind in (SHT_DYNSYM, SHT_SYMTAB):
                 strings = self.sections[section.link].offset

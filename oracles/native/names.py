@@ -75,12 +75,12 @@ def mentioned(elf: Elf, starts: Addresses, ends: Addresses) -> tuple[Mapping[int
 
 
 def _most(found: Counter[str]) -> str:
-    """The commonest; a source before a header, whose functions are inlined."""
+    """Return the commonest; a source before a header, whose functions are inlined."""
     return max(found, key=lambda text: (not text.endswith((".h", ".hpp", ".inc")), found[text], text))
 
 
 def _told(elf: Elf, address: int) -> tuple[str, str]:
-    """The signature or the file that stands at an address; both empty where neither does."""
+    """Return the signature or the file that stands at an address; both empty where neither does."""
     text = elf.text_at(address, _LONGEST)
     if len(text) < 4 or not text.isascii():
         return "", ""
@@ -140,7 +140,7 @@ def virtual_functions(elf: Elf, starts: Addresses) -> Mapping[int, str]:
 
 
 def _type_infos(elf: Elf, places: Addresses, values: Addresses) -> Iterator[tuple[int, str]]:
-    """The address of each `std::type_info` and its class: the second word points to the name."""
+    """Yield the address of each `std::type_info` and its class: the second word points to the name."""
     for place, value in zip(places.tolist(), values.tolist(), strict=True):
         text = elf.text_at(value, 512)
         if 2 < len(text) < 512 and _TYPE_INFO.fullmatch(text):
@@ -157,7 +157,7 @@ def qualified(signature: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without its template arguments, and with anonymous namespaces and lambdas as words."""
+    """Return a name without its template arguments, and with anonymous namespaces and lambdas as words."""
     text = name.replace("(anonymous namespace)", "anonymous").replace("{anonymous}", "anonymous")
     text = re.sub(r"operator(<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\))", "operator", text)
     kept, depth = [], 0

@@ -64,7 +64,7 @@ class Table:
 
 
 def load_table(library: Library, cache: Path) -> Table:
-    """The breakpoints of a library, from the cache where it was decoded before; raises `UserError`."""
+    """Return the breakpoints of a library, from the cache where it was decoded before; raises `UserError`."""
     try:
         with Elf(library.path) as elf:
             place = cache / f"{_key(elf, library)}.npz"
@@ -123,7 +123,7 @@ def in_scope(elf: Elf, starts: Addresses, scope: str) -> NDArray[np.bool_]:
 
 
 def _first_bytes(elf: Elf, blocks: Addresses) -> NDArray[np.uint8]:
-    """The byte of each block in the file; code lies in one loaded segment."""
+    """Return the byte of each block in the file; code lies in one loaded segment."""
     if not len(blocks):
         return np.zeros(0, np.uint8)
     raw = np.frombuffer(elf.data, np.uint8)

@@ -134,7 +134,7 @@ class Watch:
 
 
 def _in_memory(content: bytes) -> int:
-    """A descriptor of a file in memory with this content."""
+    """Return a descriptor of a file in memory with this content."""
     descriptor = os.memfd_create("table")
     view = memoryview(content)
     while view:

@@ -25,8 +25,8 @@ LEAST = 1e-35
 class Tolerance:
     """Values are equal within `atol + rtol * |expected|`.
 
-    With `ulps` above 0 they also differ if they are further apart than so many units in the last place of the
-    tensor's greatest value. Such a small difference is a wrong result only if float64 confirms it.
+    With `ulps` above 0 they also differ if more than this many units in the last place of the tensor's
+    greatest value lie between them. Such a small difference is a wrong result only if float64 confirms it.
     """
 
     rtol: float = 1e-2
@@ -75,7 +75,7 @@ class Difference:
 def compare_outputs(
     expected: Mapping[str, Value], actual: Mapping[str, Value], tolerance: Tolerance
 ) -> Difference | None:
-    """The first output that differs, a difference of shape or dtype before one of values; else None.
+    """Return the first output that differs, a difference of shape or dtype before one of values; else None.
 
     A run that only compiled has no outputs at all: there is nothing to compare.
     """
@@ -119,7 +119,7 @@ def part_of(outputs: Mapping[str, Value], name: str) -> Value:
 
 
 def compare(name: str, expected: Value, actual: Value, tolerance: Tolerance) -> Difference | None:
-    """The first difference of two values beyond the tolerance; None if there is none."""
+    """Return the first difference of two values beyond the tolerance; None if there is none."""
     if expected is actual:
         return None
     if expected is None or actual is None:
@@ -143,7 +143,7 @@ def _compare_sequences(name: str, expected: Value, actual: Value, tolerance: Tol
 
 
 def compare_tensors(name: str, expected: Tensor, actual: Tensor, tolerance: Tolerance) -> Difference | None:
-    """The difference of two tensors: of dtype, of shape, or of elements."""
+    """Return the difference of two tensors: of dtype, of shape, or of elements."""
     expected, actual = np.asarray(expected), np.asarray(actual)
     if _kind(expected) != _kind(actual):
         return Difference("dtype", name, f"dtype {actual.dtype} against {expected.dtype} expected")
@@ -230,7 +230,7 @@ def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
 
 
 def describe(name: str, expected: Tensor, actual: Tensor, mask: Mask) -> Difference:
-    """The difference at the elements of a mask, told by the greatest."""
+    """Return the difference at the elements of a mask, told by the greatest."""
     apart = np.where(mask, distance(expected, actual), -1.0)
     where = _index(int(np.argmax(apart)), mask.shape)
     count, size = int(mask.sum()), int(mask.size)

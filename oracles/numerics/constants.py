@@ -9,10 +9,10 @@ from corpus.values import Tensor
 
 
 def constant(name: str, value: Tensor) -> NodeProto:
-    """A node that gives a constant tensor."""
+    """Return a node that gives a constant tensor."""
     return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
 
 
 def scalar(name: str, value: float, element: int) -> NodeProto:
-    """A node that gives a constant of rank 0."""
+    """Return a node that gives a constant of rank 0."""
     return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))

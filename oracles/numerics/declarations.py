@@ -40,7 +40,7 @@ def contradiction(declared: TypeProto.Tensor, value: Value) -> Contradiction | N
 
 
 def keeps_to(declared: TypeProto.Tensor, value: Value, kind: str) -> bool:
-    """Whether a tensor has the declared `shape`, or is of the whole type where `kind` is `dtype`.
+    """Return whether a tensor has the declared `shape`, or is of the whole type where `kind` is `dtype`.
 
     The reference evaluator's dtypes are often numpy's own, its shapes are to be trusted.
     """
@@ -50,7 +50,7 @@ def keeps_to(declared: TypeProto.Tensor, value: Value, kind: str) -> bool:
 
 
 def outputs_contradict(model: ModelProto, outputs: Mapping[str, Value]) -> bool:
-    """Whether an output contradicts the model's own declaration of it."""
+    """Return whether an output contradicts the model's own declaration of it."""
     return any(
         contradiction(output.type.tensor_type, outputs.get(output.name)) is not None
         for output in model.graph.output

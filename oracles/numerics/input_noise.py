@@ -66,12 +66,12 @@ _ELEMENTS: dict[np.dtype, int] = {
 
 
 def element_of(dtype: np.dtype) -> int | None:
-    """The ONNX element type of a float dtype that has an `EPSILON`."""
+    """Return the ONNX element type of a float dtype that has an `EPSILON`."""
     return _ELEMENTS.get(dtype)
 
 
 def is_near_limits(value: Value) -> bool:
-    """Whether a tensor is finite and holds a number near the greatest one of its type."""
+    """Return whether a tensor is finite and holds a number near the greatest one of its type."""
     element = element_of(value.dtype) if isinstance(value, np.ndarray) else None
     if element is None or not isinstance(value, np.ndarray) or not value.size:
         return False
@@ -93,7 +93,7 @@ def perturb_inputs(
     size: float = NOISE_ULPS,
     is_wide: bool = False,
 ) -> dict[str, Value]:
-    """The inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
+    """Return the inputs with noise of this size, and `finite`; whole numbers stay, they are exact on purpose.
 
     As in the model, an even seed moves everything the other way than the odd one before it. `is_wide`: one
     unit in the last place for floats of 16 bits.

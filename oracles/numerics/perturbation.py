@@ -64,7 +64,7 @@ class Perturbation:
 
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
     `replaced` names the values to make finite. `steps` says whether quantised values move at all. With
-    `snaps` results are not moved by noise, but to a grid of numbers so many times as far apart as it is wide.
+    `snaps` results are not moved by noise, but to a grid of numbers that is coarser by this factor.
     With `draws` the noise is drawn here and goes into the program as constants. `large` names finite values
     that come near the greatest number: noise does not take them out of the range. `is_wide` says that floats
     of 16 bits are computed as float32, so that an operator rounds once, whatever it sums.
@@ -85,7 +85,7 @@ class Perturbation:
     _weights: set[str] = field(default_factory=set, init=False)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """A noisy copy; the model itself stays as it is."""
+        """Return a noisy copy; the model itself stays as it is."""
         noisy = onnx.ModelProto()
         noisy.CopyFrom(model)
         self._count = 0
@@ -161,7 +161,7 @@ class Perturbation:
         node.input[1] = rounded
 
     def _may_become_integers(self, node: NodeProto) -> bool:
-        """Whether a product has float weights beside an operand that comes out of integers."""
+        """Return whether a product has float weights beside an operand that comes out of integers."""
         is_product = node.op_type in QUANTISED_PRODUCTS and self._is_float(node.input[1])
         return is_product and node.input[1] in self._weights and node.input[0] in self._dequantised
 
@@ -364,7 +364,7 @@ class Perturbation:
         )
 
     def _drawn_here(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> Iterator[NodeProto]:
-        """A constant; all the same noise where the shape is not known or large."""
+        """Yield a constant; the same noise everywhere if the shape is unknown or large."""
         rng = np.random.default_rng((seed, self._count))
         declared = self.types.get(self._raw.get(like, like))
         dims = static_dims(declared) if declared is not None else None

@@ -35,12 +35,12 @@ def commute(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | No
 
 
 def insert_identities(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """An Identity after every node."""
+    """Return an Identity after every node."""
     return _after_each(model, inputs, lambda name, types: ["Identity"])
 
 
 def insert_transposes(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """Two Transposes that undo one another, after every node that makes a matrix or more."""
+    """Return two Transposes that undo one another, after every node that makes a matrix or more."""
 
     def pair(name: str, types: Types) -> list[str]:
         dims = static_dims(types[name]) if name in types else None
@@ -50,7 +50,7 @@ def insert_transposes(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, In
 
 
 def insert_negations(model: ModelProto, inputs: Inputs) -> tuple[ModelProto, Inputs] | None:
-    """Two Negs after every node that makes floats or int32: both change the sign exactly."""
+    """Return two Negs after every node that makes floats or int32: both change the sign exactly."""
 
     def pair(name: str, types: Types) -> list[str]:
         is_number = name in types and types[name].elem_type in NEGATED
@@ -118,7 +118,7 @@ def _after_each(
     inputs: Inputs,
     chain: Chain,
 ) -> tuple[ModelProto, Inputs] | None:
-    """A chain of nodes after every tensor that a node of the main graph makes."""
+    """Return a chain of nodes after every tensor that a node of the main graph makes."""
     types = tensor_types(model, inputs)
     changed = _copy(model)
     nodes = [new for node in changed.graph.node for new in _with_chains(node, types, chain)]

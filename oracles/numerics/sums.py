@@ -19,7 +19,7 @@ from oracles.numerics.value_types import Types, static_dims
 
 
 def growth(terms: int) -> float:
-    """The error of a sum of so many terms, in units of the last place of the sum of their magnitudes."""
+    """The error of a sum of `terms` terms, in units of the last place of the sum of their magnitudes."""
     return min(float(terms), 8.0 * math.sqrt(terms))
 
 

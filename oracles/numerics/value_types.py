@@ -41,7 +41,7 @@ def _pin_dims(graph: GraphProto, inputs: Mapping[str, Value]) -> None:
 
 
 def static_dims(declared: TypeProto.Tensor) -> tuple[int, ...] | None:
-    """The shape when every size is known, else None."""
+    """Return the shape when every size is known, else None."""
     if not declared.HasField("shape") or not all(dim.HasField("dim_value") for dim in declared.shape.dim):
         return None
     return tuple(dim.dim_value for dim in declared.shape.dim)

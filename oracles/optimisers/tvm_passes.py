@@ -18,7 +18,7 @@ UNNAMED = re.compile(r"_?\w*_?pipeline|sequential|tirx\.Filter|tirx\.BindTarget"
 
 
 def fired(run: Run) -> tuple[str, ...]:
-    """The passes that changed the module, the code generator's included, and where the run died."""
+    """Return the passes that changed the module, the code generator's included, and where the run died."""
     begun = [line.removeprefix(BEGINS) for line in run.log if line.startswith(BEGINS)]
     changed = [line.removeprefix(CHANGED) for line in run.log if line.startswith(CHANGED)]
     died_in = begun[-1:] if run.phase in ("optimise", "codegen") and not run.is_ok else []
@@ -37,7 +37,7 @@ def told_with(name: str) -> tuple[str, ...]:
 
 
 def has_fired(run: Run, name: str) -> bool:
-    """Whether a pass changed the program."""
+    """Return whether a pass changed the program."""
     return name in fired(run)
 
 
@@ -56,7 +56,7 @@ def replaced(run: Run, name: str) -> str:
 
 
 def likely(names: Iterable[str], operators: Set[str]) -> tuple[str, ...]:
-    """All of them: no pass starts at one operator."""
+    """Return all of them: no pass starts at one operator."""
     return tuple(names)
 
 

@@ -74,7 +74,7 @@ WAYS = ("pipeline", "opt-level", "executor")
 
 
 def _written_out(target: Target, ways: list[tuple[str, str, str]]) -> tuple[Config, ...]:
-    """Each way as a configuration on the target's device."""
+    """Return each way as a configuration on the target's device."""
     return tuple(
         Config(
             f"{pipeline} -O{level} {executor}",

@@ -27,7 +27,7 @@ EXACT_LEVELS = ("basic",)
 class Context(ABC):
     """One case on its way through the rules; the kinds of programs have a class each.
 
-    `tolerance` says which differences are plain, `screen` which are looked at all the same. `executor` runs
+    `tolerance` says which differences are plain, `screen` which get a closer look. `executor` runs
     other programs, and the case itself in an independent implementation. Both cost time, so only a suspicious
     case gets so far. `earlier` holds un-optimised runs of the same program made before those under judgement.
     """
@@ -94,11 +94,11 @@ class Context(ABC):
         return False
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape that inference gives a value on these inputs; None if it is not known."""
+        """Return the shape that inference gives a value on these inputs; None if it is not known."""
         return None
 
     def declared(self, name: str) -> onnx.TypeProto.Tensor | None:
-        """The type that a value of the main graph must have; None if nothing says so."""
+        """Return the type that a value of the main graph must have; None if nothing says so."""
         return None
 
     def alone(self, node: onnx.NodeProto, name: str) -> tuple[onnx.ModelProto, Job] | None:
@@ -106,7 +106,7 @@ class Context(ABC):
         return None
 
     def written_out(self) -> tuple[Job, Noise] | None:
-        """The program with its functions inlined, and its noise; None if it calls none."""
+        """Return the program with its functions inlined, and its noise; None if it calls none."""
         return None
 
     def left_open(self, output: str) -> str:
@@ -127,15 +127,15 @@ class Context(ABC):
         return iter(())
 
     def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
-        """Whether noise of rounding's size does not move a tensor as far as it is away."""
+        """Return whether noise of rounding's size does not move a tensor as far as it is away."""
         return False
 
     def located(self, parting: Parting) -> Located | None:
-        """A parting for a verdict, in the names of the program; None if these are not known."""
+        """Return a parting for a verdict, in the names of the program; None if these are not known."""
         return None
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
+        """Return whether the configuration lacks what some node of the main graph needs by itself, too."""
         return False
 
     @cached_property
@@ -184,7 +184,7 @@ class Context(ABC):
 
 
 def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """The runs of the target itself: not a baseline that is another backend's."""
+    """Return the runs of the target itself: not a baseline that is another backend's."""
     return tuple(run for run in runs if not run.config.backend)
 
 

@@ -77,7 +77,7 @@ class GraphContext(Context):
         return iter([Truth("float64", self.referee.outputs)] if is_told else [])
 
     def ask_referee(self, job: Job) -> Run:
-        """The program in float64; a run that is well if the backend cannot do that."""
+        """Return the program in float64; a run that is well if the backend cannot do that."""
         well_formed = Run(Config("well-formed"), Status.OK, Phase.EXECUTE)
         if self._double is None:
             return well_formed

@@ -58,7 +58,7 @@ class GraphNoise(SampledNoise):
         return True
 
     def ancestors(self, name: str) -> set[str]:
-        """The names that a binding is computed from, itself included."""
+        """Return the names that a binding is computed from, itself included."""
         makers = {binding.name: binding for binding in self.program.main.bindings}
         found, waiting = {name}, [name]
         while waiting:
@@ -69,7 +69,7 @@ class GraphNoise(SampledNoise):
         return found
 
     def _can_move(self, name: str) -> bool:
-        """Whether anything before an output is a float that was computed, or was not seen."""
+        """Return whether anything before an output is a float that was computed, or was not seen."""
         made = {binding.name for binding in self.program.main.bindings} & self.ancestors(name)
         values = (self.recording.values.get(each) for each in made)
         return any(not isinstance(value, np.ndarray) or is_float(value) for value in values)
@@ -109,7 +109,7 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
 
 
 def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
-    """The program with each result on a grid of round numbers (`oracles.numerics.perturbation`)."""
+    """Return the program with each result on a grid of round numbers (`oracles.numerics.perturbation`)."""
     _, add, subtract = OPERATORS[program.format]
 
     def through(value: Tensor) -> list[Step]:
@@ -132,7 +132,7 @@ def _moved(
     budget = MOST_ELEMENTS
 
     def add_steps(name: str, source: str) -> str:
-        """The name of the moved value, or of the value itself where it cannot be moved."""
+        """Return the name of the moved value, or of the value itself where it cannot be moved."""
         nonlocal budget
         value = values.get(name)
         if name in mutated or not isinstance(value, np.ndarray) or not is_float(value) or not value.size:
@@ -162,7 +162,7 @@ def _moved(
 
 
 def redirected(binding: Binding, instead: Mapping[str, str]) -> Binding:
-    """The binding with what it reads taken from elsewhere; bodies keep what they captured."""
+    """Return the binding with what it reads taken from elsewhere; bodies keep what they captured."""
 
     def change(item: Json) -> Json:
         if isinstance(item, dict) and item.get(REF) in instead and len(item) == 1:

@@ -67,15 +67,15 @@ class Noise(ABC):
 
     @abstractmethod
     def ancestors(self, name: str) -> set[str]:
-        """The names that a value is computed from, itself included."""
+        """Return the names that a value is computed from, itself included."""
 
     @abstractmethod
     def unknown_before(self, name: str) -> str:
-        """The first operator before a value of unknown rounding; empty if there is none."""
+        """Return the first operator before a value of unknown rounding; empty if there is none."""
 
     @abstractmethod
     def widens(self, name: str) -> bool:
-        """Whether any value before an output is a float narrower than float64, or of unknown type."""
+        """Return whether any value before an output is a float narrower than float64, or of unknown type."""
 
     @abstractmethod
     def beyond_noise(
@@ -116,15 +116,15 @@ class SampledNoise(Noise):
 
     @abstractmethod
     def _can_move(self, name: str) -> bool:
-        """Whether noise can reach an output."""
+        """Return whether noise can reach an output."""
 
     @abstractmethod
     def _is_defined(self, name: str) -> bool:
-        """Whether NaN and infinity enter only operators that define how to treat them."""
+        """Return whether NaN and infinity enter only operators that define how to treat them."""
 
     @abstractmethod
     def _only_passes(self, name: str) -> bool:
-        """Whether NaN and infinity come in from outside, and no other node makes one."""
+        """Return whether NaN and infinity come in from outside, and no other node makes one."""
 
     def beyond_noise(
         self,
@@ -192,7 +192,7 @@ class SampledNoise(Noise):
         return None
 
     def _unconfirmed(self, name: str, expected: Tensor, tolerance: Tolerance, steps: bool) -> Mask | None:
-        """The elements that hang on what a node made of finite values and that is not finite itself.
+        """Return the elements that depend on a value that a node made not finite from finite ones.
 
         No text fixes those: another implementation must make the same of them.
         """
@@ -239,7 +239,7 @@ class SampledNoise(Noise):
 
 
 def _is_like(left: NDArray[np.float64], explained: NDArray[np.float64]) -> bool:
-    """Whether the elements left are no more, and no further away, than those that noise explains.
+    """Return whether the elements left are no more, and no further away, than those that noise explains.
 
     Of a tie of many (Hardmax, a maximum's index) a few samples show that it is one, but not each of its ends.
     """

@@ -68,7 +68,7 @@ class OnnxContext(Context):
         return names_of(self.model)
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape that inference gives a value on these inputs; None where it is not known."""
+        """Return the shape that inference gives a value on these inputs; None where it is not known."""
         declared = self._types.get(name)
         return static_dims(declared) if declared is not None else None
 
@@ -128,7 +128,7 @@ class OnnxContext(Context):
         return self._way(config).on_equal_operands(self.noise.ancestors(output))
 
     def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
-        """Whether noise of rounding's size does not move a tensor as far as it is away."""
+        """Return whether noise of rounding's size does not move a tensor as far as it is away."""
         is_known = parting.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
         return is_known and self._parter(config)(parting.name, parting.expected, parting.actual)
 
@@ -152,11 +152,11 @@ class OnnxContext(Context):
         return differs
 
     def located(self, parting: Parting) -> Located:
-        """A parting for a verdict, in the names of the model."""
+        """Return a parting for a verdict, in the names of the model."""
         return parting.located(self.model)
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Whether the configuration lacks what some node of the main graph needs by itself, too."""
+        """Return whether the configuration lacks what some node of the main graph needs by itself, too."""
         return any(self._lacks(node, config) for node in self.model.graph.node)
 
     def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
@@ -192,7 +192,7 @@ class OnnxContext(Context):
         return node_alone(self.model, node, name, self.noise.recording.values, self.job)
 
     def written_out(self) -> tuple[Job, OnnxNoise] | None:
-        """The model with its functions inlined, and its noise; None if it has no functions."""
+        """Return the model with its functions inlined, and its noise; None if it has no functions."""
         if not self.model.functions:
             return None
         plain = written_out(self.model)
@@ -211,5 +211,5 @@ class OnnxContext(Context):
 
 
 def _is_training(node: onnx.NodeProto) -> bool:
-    """Whether it is a Dropout that may drop: only an input of its own can tell it to."""
+    """Return whether it is a Dropout that may drop: only an input of its own can tell it to."""
     return node.op_type == "Dropout" and len(node.input) > 2 and bool(node.input[2])

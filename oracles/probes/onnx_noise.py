@@ -70,7 +70,7 @@ class OnnxNoise(SampledNoise):
         return perturb_inputs(self._job.inputs, seed, finite=finite, size=size, is_wide=self._is_wide)
 
     def _snapped(self, seed: int, replaced: frozenset[str]) -> Mapping[str, Value] | None:
-        """The run on round numbers; None where the backend cannot do that."""
+        """Return the run on round numbers; None where the backend cannot do that."""
         snapping = replace(self._perturbation(seed, replaced, True), snaps=SNAPPING[seed])
         program = snapping.apply(self._model).SerializeToString()
         run = self._rerun(replace(self._job, program=program))[0]
@@ -167,22 +167,22 @@ class OnnxNoise(SampledNoise):
         return frozenset(name for name, value in self.recording.values.items() if is_near_limits(value))
 
     def _is_defined(self, name: str) -> bool:
-        """Whether NaN and infinity enter only operators that define how to treat them."""
+        """Return whether NaN and infinity enter only operators that define how to treat them."""
         entered = (node for node in self._makers(name) if self.nonfinite.intersection(free_names(node)))
         return all(operator_of(node).defines_nonfinite for node in entered)
 
     def _only_passes(self, name: str) -> bool:
-        """Whether NaN and infinity come in from outside: only operators that define them make one."""
+        """Return whether NaN and infinity come in from outside: only operators that define them make one."""
         made = (node for node in self._makers(name) if self.nonfinite.intersection(node.output))
         return all(operator_of(node).defines_nonfinite for node in made)
 
     def _makers(self, name: str) -> Iterator[NodeProto]:
-        """The nodes of the main graph that a value is computed by."""
+        """Return the nodes of the main graph that a value is computed by."""
         wanted = self.ancestors(name)
         return (node for node in self._model.graph.node if wanted.intersection(node.output))
 
     def ancestors(self, name: str) -> set[str]:
-        """The names that a value of the main graph is computed from, itself included.
+        """Return the names that a value of the main graph is computed from, itself included.
 
         Of a tensor of a sequence (`compare.in_parts`) they are those of the whole.
         """
@@ -216,12 +216,12 @@ class OnnxNoise(SampledNoise):
         return ""
 
     def widens(self, name: str) -> bool:
-        """Whether any value before an output is a float narrower than float64, or of unknown type."""
+        """Return whether any value before an output is a float narrower than float64, or of unknown type."""
         types = (self.types.get(value) for value in self.ancestors(name))
         return any(declared is None or declared.elem_type in NARROW for declared in types)
 
     def _can_move(self, name: str) -> bool:
-        """Whether anything before an output is a float, of unknown type, or random."""
+        """Return whether anything before an output is a float, of unknown type, or random."""
         types = self.types
         wanted = self.ancestors(name)
         if any(value not in types or types[value].elem_type in EPSILON for value in wanted if value):

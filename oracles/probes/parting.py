@@ -46,12 +46,12 @@ class Parting:
         return float(distance(self.expected, self.actual).max(initial=0.0))
 
     def located(self, model: onnx.ModelProto) -> Located:
-        """The same for a verdict, in the names of the model."""
+        """Return the same for a verdict, in the names of the model."""
         name = self.node.name or self.name
         return Located(self.name, name, self.node.op_type, self.error, self.right_until(model))
 
     def right_until(self, model: onnx.ModelProto) -> tuple[str, ...]:
-        """The tensors that flow into the node and are right, computed ones first, weights left out."""
+        """Return the tensors that flow into the node and are right, computed ones first, weights left out."""
         weights = {tensor.name for tensor in model.graph.initializer}
         makers = producers(model.graph)
         read = [name for name in (*self.node.input, *sorted(free_names(self.node))) if name not in weights]
@@ -69,7 +69,7 @@ class FirstParting:
     differs: Differs
 
     def first(self, output: str, ancestors: set[str]) -> Parting | None:
-        """The first of the tensors that `output` is computed from to differ; None where none tells."""
+        """Return the first of the tensors that `output` is computed from to differ; None where none tells."""
         names = self._visible(ancestors)
         found = self._of(names)
         return replace(found, together=True) if found is not None else self._bisected(names, output)
@@ -87,7 +87,7 @@ class FirstParting:
                         yield Parting(node, name, self.values[name], seen[name], together=True)
 
     def _visible(self, ancestors: set[str]) -> list[str]:
-        """The recorded tensors among those, in topological order."""
+        """Return the recorded tensors among those, in topological order."""
         outer = outer_names(self.model.graph)
         return [
             name
@@ -97,7 +97,7 @@ class FirstParting:
         ]
 
     def _of(self, names: Sequence[str]) -> Parting | None:
-        """The first of several tensors that differs while all of them are outputs."""
+        """Return the first of several tensors that differs while all of them are outputs."""
         seen, makers = self._seen(names), producers(self.model.graph)
         for name in names if seen else ():
             expected, actual = self.values[name], seen.get(name)
@@ -130,7 +130,7 @@ class FirstParting:
 
 
 def _is_equal(left: Value, right: Value) -> bool:
-    """Whether two tensors are equal to the bit."""
+    """Return whether two tensors are equal to the bit."""
     if not isinstance(left, np.ndarray) or not isinstance(right, np.ndarray):
         return False
     return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()

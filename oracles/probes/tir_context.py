@@ -44,7 +44,7 @@ class TirContext(Context):
         return names_of_loops(parse(program_bytes(self.job.program)))
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """The shape that the interpreter gives an output."""
+        """Return the shape that the interpreter gives an output."""
         found = self.interpretation.outputs.get(name)
         return found.shape if found is not None else None
 
@@ -67,7 +67,7 @@ class TirContext(Context):
         return TirNoise(self.interpretation, self.job, self.rerun)
 
     def truths_for(self, output: str) -> Iterator[Truth]:
-        """The interpreter's outputs, where it knows the program."""
+        """Yield the interpreter's outputs, where it knows the program."""
         if self.interpretation.outputs:
             wide = {
                 name: value.astype(np.float64) if value.dtype.kind not in "biuf" else value
@@ -103,7 +103,7 @@ class TirNoise(Noise):
         return Recording(self._job.inputs, None, True)
 
     def ancestors(self, name: str) -> set[str]:
-        """The output itself: it is not known which inputs reach it."""
+        """Return the output itself: it is not known which inputs reach it."""
         return {name}
 
     def unknown_before(self, name: str) -> str:
@@ -122,7 +122,7 @@ class TirNoise(Noise):
         *,
         steps: bool = True,
     ) -> Iterator[Difference]:
-        """The outputs that differ where the program is defined, by more than rounding may do."""
+        """Yield the outputs that differ where the program is defined, by more than rounding may do."""
         if self.interpretation.reason and self.interpretation.is_modelled:
             self.notes.add(f"undefined: {self.interpretation.reason}")
             return
@@ -152,7 +152,7 @@ ROUNDING = Tolerance(rtol=1e-4, atol=1e-6)
 
 
 def contradiction(found: Interpretation, run: Run, tolerance: Tolerance) -> Difference | None:
-    """The first output of a run that is another than the interpreter's."""
+    """Return the first output of a run that is another than the interpreter's."""
     for name, expected in found.outputs.items():
         actual = run.outputs.get(name)
         if isinstance(actual, np.ndarray):
@@ -193,6 +193,6 @@ def _remembered(program: bytes, arrays: tuple[object, ...], inputs: _Inputs) -> 
 
 
 def program_bytes(program: object) -> bytes:
-    """A job's program as bytes: this format has no files beside it."""
+    """Return a job's program as bytes: this format has no files beside it."""
     assert isinstance(program, bytes)
     return program

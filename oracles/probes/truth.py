@@ -1,6 +1,6 @@
 """The true results of a program: what independent implementations compute in float64.
 
-A truth decides nothing alone: it can be wrong itself, and a program may hang on the width of its floats. It
+A truth decides nothing alone: it can be wrong itself, and a program may depend on the width of its floats. It
 counts where it lies about as near to one of two differing results as they lie to each other.
 """
 

@@ -22,7 +22,7 @@ CLEAR_IF_SMALL = 30.0
 """The same for the worst elements of a difference as small as those that rounding makes."""
 
 NEAR = 2.0
-"""A truth further than so many times their distance from both results tells nothing of either."""
+"""A truth tells nothing if it is further from both results than this many times their distance."""
 
 ENOUGH = 0.5
 """The share of the elements told of that must speak against a side."""
@@ -80,7 +80,7 @@ def judge_sides(difference: Difference, expected: Value, actual: Value, truths: 
 
 
 def _is_confirmed(found: Judgement) -> bool:
-    """Whether the optimised side of a small difference is much further from the truth."""
+    """Return whether the optimised side of a small difference is much further from the truth."""
     if found.side != OPTIMISED or found.errors is None:
         return False
     of_baseline, of_other = found.errors

@@ -33,13 +33,13 @@ def _modules() -> tuple[ModuleType, ...]:
 
 @cache
 def find_rules() -> tuple[Rule, ...]:
-    """Every rule of this package, in order."""
+    """Return every rule of this package, in order."""
     return tuple(module.judge for module in _modules())
 
 
 @cache
 def sceptical_rules() -> tuple[Rule, ...]:
-    """The rules that have a word at first sight."""
+    """Return the rules that have a word at first sight."""
     return tuple(module.judge for module in _modules() if hasattr(module, "is_suspect"))
 
 

@@ -32,7 +32,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _is_unsupported(run: Run, baseline: Run, context: Context) -> bool:
-    """Whether it lacks an operator by name, or a dtype that a node by itself cannot have either.
+    """Return whether it lacks an operator by name, or a dtype that a node by itself cannot have either.
 
     What only shows within the program was brought about on the way there: that is no missing support.
     """

@@ -37,7 +37,7 @@ class _Find:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """A wrong shape or dtype, if an un-optimised value contradicts its operator."""
+    """Return a wrong shape or dtype, if an un-optimised value contradicts its operator."""
     concerned = set().union(*(context.noise.ancestors(name) for name in _concerned(runs, context)))
     found = next((each for each in _finds(context) if each.name in concerned), None)
     if found is None or not _is_confirmed(found, context):
@@ -65,13 +65,13 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _site(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> str:
-    """The node's family; of a call of the model's own function the families that it is made of."""
+    """Return the node's family; of a call of the model's own function the families that it is made of."""
     within = {family(each) for each in _made_of(node, functions) if each.op_type not in _PASSED_ON}
     return REDUCTION if REDUCTION in within else " ".join(sorted(within or {family(node)}))
 
 
 def _made_of(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> Iterator[onnx.NodeProto]:
-    """The node, or what the functions that it calls hold; one that calls itself ends there."""
+    """Yield the node, or what the functions that it calls hold; one that calls itself ends there."""
     body = next((each for each in functions if (each.domain, each.name) == (node.domain, node.op_type)), None)
     if body is None:
         yield node
@@ -82,13 +82,13 @@ def _made_of(node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]) -> I
 
 
 def family(node: onnx.NodeProto) -> str:
-    """The operator, or for those that share their kernels' frame the word for all of them."""
+    """Return the operator, or for those that share their kernels' frame the word for all of them."""
     reduces = node.op_type.startswith("Reduce") or node.op_type in ("ArgMax", "ArgMin")
     return REDUCTION if reduces and not node.domain else node.op_type
 
 
 def _concerned(runs: tuple[Run, ...], context: Context) -> Iterator[str]:
-    """The tensors at which something is wrong: outputs, and what goes into the node that complains."""
+    """Yield the tensors at which something is wrong: outputs, and what goes into the node that complains."""
     baseline = runs[0]
     broken = context.noise.recording.crashed_at
     for node in context.nodes:
@@ -113,7 +113,7 @@ def _contradiction(context: Context, name: str) -> Contradiction | None:
 
 
 def _finds(context: Context) -> Iterator[_Find]:
-    """The results that contradict their types, in the order of the graph."""
+    """Yield the results that contradict their types, in the order of the graph."""
     for node in context.nodes:
         for name in node.output:
             what = _contradiction(context, name) if name else None
@@ -122,7 +122,7 @@ def _finds(context: Context) -> Iterator[_Find]:
 
 
 def _is_confirmed(found: _Find, context: Context) -> bool:
-    """Whether the node alone fails in the same way on the same operands while the referee gives the
+    """Return whether the node alone fails in the same way on the same operands while the referee gives the
     declared type.
     """
     alone = context.alone(found.node, found.name)

@@ -20,7 +20,7 @@ MOST_STEPS = 20_000
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """A timeout, if a run of the target did not end; undecided if the program may have no near end."""
+    """Return a timeout, if a run of the target did not end; undecided if the program may have no near end."""
     hung = next((run for run in own(runs) if run.status is Status.TIMEOUT), None)
     if hung is None:
         return None

@@ -24,7 +24,7 @@ SIDE = "un-optimised"
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Whether the un-optimised result contradicts the interpreter; no word on other formats."""
+    """Return whether the un-optimised result contradicts the interpreter; no word on other formats."""
     if case.format != "tir" or not runs[0].is_ok or not runs[0].outputs:
         return None
     found = interpretation_of(case.program, case.inputs)
@@ -32,7 +32,7 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """A mismatch on the un-optimised side, by the interpreter."""
+    """Return a mismatch on the un-optimised side, by the interpreter."""
     if not isinstance(context, TirContext) or not runs[0].is_ok:
         return None
     difference = contradiction(context.interpretation, runs[0], ROUNDING)

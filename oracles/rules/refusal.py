@@ -49,5 +49,5 @@ def _refused(outcome: Outcome, why: str, runs: tuple[Run, ...], context: Context
 
 
 def _first_line(text: str) -> str:
-    """The first line of what is said, without the C++ function and file that say it."""
+    """Return the first line of what is said, without the C++ function and file that say it."""
     return (parse_message(text.strip()).rest or text).strip().split("\n")[0][:200]

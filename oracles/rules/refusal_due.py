@@ -20,7 +20,7 @@ SIDE = "un-optimised"
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
-    """Whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
+    """Return whether a process died, or one is due to refuse and hangs, or does not refuse at all."""
     if demands_agreement(case):
         refused = [run.status is Status.EXCEPTION for run in runs]
         return False if all(refused) or (refused[0] and runs[0].phase is Phase.EXECUTE) else None

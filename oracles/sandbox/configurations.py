@@ -12,7 +12,7 @@ from oracles.run import Config
 
 
 def configs_of(target: Target, format: str) -> tuple[Config, ...]:
-    """The configurations of a target for programs of a format, the un-optimised baseline first.
+    """Return the configurations of a target for programs of a format, the un-optimised baseline first.
 
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
@@ -23,7 +23,7 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
 
 def unsequenced(config: Config, label: str) -> Config:
-    """The way without a case's own sequence of passes: OATest's oracle compares the two."""
+    """Return the way without a case's own sequence of passes: OATest's oracle compares the two."""
     return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 

@@ -47,7 +47,7 @@ def read_text(descriptor: int, offset: int = 0) -> str:
 
 
 def run_of_death(config: Config, end: End, remains: Remains, *, waited: bool, garbled: str = "") -> Run:
-    """The run that ended in a death; raises `SandboxError` where it was the worker itself that failed.
+    """Return the run that ended in a death; raises `SandboxError` where it was the worker itself that failed.
 
     `waited`: the wall limit was reached. `garbled`: why the worker's last message could not be read, if it
     was killed for that.
@@ -93,10 +93,10 @@ def headline(end: End, number: int, garbled: str) -> str:
 
 
 def joined(*parts: str) -> str:
-    """The parts that are not blank, a line each."""
+    """Return the parts that are not blank, a line each."""
     return "\n".join(part.strip() for part in parts if part.strip())
 
 
 def str_of_frame(frame: Frame) -> str:
-    """A native frame on one line."""
+    """Return a native frame on one line."""
     return f"at {frame.library}+0x{frame.offset:x} {frame.function}"

@@ -144,7 +144,7 @@ class Executor:
         return str(self._sandbox.facts.get("version", ""))
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
-        """The program as the backend's optimiser leaves it; None where that cannot be had."""
+        """Return the program as the backend's optimiser leaves it; None where that cannot be had."""
         is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
             return None
@@ -167,7 +167,7 @@ class Executor:
         return answer
 
     def vocabulary(self) -> frozenset[str] | None:
-        """The ONNX operators that the target's own table has; None if it tells none."""
+        """Return the ONNX operators that the target's own table has; None if it tells none."""
         return frozenset(self._sandbox.ask("vocabulary")) if self.backend.tells_operators else None
 
     def changed_by(self, program: bytes, names: Sequence[str]) -> list[str]:

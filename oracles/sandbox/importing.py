@@ -68,7 +68,7 @@ def imported(sandbox: Sandbox, name: str, path: Path, content: str, *, most: int
 
 
 def _imported(name: str, answer: dict[str, Any], where: str) -> Imported:
-    """The program as crux writes it, whatever the worker's dictionary looks like."""
+    """Return the program as crux writes it, whatever the worker's dictionary looks like."""
     if answer.get("format") == "tir":  # a module of PrimFuncs alone, whatever it was opened as
         module = parse(json.dumps(answer["document"]).encode(), where)
         return Imported(to_bytes(module), decode_values(answer["inputs"]), tuple(answer["notes"]), "tir")

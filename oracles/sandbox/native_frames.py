@@ -75,7 +75,7 @@ def parse_evidence(text: str) -> Evidence | None:
 
 
 def parse_maps(text: str) -> Iterator[Mapping]:
-    """The mappings of `/proc/PID/maps` that have a file."""
+    """Yield the mappings of `/proc/PID/maps` that have a file."""
     for line in text.splitlines():
         match = re.match(r"([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) \S+ \d+\s+(\S.*)", line)
         if match:
@@ -84,7 +84,7 @@ def parse_maps(text: str) -> Iterator[Mapping]:
 
 
 def frames_of(evidence: Evidence) -> tuple[Frame, ...]:
-    """The frames from the fault outwards without glue (if there are others), recursion shown once."""
+    """Return the frames from the fault outwards without glue (if there are others), recursion shown once."""
     resolved = (resolve(address, evidence.mappings) for address in fault_first(evidence))
     found = [frame for frame in resolved if frame and not HANDLER.match(frame.library)]
     kept = [frame for frame in found if not _is_glue(frame)]
@@ -96,7 +96,7 @@ def _is_glue(frame: Frame) -> bool:
 
 
 def fault_first(evidence: Evidence) -> list[int]:
-    """The fault's own address, then the calls that led there (the byte before each return address)."""
+    """Return the fault's own address, then the calls that led there (the byte before each return address)."""
     frames = list(evidence.frames)
     if evidence.pc in frames:
         frames = frames[frames.index(evidence.pc) + 1 :]
@@ -104,7 +104,7 @@ def fault_first(evidence: Evidence) -> list[int]:
 
 
 def resolve(address: int, mappings: Sequence[Mapping]) -> Frame | None:
-    """The frame of an address; None for one outside of every file (code made at run time)."""
+    """Return the frame of an address; None for one outside of every file (code made at run time)."""
     mapping = next((found for found in mappings if found.start <= address < found.end), None)
     if mapping is None:
         return None
@@ -142,7 +142,7 @@ class Functions:
     symbols: tuple[tuple[int, int, str], ...]
 
     def virtual(self, offset: int) -> int:
-        """The address, as the file numbers them, of a position in the file."""
+        """Return the address, as the file numbers them, of a position in the file."""
         for position, size, address in self.segments:
             if position <= offset < position + size:
                 return offset - position + address
@@ -154,7 +154,7 @@ class Functions:
         return int(self.starts[index]) if index >= 0 else None
 
     def name(self, address: int) -> str:
-        """The function's symbol, else `fn_` and the address of its start."""
+        """Return the function's symbol, else `fn_` and the address of its start."""
         index = bisect.bisect_right(self.symbols, (address, 1 << 63, "")) - 1
         if index >= 0:
             value, size, symbol = self.symbols[index]

@@ -92,7 +92,7 @@ class End:
 
 
 def _needed(backend_file: str, library: Path | None, watch: Watch | None) -> list[str]:
-    """The files that a worker reads of crux's own."""
+    """Return the files that a worker reads of crux's own."""
     needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
     return [*needed, str(watch.handler)] if watch else needed
 
@@ -169,7 +169,7 @@ class Zygote:
         return {**facts, **reason, "containment": self._program.layers()}
 
     def fork(self) -> Worker:
-        """A new worker; raises `ZygoteDied`."""
+        """Return a new worker; raises `ZygoteDied`."""
         self._wait()
         ours, theirs = socket.socketpair()
         stderr, evidence, trace = memory = [os.memfd_create(name) for name in ("stderr", "evidence", "trace")]

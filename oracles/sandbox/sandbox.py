@@ -29,7 +29,7 @@ from oracles.sandbox.scratch import Scratch
 LIMITS = Limits()
 RENEW_AFTER = 300
 SHARED = 60
-"""After so many jobs that share a worker it is renewed, where every other job has one of its own."""
+"""A shared worker is renewed after this many jobs, if other jobs have a worker each."""
 WAIT_STEPS = ((0, 2.0),)
 MALFORMED = (
     *(LookupError, ValueError, TypeError, AttributeError, OverflowError),
@@ -354,7 +354,7 @@ LAYER_WORDS = {
 
 
 def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earlier: Sequence[Run]) -> Run:
-    """A run from its reply; outputs equal to the first good run's are that run's very objects."""
+    """Return a run from its reply; outputs equal to the first good run's are that run's very objects."""
     decoder = worker.Decoder(body)
     first = next((run.outputs for run in earlier if run.is_ok), {})
     outputs = {
@@ -377,7 +377,7 @@ def decode_run(config: Config, header: Mapping[str, Any], body: memoryview, earl
 
 
 def from_wire(value: Any) -> Any:
-    """A value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
+    """Return a value as the rest of crux has it: ml_dtypes' types, strings as numpy `U`."""
     if isinstance(value, list):
         return [from_wire(item) for item in value]
     if isinstance(value, tuple):

@@ -78,7 +78,7 @@ def link_all(external: tuple[ExternalFile, ...], folder: Path) -> Path | None:
 
 
 def common_folder(external: tuple[ExternalFile, ...]) -> Path | None:
-    """The folder in which all files lie at their locations, if there is one."""
+    """Return the folder in which all files lie at their locations, if there is one."""
     folders = set()
     for file in external:
         location = Path(file.location)
@@ -90,7 +90,7 @@ def common_folder(external: tuple[ExternalFile, ...]) -> Path | None:
 
 
 def place_in(folder: Path, location: str) -> Path:
-    """The path of a location in the folder; raises `ValueError` when it leads out of it."""
+    """Return the path of a location in the folder; raises `ValueError` when it leads out of it."""
     place = Path(os.path.normpath(folder / location))
     if folder not in place.parents:
         raise ValueError(f"external data at {location!r} lies outside of the model's folder")

@@ -274,12 +274,12 @@ def end_orphans(living: Collection[int]) -> None:
 
 
 def processes() -> list[int]:
-    """Every process that can be seen."""
+    """Return every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def stat_of(pid: int) -> list[str]:
-    """The fields of a process after its name, state and parent first; none where it is gone."""
+    """Return the fields of a process after its name, state and parent first; none where it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()

@@ -54,7 +54,7 @@ class FailureText:
 
 
 def read_failure(text: str) -> FailureText:
-    """A failure read out of raw text: exception or signal, message, frames."""
+    """Return a failure read out of raw text: exception or signal, message, frames."""
     text = as_written(_ANSI.sub("", text))
     code = _EXIT.search(text)
     text = _EXIT.sub("", text)
@@ -69,7 +69,7 @@ def read_failure(text: str) -> FailureText:
 
 
 def _package(text: str) -> str:
-    """The framework whose files the text names last; most frameworks wrap others, not the reverse.
+    """Return the framework whose files the text names last; most frameworks wrap others, not the reverse.
 
     Where it names no file, the one whose classes or namespaces it mentions last.
     """
@@ -84,7 +84,7 @@ def _signal(text: str, code: int) -> str:
 
 
 def _current_function(text: str) -> str:
-    """The innermost Python function of the thread that died."""
+    """Return the innermost Python function of the thread that died."""
     block = _CURRENT_FRAME.search(text)
     frames = _FAULT_FRAME.findall(block.group(1)) if block else []
     return (
@@ -107,14 +107,14 @@ def _read_exception(text: str) -> FailureText:
 
 
 def _is_exception(match: re.Match[str], in_traceback: bool) -> bool:
-    """A heading such as `Output:` is none: an exception without words is printed without a colon."""
+    """Return a heading such as `Output:` is none: an exception without words is printed without a colon."""
     if match.group(2) is None:
         return in_traceback
     return bool(match.group(2)) or "." in match.group() or match.group(1).endswith(("Error", "Exception"))
 
 
 def _unwrap(kind: str, message: str) -> tuple[str, str]:
-    """The exception that a compiler's driver raised again under its own name."""
+    """Return the exception that a compiler's driver raised again under its own name."""
     inner = _INNER.fullmatch(message) if kind in _WRAPPERS else None
     return (inner.group(1), inner.group(2)) if inner else (kind, message)
 

@@ -49,7 +49,7 @@ _SIGNALS = {
 
 
 def signal_said(text: str) -> str:
-    """The signal that a debugger, a sanitizer, a handler or the shell names; "" where none does."""
+    """Return the signal that a debugger, a sanitizer, a handler or the shell names; "" where none does."""
     for pattern in _SAYS:
         if found := pattern.search(text):
             return signal_called(found.group(1))
@@ -57,7 +57,7 @@ def signal_said(text: str) -> str:
 
 
 def signal_called(words: str) -> str:
-    """The signal that goes by these words; other words are what they are."""
+    """Return the signal that goes by these words; other words are what they are."""
     return _SIGNALS.get(words, words)
 
 

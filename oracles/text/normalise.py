@@ -78,14 +78,14 @@ def template(text: str, names: Iterable[str] = ()) -> str:
 
 
 def unwrap(text: str) -> str:
-    """A message without its code, the node that was running and what else was put before it."""
+    """Return a message without its code, the node that was running and what else was put before it."""
     for pattern in _WRAPPING:
         text = pattern.sub("", text)
     return text
 
 
 def without_instructions(text: str) -> str:
-    """A message of LLVM's without the code that it quotes."""
+    """Return a message of LLVM's without the code that it quotes."""
     for pattern in _INSTRUCTIONS:
         text = re.sub(pattern, "", text)
     return text

@@ -53,7 +53,7 @@ def _set_out(text: str) -> str:
 
 
 def _without(stamp: re.Pattern[str], text: str) -> str:
-    """The lines without the stamp, where most of those that say anything have it."""
+    """Return the lines without the stamp, where most of those that say anything have it."""
     lines = text.splitlines()
     said = [line for line in lines if line.strip()]
     stamped = sum(1 for line in said if stamp.match(line))
@@ -63,7 +63,7 @@ def _without(stamp: re.Pattern[str], text: str) -> str:
 
 
 def _longest_string(text: str) -> str:
-    """The longest text of several lines in a structured log; empty where it is none."""
+    """Return the longest text of several lines in a structured log; empty where it is none."""
     if not text.lstrip().startswith("{"):
         return ""
     found: list[str] = []
@@ -90,6 +90,6 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _of_pytest(text: str) -> str:
-    """The error that pytest shows, without the source around it."""
+    """Return the error that pytest shows, without the source around it."""
     marked = [line for line in text.splitlines() if _OF_PYTEST.match(line)]
     return "\n".join(line[4:] for line in marked) if len(marked) > 1 else text

@@ -26,7 +26,7 @@ class Allowance:
     max_checks: float = float("inf")
 
     def spend(self, checks: int) -> None:
-        """Raise `AllowanceSpent` if no check may follow so many."""
+        """Raise `AllowanceSpent` if no check may follow this many."""
         if checks >= self.max_checks or time.monotonic() >= self.deadline:
             raise AllowanceSpent
 
@@ -82,7 +82,7 @@ class Decider:
         return answer
 
     def measure(self, case: Case, times: int) -> float:
-        """The share of so many more evaluations in which the case fails; each counts as a check.
+        """Return the share of so many more evaluations in which the case fails; each counts as a check.
 
         Of fewer if the allowance ends in between.
         """
@@ -137,5 +137,5 @@ class Decider:
 
 
 def numbered(key: str, run: int) -> str:
-    """The key of a candidate's first evaluation, and of those after it."""
+    """Return the key of a candidate's first evaluation, and of those after it."""
     return f"{key}#{run}" if run else key

@@ -38,7 +38,7 @@ class Gate:
         self._accepted: set[str] = set()
 
     def __call__(self, proposal: Proposal, ahead: Iterable[Question] = (), *, exact: bool = False) -> bool:
-        """Whether the proposed candidate is interesting; `ahead` is what may be asked next.
+        """Return whether the proposed candidate is interesting; `ahead` is what may be asked next.
 
         A candidate that equals one asked before but for its names, or for the versions of operator sets in
         which its operators mean the same, is not asked again, unless `exact`: then these are what is tried.
@@ -79,7 +79,7 @@ class Gate:
         return None if self._passes_cheap_checks(subject, key) else False
 
     def is_settled(self, proposal: Proposal) -> bool:
-        """Whether a proposal is known not to fail, or not to be valid; asks nothing."""
+        """Return whether a proposal is known not to fail, or not to be valid; asks nothing."""
         subject = proposal()
         if subject is None:
             return True
@@ -87,7 +87,7 @@ class Gate:
         return key in self._refused or self.committed.get(key) is False
 
     def measure(self, subject: Subject, times: int) -> float:
-        """The share of so many more evaluations in which the subject fails."""
+        """Evaluate the subject `times` more times; return the share of failures."""
         return self.decider.measure(subject.case(self.like), times)
 
     def distrust(self, rate: float, runs: int) -> None:

@@ -124,7 +124,7 @@ class Journal:
         return json.dumps({**entry, SUM: self._sum(entry)}) + "\n"
 
     def _checked(self, line: str) -> dict[str, Any] | None:
-        """A line's entry; None where it is not, byte for byte, what was written."""
+        """Return a line's entry; None where it is not, byte for byte, what was written."""
         try:
             entry: dict[str, Any] = json.loads(line)
             is_whole = entry.pop(SUM) == self._sum(entry)

@@ -37,7 +37,7 @@ class Odds:
     _seen: dict[tuple[str, Context | None], tuple[int, int]] = field(default_factory=dict)
 
     def of_yes(self, move: Move[Any], asked: Sequence[bool]) -> float:
-        """The chance that the next candidate of a search that was answered so is interesting."""
+        """Return the chance that the next candidate of a search that was answered so is interesting."""
         context = _context(asked)
         general = move.chance if context is None else self._share("", context, USUAL[context], TRUST)
         return self._share(move.name, context, general, OWN_TRUST)
@@ -55,7 +55,7 @@ class Odds:
 
 
 def _context(asked: Sequence[bool]) -> Context | None:
-    """None at the start of a search."""
+    """Return None at the start of a search."""
     if not asked:
         return None
     run = 0

@@ -188,7 +188,7 @@ GUARDED = 'exec 3<&0; { read -r _ <&3; kill -9 0; } & exec sh -c "$1" </dev/null
 
 
 def _exit_code(line: str, timeout: float) -> int | None:
-    """The exit code of a shell line, None when it ran out of time; nothing of its group survives it.
+    """Return the exit code of a shell line, None when it ran out of time; nothing of its group survives it.
 
     Nor does anything survive crux: only crux holds the other end of the pipe that the guard reads from.
     """

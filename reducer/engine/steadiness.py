@@ -72,6 +72,6 @@ class Refusals:
         self._held.append(subject.computed)
 
     def contradict(self, result: Subject) -> bool:
-        """Whether a refused candidate held all that the result holds, and more."""
+        """Return whether a refused candidate held all that the result holds, and more."""
         needed = result.computed
         return any(needed < held for held in self._held)

@@ -26,7 +26,7 @@ class Yield:
     run: int
 
     def then(self, answer: bool, refusals: int) -> Yield:
-        """After one more answer, to which so many refusals in a row led."""
+        """Add an answer, and the number of refusals in a row before it."""
         return Yield(self.asked + 1, self.found + answer, max(self.run, refusals if answer else 0))
 
 
@@ -44,7 +44,7 @@ MEASURED: Mapping[str, Yield] = {
 """Of moves that leave the nodes as they are, or seldom change them; those that drop nodes ask for all."""
 
 MARGIN = 2
-"""A search may be refused so many times more than was ever of use."""
+"""A search may be refused this many times more often than ever paid."""
 
 AGAIN = 4
 """Where the last search found nothing, the next one gets this part of the patience."""

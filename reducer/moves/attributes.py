@@ -50,7 +50,7 @@ def _droppable(subject: OnnxSubject) -> list[tuple[int, str]]:
 
 
 def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
-    """Every node, those of functions last, with the version of its domain where it stands."""
+    """Yield every node, those of functions last, with the version of its domain where it stands."""
     for holder, nodes in (
         (model, walk_nodes(model.graph)),
         *((each, walk_function(each)) for each in model.functions),
@@ -60,7 +60,7 @@ def _versions(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
 
 
 def _required(node: onnx.NodeProto, version: int) -> frozenset[str] | None:
-    """The attributes that must be there; for an operator without a schema any may be absent."""
+    """Return the attributes that must be there; for an operator without a schema any may be absent."""
     if node.op_type == "Constant":
         return None
     try:

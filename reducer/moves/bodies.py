@@ -158,7 +158,7 @@ class _Body:
         return outer.op_type == "Loop" and not (outer.input and outer.input[0])
 
     def _ones(self, name: str) -> onnx.TensorProto | None:
-        """A weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
+        """Return a weight of ones in a tensor's place; None where its type is not known or it ends a loop."""
         kind = self.types.get(name)
         if kind is None or self.subject.model.ir_version < 4 or len(kind) != 2:
             return None

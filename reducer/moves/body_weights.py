@@ -38,7 +38,7 @@ def _lifted(subject: OnnxSubject) -> OnnxSubject:
 
 
 def _defined_once(graph: onnx.GraphProto) -> frozenset[str]:
-    """The names that mean one tensor in the whole model."""
+    """Return the names that mean one tensor in the whole model."""
     seen: set[str] = set()
     twice: set[str] = set()
     for inner in walk_graphs(graph):

@@ -45,7 +45,7 @@ def bypass_computed_sizes(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
-    """The node's result and an ancestor of its type, if both are sizes of other values."""
+    """Yield the node's result and an ancestor of its type, if both are sizes of other values."""
     if len(node.output) != 1 or _sizes(subject, node.output[0]) is None:
         return
     output = node.output[0]
@@ -55,7 +55,7 @@ def _pairs(subject: OnnxSubject, node: onnx.NodeProto) -> Iterator[tuple[str, st
 
 
 def _ancestors(subject: OnnxSubject, name: str) -> list[str]:
-    """The tensors that one is computed from, the nearest first."""
+    """Return the tensors that one is computed from, the nearest first."""
     found: dict[str, None] = {}
     waiting = [name]
     while waiting:
@@ -95,7 +95,7 @@ def _bypassed(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | N
 
 
 def _resized_below(output: str, source: str, subject: OnnxSubject) -> OnnxSubject | None:
-    """The subject in which `source` stands for `output` as it is: what follows has other sizes."""
+    """Return the subject in which `source` stands for `output` as it is: what follows has other sizes."""
     wanted, have = _sizes(subject, output), _sizes(subject, source)
     if wanted is None or have is None or np.array_equal(wanted, have):
         return None

@@ -56,7 +56,7 @@ def _without(subject: OnnxSubject, index: int) -> Items:
 
 
 def _may_be_constant(subject: OnnxSubject, name: str) -> bool:
-    """Whether a node reads it where constants stand: after its first operand, or as integers."""
+    """Return whether a node reads it where constants stand: after its first operand, or as integers."""
     after = any(name in node.input[1:] for node in subject.nodes)
     value = subject.facts.values.get(name)
     is_integers = isinstance(value, np.ndarray) and value.dtype.kind in "iu"
@@ -87,7 +87,7 @@ def _is_large(subject: OnnxSubject, name: str) -> bool:
 
 
 def _as_inputs(subject: OnnxSubject, names: list[str], keep: Items) -> OnnxSubject:
-    """The subject with these weights as inputs, but for those to keep."""
+    """Return the subject with these weights as inputs, but for those to keep."""
     changed = dict.fromkeys(name for at, name in enumerate(names) if at not in keep)
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)

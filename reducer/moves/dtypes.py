@@ -60,7 +60,7 @@ def _arrays(subject: OnnxSubject) -> list[Tensor]:
 
 
 def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
-    """Every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
+    """Return every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
     target = onnx.helper.tensor_dtype_to_np_dtype(new)
     changed = {
         name: cast(array, target)
@@ -76,7 +76,7 @@ def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
 
 
 def cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
-    """The values as another type; whole numbers that do not fit become the nearest that do."""
+    """Return the values as another type; whole numbers that do not fit become the nearest that do."""
     if target.kind in "iu":
         limits = np.iinfo(target.name)
         wide = np.minimum(array, np.iinfo(np.int64).max) if array.dtype.name == "uint64" else array

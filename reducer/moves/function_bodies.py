@@ -43,7 +43,7 @@ def _find(model: onnx.ModelProto, key: tuple[str, str, str]) -> FunctionProto | 
 
 
 def _bodies(function: FunctionProto) -> list[GraphProto]:
-    """The bodies in a function at any depth, an outer one before those in it."""
+    """Return the bodies in a function at any depth, an outer one before those in it."""
     outer = (body for node in function.node for body in subgraphs(node))
     return [inner for body in outer for inner in walk_graphs(body)]
 
@@ -66,7 +66,7 @@ def _shrink(subject: OnnxSubject, function: FunctionProto, place: int) -> Search
 
 
 def _keep(subject: OnnxSubject, function: FunctionProto, place: int, keep: Items) -> OnnxSubject | None:
-    """The subject with only these nodes in a function or body; None where the rest does not type."""
+    """Return the subject with only these nodes in a function or body; None where the rest does not type."""
     fresh = FunctionProto()
     fresh.CopyFrom(function)
     if not _keep_in(fresh if place < 0 else _bodies(fresh)[place], list(function.input), keep):
@@ -123,7 +123,7 @@ def _links(nodes: Iterable[NodeProto], inputs: list[str], keep: Items) -> dict[s
 def _with_outputs(
     results: list[str], kept: list[NodeProto], links: Mapping[str, str]
 ) -> list[NodeProto] | None:
-    """The kept nodes; where what must come out is gone, its stand-in gets its name, or an Identity."""
+    """Return the kept nodes; where what must come out is gone, its stand-in gets its name, or an Identity."""
     nodes, outputs = list(kept), set(results)
     for output in results:
         source = links.get(output)
@@ -154,7 +154,7 @@ def inline_functions(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _inlined(only: tuple[str, str] | None, subject: OnnxSubject) -> OnnxSubject | None:
-    """The subject with one function, or all of them, written out."""
+    """Return the subject with one function, or all of them, written out."""
     names = [(function.domain, function.name) for function in subject.model.functions]
     if only is not None and only not in names:
         return None

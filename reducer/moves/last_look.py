@@ -65,7 +65,7 @@ def subsets(subject: OnnxSubject) -> Iterator[Items]:
 
 
 def proposals(subject: OnnxSubject, keep: Items) -> Iterator[Proposal]:
-    """The subset with every choice at each tensor that it reads and does not make."""
+    """Yield the subset with every choice at each tensor that it reads and does not make."""
     made = {name for index in keep for name in subject.nodes[index].output if name}
     read = dict.fromkeys(name for index in sorted(keep) for name in subject.reads[index])
     cut = [name for name in read if name not in made and name in subject.producer]
@@ -89,7 +89,7 @@ def _ways(subject: OnnxSubject, keep: Items, name: str) -> Iterator[str]:
 
 
 def _fed(subject: OnnxSubject, keep: Items, ways: Mapping[str, str]) -> OnnxSubject | None:
-    """The subset with a way for each tensor that is cut: empty for an input, itself for a constant."""
+    """Return the subset with a way for each tensor that is cut: empty for an input, itself for a constant."""
     constants = frozenset(name for name, way in ways.items() if way == name)
     instead = {name: way for name, way in ways.items() if way not in ("", name)}
     nodes = [rename_reads(subject.nodes[index], instead) for index in sorted(keep)]
@@ -112,7 +112,7 @@ def _hangs_together(subject: OnnxSubject, keep: Items) -> bool:
 
 
 def _neighbours(subject: OnnxSubject) -> dict[int, set[int]]:
-    """The nodes that a node reads from or is read by, or with which it shares a tensor."""
+    """Return the nodes that a node reads from or is read by, or with which it shares a tensor."""
     pairs = zip(subject.reads, subject.nodes, strict=True)
     touched = [{*reads, *filter(None, node.output)} for reads, node in pairs]
     count = range(len(subject.nodes))

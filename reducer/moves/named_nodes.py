@@ -60,7 +60,7 @@ def _lead_to(subject: NodeSubject, node: Items) -> Search:
 
 
 def above(subject: NodeSubject, nodes: Items, steps: int) -> Items:
-    """These nodes and those up to so many steps up from them."""
+    """These nodes, and their producers up to this many steps away."""
     found, edge = set(nodes), set(nodes)
     for _ in range(steps):
         read = {name for index in edge for name in subject.reads[index]}
@@ -91,7 +91,7 @@ def _named(subject: NodeSubject, hints: Hints) -> Items:
 
 
 def around(subject: NodeSubject, nodes: Items) -> Items:
-    """Two steps up and one down."""
+    """Return two steps up and one down."""
     found = set(above(subject, nodes, 2))
     made = {name for index in nodes for name in subject.nodes[index].output if name}
     found |= {index for index, reads in enumerate(subject.reads) if not made.isdisjoint(reads)}

@@ -40,7 +40,7 @@ def _with_older_sets(subject: OnnxSubject) -> OnnxSubject:
 def renamed(
     subject: OnnxSubject, stay: frozenset[str] = frozenset(), *, functions: bool = True
 ) -> OnnxSubject:
-    """The subject under short names, but for those that are to stay."""
+    """Return the subject under short names, but for those that are to stay."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
     names = {old: old if old in stay else new for old, new in new_names(model.graph).items()}

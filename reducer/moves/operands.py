@@ -60,7 +60,7 @@ def merge_inputs(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | None:
-    """Each of them that can be; None where that is one or none."""
+    """Return each of them that can be; None where that is one or none."""
     best, count = subject, 0
     for name in names:
         found = _merged(name, best)
@@ -70,7 +70,7 @@ def _all_merged(names: Sequence[str], subject: OnnxSubject) -> OnnxSubject | Non
 
 
 def _earlier(subject: OnnxSubject, name: str) -> str | None:
-    """The first earlier tensor of the same type; where there is none, of the same element type."""
+    """Return the first earlier tensor of the same type; where there is none, of the same element type."""
     kind = subject.kind(name)
     earlier = subject.sources[: subject.sources.index(name)]
     same = [other for other in earlier if kind is not None and subject.kind(other) == kind]

@@ -34,7 +34,7 @@ def hide_names(subject: OnnxSubject, hints: Hints) -> Search:
 
 
 def _all_of(edits: tuple[Edit, ...], subject: OnnxSubject) -> OnnxSubject | None:
-    """The subject after all edits; None where they change nothing."""
+    """Return the subject after all edits; None where they change nothing."""
     found = subject
     for edit in edits:
         found = edit(found) or found

@@ -50,7 +50,7 @@ def zero_values(subject: NodeSubject, hints: Hints) -> Search:
 
 
 def _free(subject: NodeSubject) -> tuple[str, ...]:
-    """The tensors whose values are data, not dims or axes."""
+    """Return the tensors whose values are data, not dims or axes."""
     return tuple(name for name in subject.sources if not subject.is_shape(name))
 
 
@@ -79,7 +79,7 @@ def _ones(array: Tensor) -> Tensor:
 
 
 def _splat(array: Tensor) -> Tensor:
-    """The first value throughout."""
+    """Return the first value throughout."""
     return np.full(array.shape, array.flat[0], array.dtype)
 
 

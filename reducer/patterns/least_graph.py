@@ -34,7 +34,7 @@ MOVES: tuple[Move[Any], ...] = tuple(
 )
 
 MOST_CHECKS = 200
-"""After so many questions the least graph so far is taken."""
+"""The search ends after this many questions and takes the least graph so far."""
 
 
 def least_graph(case: Case, holds: Callable[[bytes], bool], judge: Judge) -> onnx.ModelProto | None:

@@ -48,7 +48,7 @@ class Loosened:
 
 
 def loosen(model: onnx.ModelProto, holds: Holds, opsets: range) -> Loosened | None:
-    """None where it holds in none of the operator sets, or not with static shapes.
+    """Return None where it holds in none of the operator sets, or not with static shapes.
 
     The names of dims are d0, d1 and so on, those that must be equal have the same one.
     """
@@ -93,7 +93,7 @@ def static(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> onn
 
 
 def _open_ended(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy that says no shape of what it computes: those follow from the inputs'."""
+    """Return a copy that says no shape of what it computes: those follow from the inputs'."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     del made.graph.value_info[:]
@@ -103,7 +103,7 @@ def _open_ended(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _versions(model: onnx.ModelProto, accepted: Holds, opsets: range) -> tuple[int, int] | None:
-    """The newest run of versions without a gap."""
+    """Return the newest run of versions without a gap."""
     last = None
     for version in reversed(opsets):
         candidate = onnx.ModelProto()
@@ -124,7 +124,7 @@ def _set_version(model: onnx.ModelProto, version: int) -> None:
 
 
 def _with_input(model: onnx.ModelProto, index: int) -> onnx.ModelProto | None:
-    """The model with a weight as an input; None of what may steer an operator."""
+    """Return the model with a weight as an input; None of what may steer an operator."""
     tensor = model.graph.initializer[index]
     if tensor.data_type not in FLOATS:
         return None

@@ -25,7 +25,7 @@ PLAIN = re.compile(r"[a-z]\d+|graph\d*|(?:custom|local|Op)\d+|ai\.onnx.*|com\.mi
 
 
 def words_left(original: Case, case: Case) -> tuple[str, ...]:
-    """The reduced case's strings that hold a word of the original, four characters or longer."""
+    """Return the reduced case's strings that hold a word of the original, four characters or longer."""
     own = {text for text in _all_words(case) if len(text) >= SHORTEST_WORD and not PLAIN.fullmatch(text)}
     if not own:
         return ()
@@ -44,7 +44,7 @@ def _all_words(case: Case) -> Iterator[str]:
 
 
 def _words(message: Message, known: frozenset[str]) -> Iterator[str]:
-    """Every text in a message, weights left out, that is not of the operators' own vocabulary."""
+    """Yield every text in a message, weights left out, that is not of the operators' own vocabulary."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)
         if field.message_type is not None:
@@ -107,7 +107,7 @@ def _has_run(array: Tensor) -> bool:
 
 
 def _runs(array: Tensor) -> set[bytes]:
-    """The runs of eight values that tell something, as bytes."""
+    """Return the runs of eight values that tell something, as bytes."""
     flat = np.ascontiguousarray(array).reshape(-1)
     width = flat.dtype.itemsize
     content = flat.tobytes()

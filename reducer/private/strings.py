@@ -55,7 +55,7 @@ def _blank(char: str) -> str:
 
 
 def _counted(pattern: str, number: int) -> str:
-    """The pattern with a number in its letters and digits, the last one counting fastest."""
+    """Return the pattern with a number in its letters and digits, the last one counting fastest."""
     chars = list(pattern)
     for at in reversed(range(len(chars))):
         base = {"0": 10, "a": 26, "A": 26}.get(chars[at])
@@ -94,7 +94,7 @@ def _strings(subject: OnnxSubject) -> Iterator[str]:
 
 
 def _data_attributes(node: NodeProto) -> Iterator[onnx.AttributeProto]:
-    """The attributes whose strings are data."""
+    """Yield the attributes whose strings are data."""
     is_official = node.domain in OFFICIAL
     for attribute in node.attribute:
         if (attribute.s or attribute.strings) and not (is_official and attribute.name in ENUMERATIONS):

@@ -38,7 +38,7 @@ def telling_places(subject: OnnxSubject) -> tuple[Place, ...]:
 
 
 def tells(array: Tensor) -> bool:
-    """Whether an array holds a run of eight values, and not the same value throughout."""
+    """Return whether an array holds a run of eight values, and not the same value throughout."""
     if array.dtype.kind in "USO" or array.size < RUN:
         return False
     flat = np.asarray(array).reshape(-1)
@@ -72,7 +72,7 @@ def _changed_input(name: str, value: Value, changed: Mapping[Place, Tensor]) -> 
 
 
 def _arrays(subject: OnnxSubject) -> Iterator[tuple[Place, Tensor]]:
-    """Every array of numbers: inputs, members of sequences, tensors at any depth, attributes."""
+    """Yield every array of numbers: inputs, members of sequences, tensors at any depth, attributes."""
     for name, value in subject.inputs.items():
         if isinstance(value, list):
             yield from ((("member", name, at), each) for at, each in enumerate(value))
@@ -127,7 +127,7 @@ def _is_integer(array: Tensor) -> bool:
 
 
 def _power(most: float, dtype: np.dtype[np.generic]) -> float:
-    """The next power of two, as far as the type reaches."""
+    """Return the next power of two, as far as the type reaches."""
     if not most:
         return 0.0
     reach = float(ml_dtypes.finfo(dtype).max)
@@ -135,7 +135,7 @@ def _power(most: float, dtype: np.dtype[np.generic]) -> float:
 
 
 def alike(array: Tensor) -> Tensor:
-    """The same order of sizes and the same quarters, the values between them spread evenly.
+    """Return the same order of sizes and the same quarters, the values between them spread evenly.
 
     What is not finite stays where it is.
     """

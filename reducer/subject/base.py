@@ -49,7 +49,7 @@ class Subject(ABC):
     passes: tuple[str, ...] = ()
 
     def origin(self, name: str) -> str:
-        """The name that a tensor had in the original; empty for one that came later."""
+        """Return the name that a tensor had in the original; empty for one that came later."""
         return name if self.origins is None else self.origins.get(name, "")
 
     @cached_property
@@ -72,15 +72,15 @@ class Subject(ABC):
 
     @abstractmethod
     def embedded(self) -> Self:
-        """The subject with what it needs from outside taken in, where that is not too large."""
+        """Return the subject with what it needs from outside taken in, where that is not too large."""
 
     def plainest(self) -> Self:
-        """The form by which candidates are told apart; the very object where it has that form."""
+        """Return the form by which candidates are told apart; the very object where it has that form."""
         return self
 
     @property
     def told_to_passes(self) -> bytes:
-        """The program, where the order of passes that a backend can run hangs on it; empty where not."""
+        """The program, if it decides in which order a backend can run passes; else empty."""
         return b""
 
     @property
@@ -89,7 +89,7 @@ class Subject(ABC):
         return frozenset()
 
     def sequenced(self, case: Case) -> Case:
-        """A case with the sequence of passes that is left."""
+        """Return a case with the sequence of passes that is left."""
         return case.with_passes(self.passes)
 
 
@@ -132,11 +132,11 @@ class NodeSubject(Subject):
 
     @abstractmethod
     def array(self, name: str) -> Tensor | None:
-        """The values of an input or weight; external weights are mapped, not read."""
+        """Return the values of an input or weight; external weights are mapped, not read."""
 
     @abstractmethod
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
+        """Return a tensor's type, static where its value was recorded, declared or inferred elsewhere."""
 
     @abstractmethod
     def keep_nodes(self, keep: Items, *, link: bool = False) -> Self | None:
@@ -154,14 +154,14 @@ class NodeSubject(Subject):
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """The subject with these values for some of its inputs and weights.
+        """Return the subject with these values for some of its inputs and weights.
 
         `also` is an edit that belongs to the same change, for those that are ONNX models.
         """
 
     @abstractmethod
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:
-        """The subject with tensors cut to windows, the sizes that stand elsewhere carried along."""
+        """Return the subject with tensors cut to windows, the sizes that stand elsewhere carried along."""
 
     @property
     def computed(self) -> frozenset[str]:
@@ -199,7 +199,7 @@ class NodeSubject(Subject):
         return frozenset(names)
 
     def _has_fixed_dims(self, name: str) -> bool:
-        """Whether the program itself says every dim of a tensor."""
+        """Return whether the program itself says every dim of a tensor."""
         declared = self.graph_inputs[name].type if name in self.graph_inputs else self.facts.types.get(name)
         if declared is None or not declared.tensor_type.HasField("shape"):
             return name in self.initializers

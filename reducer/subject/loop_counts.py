@@ -23,7 +23,7 @@ def counts(module: Module, inputs: Mapping[str, Value]) -> tuple[int, ...]:
 
 
 def counts_of_loops(functions: Sequence[Function], elements: int = 0) -> tuple[int, ...]:
-    """As `counts`, of functions whose callers give them so many elements."""
+    """As `counts`, for functions whose callers pass this many elements."""
     stmts = [stmt for one in functions for stmt in statements(one.body)]
     exprs = [expr for one in functions for expr in expressions(one.body)]
     found = [buffer for one in functions for buffer in buffers(one)]

@@ -6,7 +6,7 @@ from reducer.subject.base import Size, Subject
 
 
 def size(subject: Subject) -> Size:
-    """The subject's place in the total order, smallest first.
+    """Return the subject's place in the total order, smallest first.
 
     A person reads nodes, so fewer nodes come first, those of bodies and functions included; of two with as
     many nodes the one with fewer bodies, weights in bodies and functions to look into; then the one with

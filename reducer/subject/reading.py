@@ -22,7 +22,7 @@ def strange_types(arrays: Iterable[Tensor]) -> int:
 
 
 def elements(value: object) -> int:
-    """The elements of a value; a sequence counts one more for each member."""
+    """Return the elements of a value; a sequence counts one more for each member."""
     if isinstance(value, list):
         return sum(elements(member) for member in value) + len(value)
     return int(getattr(value, "size", 0))

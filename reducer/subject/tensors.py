@@ -15,7 +15,7 @@ from corpus.values import Tensor, Value
 
 
 def type_of(value: Value) -> onnx.TypeProto | None:
-    """The static type of a value; None for an absent optional, an empty sequence and one of maps."""
+    """Return the static type of a value; None for an absent optional, an empty sequence and one of maps."""
     if isinstance(value, list):
         if not value or not all(isinstance(member, np.ndarray) for member in value):
             return None
@@ -33,7 +33,7 @@ def farthest(array: Tensor) -> int:
 
 
 def real_parts(array: Tensor) -> Tensor:
-    """The numbers of a tensor in a row; of a complex one both parts of each."""
+    """Return the numbers of a tensor in a row; of a complex one both parts of each."""
     row = np.ascontiguousarray(array).ravel()
     return row.view(row.real.dtype) if row.dtype.kind == "c" else row
 
@@ -62,7 +62,7 @@ def _member_type(members: list[Tensor]) -> onnx.TypeProto:
 
 
 def initializer(name: str, array: Tensor) -> onnx.TensorProto:
-    """An initializer that holds `array`."""
+    """Return an initializer that holds `array`."""
     if array.dtype.kind in "US":
         array = array.astype(object)
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)

@@ -20,17 +20,17 @@ class Resize:
     only: tuple[str, int] | None = None
 
     def window(self, name: str, axis: int, dim: int) -> Window | None:
-        """The part of a dim that is left, for the axis that is being shrunk; None for the whole."""
+        """Return the part of a dim that is left, for the axis that is being shrunk; None for the whole."""
         if self.only is not None and self.only != (name, axis):
             return None
         return dict(self.windows).get(dim)
 
     def size_of(self, dim: int) -> int:
-        """The size that a dim has under these windows."""
+        """Return the size that a dim has under these windows."""
         low, high = dict(self.windows).get(dim, (0, dim))
         return high - low
 
     def index(self, name: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """The slices that cut a tensor of this name and shape."""
+        """Return the slices that cut a tensor of this name and shape."""
         windows = [self.window(name, axis, dim) or (0, dim) for axis, dim in enumerate(shape)]
         return tuple(slice(low, high) for low, high in windows)

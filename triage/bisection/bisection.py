@@ -42,7 +42,7 @@ class Bisection:
     wanted: str
 
     def intervals(self, face: str) -> list[Interval]:
-        """The intervals of releases on which a failure shows, by what was seen so far."""
+        """Return the intervals of releases on which a failure shows, by what was seen so far."""
         told = [(self.releases[at], what) for at, what in sorted(self.faces.items()) if what is not None]
         return intervals(told, face, SILENT)
 
@@ -82,7 +82,7 @@ def bisect_releases(
 
 
 def bisect_case(case: Case, options: CaseOptions, settings: Settings, shown: Progress) -> dict[str, Any]:
-    """The JSON document of `crux bisect`."""
+    """Return the JSON document of `crux bisect`."""
     offer = list_releases(settings.package, settings.versions)
     releases = [each for each in offer.runnable if settings.versions.holds(each)]
     others = {each: why for each, why in offer.others.items() if settings.versions.holds(each)}
@@ -122,7 +122,7 @@ def found_on(word: str, options: CaseOptions) -> str:
 
 
 def target_for(package: str, target: Target) -> Target:
-    """The target on which a package is looked at: the case's own where that runs the package."""
+    """Return the target on which a package is looked at: the case's own where that runs the package."""
     if _runs(target.backend, package):
         return target
     found = [name for name in sorted(backends()) if _runs(name, package)]
@@ -133,7 +133,7 @@ def target_for(package: str, target: Target) -> Target:
 
 
 def _runs(backend: str, package: str) -> bool:
-    """Whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
+    """Return whether a backend runs a package or, such as `onnxruntime-gpu`, another build of it."""
     own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")
 
@@ -166,14 +166,14 @@ def _face_document(found: Bisection, face: str) -> dict[str, Any]:
 
 
 def _reworded(found: Bisection, face: str) -> list[dict[str, str]]:
-    """The releases, oldest first, that show the failure in other words than it is named by."""
+    """Return the releases, oldest first, that show the failure in other words than it is named by."""
     showing = [found.releases[at] for at, what in sorted(found.faces.items()) if what == face]
     others = [each for each in showing if found.sightings[each].symptom != found.shown[face].symptom]
     return [{"release": each, "symptom": found.sightings[each].symptom} for each in others]
 
 
 def _change_document(found: Bisection, one: int, other: int) -> dict[str, Any]:
-    """A change, and the releases between that could not be looked at."""
+    """Return a change, and the releases between that could not be looked at."""
     return {
         "from": found.releases[one],
         "to": found.releases[other],

@@ -28,7 +28,7 @@ def upcoming(seen: Seen, count: int, first: Iterable[int] = (), probes: int = PR
 
 
 def evenly(count: int, probes: int) -> list[int]:
-    """At most so many places, both ends among them, the newest first."""
+    """Places to ask first, at most `probes` of them with both ends, the newest first."""
     if count <= probes:
         return list(range(count))[::-1]
     return sorted({round(at * (count - 1) / (probes - 1)) for at in range(probes)}, reverse=True)
@@ -79,7 +79,7 @@ class Interval:
 
 
 def intervals(seen: Sequence[tuple[str, str]], wanted: str, silent: frozenset[str]) -> list[Interval]:
-    """The runs of releases, oldest first, that show what is wanted.
+    """Return the runs of releases, oldest first, that show what is wanted.
 
     `seen` are releases with what they show, in their order; what is `silent` is passed over: it says neither
     that it is there nor that it is gone.
@@ -98,6 +98,6 @@ def intervals(seen: Sequence[tuple[str, str]], wanted: str, silent: frozenset[st
 
 
 def changes(seen: Mapping[int, str | None]) -> list[tuple[int, int]]:
-    """The neighbouring places that show different things, the older one first."""
+    """Return the neighbouring places that show different things, the older one first."""
     told = sorted(place for place, what in seen.items() if what is not None)
     return [(one, other) for one, other in pairwise(told) if seen[one] != seen[other]]

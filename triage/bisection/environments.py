@@ -148,7 +148,7 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
 
 
 def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[tuple[str, str]]:
-    """The companions of an installed package with the oldest release of each that it declares."""
+    """Yield the companions of an installed package with the oldest release of each that it declares."""
     name = package.replace("-", "_")
     for path in sorted(folder.glob(f"lib/python*/site-packages/{name}-*.dist-info/METADATA")):
         for companion in installing.built_with:

@@ -121,7 +121,7 @@ class Looker:
                 return " ".join(str(error).split())[-200:], ""
 
     def _circumstances(self) -> str:
-        """A digest of all that a verdict depends on besides case and release."""
+        """Return a digest of all that a verdict depends on besides case and release."""
         chosen = asdict(replace(self.options, db=None, json=False, inputs=None, jobs=1, seed=None))
         words = [self.settings.package, self.settings.repeat, str(self.case.target), chosen, edition()]
         return hashlib.sha256(dump(words).encode()).hexdigest()[:12]

@@ -22,7 +22,7 @@ NEWEST_MINOR: Minor = (3, 15)
 ASK_SECONDS = 60
 _RETRIES = 3
 _UNREACHED = "Retry(total=0"
-"""What pip says before its last try where nobody answers; it may end well all the same, with what it has."""
+"""What pip says before its last try if nothing answers; it may still succeed with what it has."""
 QUESTION = """
 import json, sys
 try:
@@ -55,7 +55,7 @@ class Offer:
 
 
 def list_releases(package: str, wanted: Range) -> Offer:
-    """Every release with a wheel for this machine; raises `UserError` where the index has none at all.
+    """Return every release with a wheel for this machine; raises `UserError` where the index has none at all.
 
     Where crux's own interpreter can run both ends of the range, no other one is looked for.
     """
@@ -145,7 +145,7 @@ def newest_releases(package: str, sources: Sequence[str] = (), *, nightly: bool 
 
 
 def own_interpreter() -> Interpreter:
-    """The Python that runs crux, as one that makes environments; raises `UserError`."""
+    """Return the Python that runs crux, as one that makes environments; raises `UserError`."""
     found = _examine(Path(sys.executable))
     if found is None:
         raise UserError(

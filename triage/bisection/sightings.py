@@ -74,7 +74,7 @@ class Faces:
         self.shown: dict[str, Sighting] = {}
 
     def of(self, seen: Sighting) -> str:
-        """The word for a sighting: that of an earlier one that is alike, or a new one."""
+        """Return the word for a sighting: that of an earlier one that is alike, or a new one."""
         if not Outcome(seen.outcome).is_bug:
             return NO_BUG.get(Outcome(seen.outcome), GOOD)
         for face, other in self.shown.items():

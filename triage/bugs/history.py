@@ -79,7 +79,7 @@ def history_of_folder(folder: Path) -> History:
 
 
 def _document(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
-    """A JSON file's fields; none where there is no such file, or not all that are needed in it."""
+    """Return a JSON file's fields; none where there is no such file, or not all that are needed in it."""
     if not path.is_file():
         return {}
     facts: dict[str, Any] = json.loads(path.read_text())
@@ -112,5 +112,5 @@ def note_bisection(store: Store, name: str, document: Mapping[str, Any]) -> None
 
 
 def bisection_of(store: Store, names: Sequence[str]) -> dict[str, Any]:
-    """The newest answer of `crux bisect` for any of these names; empty if none was asked."""
+    """Return the newest answer of `crux bisect` for any of these names; empty if none was asked."""
     return last_event(store, BISECTED, names)

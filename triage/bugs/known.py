@@ -57,13 +57,13 @@ class KnownIssue:
     patterns: Mapping[str, re.Pattern[str]] = field(default_factory=dict, compare=False)
 
     def holds_for(self, facts: Mapping[str, str]) -> bool:
-        """Whether every component of a signature that the entry names matches in whole."""
+        """Return whether every component of a signature that the entry names matches in whole."""
         if not self.is_of(facts.get("backend", "")):
             return False
         return all(pattern.fullmatch(facts.get(name, "")) for name, pattern in self.patterns.items())
 
     def is_of(self, backend: str) -> bool:
-        """Whether it is a bug of what that backend runs."""
+        """Return whether it is a bug of what that backend runs."""
         return backend in (project_of_package(self.package).backends or (self.package,))
 
     def is_alive_on(self, release: str) -> bool:
@@ -77,7 +77,7 @@ class KnownIssue:
 def known_issue(
     issues: Iterable[KnownIssue], signatures: Sequence[Signature], releases: Sequence[str]
 ) -> KnownIssue | None:
-    """The first entry that matches one of the signatures and is not fixed in an earlier release."""
+    """Return the first entry that matches one of the signatures and is not fixed in an earlier release."""
     every = [dict(signature.components) for signature in signatures]
     for issue in issues:
         if any(map(issue.holds_for, every)) and all(map(issue.is_alive_on, releases)):
@@ -86,7 +86,7 @@ def known_issue(
 
 
 def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, ...]:
-    """The user's own entries (from a named file) first, then the shipped ones."""
+    """Return the user's own entries (from a named file) first, then the shipped ones."""
     own = own_file(database)
     return (
         *(read_known(named) if named else ()),
@@ -96,7 +96,7 @@ def load_known(database: Path, named: Path | None = None) -> tuple[KnownIssue, .
 
 
 def read_known(path: Path) -> tuple[KnownIssue, ...]:
-    """The entries of a file; raises `UserError` where one cannot be used."""
+    """Return the entries of a file; raises `UserError` where one cannot be used."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

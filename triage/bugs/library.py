@@ -22,7 +22,7 @@ class Library:
 
     @classmethod
     def shipped(cls) -> Library:
-        """The known issues that come with crux, and no cluster."""
+        """Return the known issues that come with crux, and no cluster."""
         return cls(read_known(SHIPPED))
 
     @classmethod
@@ -35,11 +35,11 @@ class Library:
         return cls(load_known(store.path, known), found)
 
     def known(self, signature: Signature, release: str) -> KnownIssue | None:
-        """The known issue that the signature is, on that release."""
+        """Return the known issue that the signature is, on that release."""
         return known_issue(self.issues, (signature,), (release,))
 
     def similar(self, signature: Signature, own: str = "") -> dict[str, float]:
-        """The other clusters that may be the same bug, with their distance, the nearest first."""
+        """Return the other clusters that may be the same bug, with their distance, the nearest first."""
         found = {}
         for name, others in self.signatures.items():
             near = [

@@ -20,7 +20,7 @@ from triage.store.database import Store
 
 Document = dict[str, Any]
 MOST_LISTED = 10_000
-"""Up to so many failures all are listed; of more, every cluster's first ones."""
+"""Up to this many failures all are listed; of more, the first ones of every cluster."""
 FEWEST_LISTED = 5
 
 

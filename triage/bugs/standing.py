@@ -33,7 +33,7 @@ MOST_NAMED = 3
 def overview_with_states(
     store: Store, issues: tuple[KnownIssue, ...] = (), only: Any = None
 ) -> list[dict[str, Any]]:
-    """The overview's documents, each with its `state` and the folder of its last `report`."""
+    """Return the overview's documents, each with its `state` and the folder of its last `report`."""
     reports = last_reports(store)
     found = []
     for document in overview(store, issues, only):
@@ -80,7 +80,7 @@ def next_step(documents: Sequence[Document], database: Path) -> str:
 
 
 def _near(folder: str) -> str:
-    """The folder as seen from here, where it lies below."""
+    """Return the folder as seen from here, where it lies below."""
     path = Path(folder)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else folder
 

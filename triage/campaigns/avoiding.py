@@ -28,7 +28,7 @@ def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[
 
 
 def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
-    """The judgement, but a program that holds one of the chains is *unsupported*, and not run."""
+    """Return the judgement, but a program that holds one of the chains is *unsupported*, and not run."""
     if not avoided:
         return judgement
 
@@ -43,7 +43,7 @@ def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
 
 
 def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
-    """The first issue whose chain of nodes is in the program's main graph; empty where none is."""
+    """Return the first issue whose chain of nodes is in the program's main graph; empty where none is."""
     if case.format != "onnx":
         return ""
     model: onnx.ModelProto = case.parsed
@@ -61,7 +61,7 @@ def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
 def _leads(
     node: onnx.NodeProto, chain: Chain, types: Types, readers: Mapping[str, list[onnx.NodeProto]]
 ) -> bool:
-    """Whether the chain begins at a node and goes on along its readers."""
+    """Return whether the chain begins at a node and goes on along its readers."""
     first, *rest = chain
     if not first.fullmatch(_face(node, types)):
         return False

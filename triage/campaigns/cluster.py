@@ -43,11 +43,11 @@ class Station:
         self._testers = self._stack.enter_context(open_testers(options, target, plan, issues, native=native))
 
     def greeting(self) -> tuple[str, Met | None, Legality]:
-        """The release of the package, what the start met of its code, and what programs keep to."""
+        """Return the release of the package, what the start met of its code, and what programs keep to."""
         return self._testers.release, self._testers.begun, self._testers.legality
 
     def test(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
-        """The tests of some seeds."""
+        """Return the tests of some seeds."""
         (tester,) = self._testers.all
         return list(tester(seeds, seconds, lesson))
 
@@ -118,7 +118,7 @@ def _caller(ray: Any, actor: Any) -> Tester:
 
 
 def _answers(ray: Any, references: Sequence[Any]) -> list[Any]:
-    """The actors' answers. Raises the `UserError` that one of them met."""
+    """Return the actors' answers. Raises the `UserError` that one of them met."""
     try:
         found: list[Any] = ray.get(list(references))
     except ray.exceptions.RayTaskError as error:

@@ -48,13 +48,13 @@ class Step:
 
 
 def dialect_of(target: Target) -> str:
-    """The strategy that makes programs of the target's own operators; empty where it has none."""
+    """Return the strategy that makes programs of the target's own operators; empty where it has none."""
     backend = find_backend(target.backend)
     return backend.dialect
 
 
 def runs_loops(target: Target) -> bool:
-    """Whether the target runs programs of TVM's loops as well."""
+    """Return whether the target runs programs of TVM's loops as well."""
     graphs = find_backend(target.backend).graphs
     return graphs is not None and LOOPS in graphs.formats
 
@@ -162,7 +162,7 @@ class Fuzzer:
         return self._teaching.costs
 
     def earned(self) -> Mapping[str, float]:
-        """The part that each arm had in the symptoms that were met."""
+        """Return the part that each arm had in the symptoms that were met."""
         return self._teaching.earned()
 
     def _keep(self, tested: Tested) -> Failure:

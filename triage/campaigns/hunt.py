@@ -98,11 +98,11 @@ class Hunt:
         self.eye.look("done", always=True)
 
     def bugs(self) -> list[Bug]:
-        """The bugs that the hunt's targets have, each with its report."""
+        """Return the bugs that the hunt's targets have, each with its report."""
         return self.reporter.bugs(frozenset(front.target for front in self.fronts))
 
     def _may_go_on(self) -> bool:
-        """Whether more may be looked for: tests, CPU time and room are left."""
+        """Return whether more may be looked for: tests, CPU time and room are left."""
         if self.limits.tests and self.tests >= self.limits.tests:
             return False
         if self.limits.cpu and self.eye.cpu() >= self.limits.cpu:
@@ -191,7 +191,7 @@ class Hunt:
         return "a known issue" if is_first else f"looks like {failure.cluster_name}"
 
     def _is_new(self, cluster: int) -> bool:
-        """Whether a cluster is a bug that was not there before and that nobody knows."""
+        """Return whether a cluster is a bug that was not there before and that nobody knows."""
         if cluster in self._clusters:
             return False
         self._clusters.add(cluster)

@@ -81,7 +81,7 @@ class NativeCoverage:
             self.save(run, tests)
 
     def save(self, run: int, tests: int) -> None:
-        """Keep what was met by now, after so many tests of a run."""
+        """Keep what was met by now, after `tests` tests of a run."""
         libraries = []
         for first, table in zip(self._watch.firsts, self._watch.tables, strict=True):
             bits = np.packbits(self._met[first : first + len(table.blocks)]).tobytes()

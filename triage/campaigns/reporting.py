@@ -33,7 +33,7 @@ class Bug:
     ready: bool
 
     def document(self) -> dict[str, Any]:
-        """The bug as `crux hunt --json` shows it."""
+        """Return the bug as `crux hunt --json` shows it."""
         return {
             "id": self.cluster,
             **{name: value for name, value in vars(self).items() if name != "cluster"},
@@ -51,7 +51,7 @@ class Reporter:
     reported: dict[int, int] = field(default_factory=dict)
 
     def bugs(self, targets: frozenset[str]) -> list[Bug]:
-        """The clusters that have a reduced failure on one of the targets, each with its report."""
+        """Return the clusters that have a reduced failure on one of the targets, each with its report."""
         found = []
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id)
@@ -74,7 +74,7 @@ class Reporter:
         return found
 
     def missing(self, target: str) -> list[int]:
-        """The clusters with a reduced failure on a target that no report shows as well as it could."""
+        """Return the clusters with a reduced failure on a target that no report shows as well as it could."""
         found = []
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)

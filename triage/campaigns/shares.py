@@ -1,7 +1,7 @@
 """Who gets the next piece of a hunt's time: fuzzing or reducing, on which target, by what each has yielded.
 
 Yield is in new bugs for CPU time; what is known earns nothing. Each choice keeps a floor, and what was long
-ago counts less. Which programs a seed gives does not hang on this: only how far each campaign comes.
+ago counts less. The programs of a seed do not depend on this: only how far each campaign comes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Shares:
     whole: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, cpu: float, gained: float) -> None:
-        """A choice has cost CPU seconds and gained so many new bugs."""
+        """Note the CPU seconds that a choice has cost, and the new bugs that it has gained."""
         for table in (self.cpu, self.gained):
             for each in table:
                 table[each] *= FADING

@@ -78,7 +78,7 @@ class Teaching:
         return {name: times / whole for name, times in tried.items()} if whole else {}
 
     def earned(self) -> Mapping[str, float]:
-        """The part that each arm had in the symptoms that were met."""
+        """Return the part that each arm had in the symptoms that were met."""
         return earned(self._course.folded)
 
     def lesson(self, block: range) -> Lesson | None:
@@ -127,7 +127,7 @@ class Teaching:
         self._unkept = {}
 
     def _not_folded(self) -> set[str]:
-        """The pieces of coverage of blocks that are not folded yet and that are new."""
+        """Return the pieces of coverage of blocks that are not folded yet and that are new."""
         folded = self._course.folded.covered
         return {key for part in self._parts.values() for key in part.covered if key not in folded}
 

@@ -129,7 +129,7 @@ def asker_of(judge: Judge) -> Callable[[Case], tuple[int, int]]:
 
 
 def looking(judge: Judge) -> Looking:
-    """A first look at the programs of loops in a block: one library for all of them."""
+    """Return a first look at the programs of loops in a block: one library for all of them."""
 
     def look(cases: Sequence[Case]) -> list[Look | None]:
         found: list[Look | None] = [None] * len(cases)
@@ -218,7 +218,7 @@ def _serve(
     native: bool,
 ) -> None:
     """A tester's process: answers until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked is interrupted as well, and closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted as well, and closes the pipe
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         try:
             watch = open_watch(target) if native else None

@@ -1,4 +1,4 @@
-"""A program that an oracle has rewritten, as a case of its own: whoever reads of it needs no oracle."""
+"""A program that an oracle has rewritten, as a case of its own: a reader needs no oracle for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.verdict import Verdict
 
 
 def rewrites(target: Target) -> bool:
-    """Whether an oracle of the target runs other programs than a case's own."""
+    """Return whether an oracle of the target runs other programs than a case's own."""
     return NAME in target.get(SETTING, "").split(",")
 
 

@@ -12,7 +12,7 @@ from oracles.run import Limits
 
 @contextmanager
 def bounded(timeout: float, name: str, times: int = 1) -> Iterator[None]:
-    """Raise `UserError` in the block once a case has taken the CPU time of so many whole checks.
+    """Raise `UserError` in the block once a case has taken the CPU time of `times` whole checks.
 
     Only CPU time counts, so a busy machine changes nothing. Outside of the main thread crux's own part is
     not bounded.

@@ -66,7 +66,7 @@ def _said_of(test: StandardTest, runs: tuple[Run, ...], judge: Judge) -> tuple[s
 
 
 def _is_drawn(found: Difference, test: StandardTest, judge: Judge) -> bool:
-    """Whether values differ of a model that draws random numbers: only their types are fixed."""
+    """Return whether values differ of a model that draws random numbers: only their types are fixed."""
     return found.kind in ("nan", "value") and judge.open(test.case).is_random
 
 

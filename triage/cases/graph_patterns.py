@@ -27,7 +27,7 @@ from triage.cases.documented_tests import Document
 
 MOST_BINDINGS = 60
 SEEDS, CONTEXTS, CONTEXT = 60, 5, 8
-"""Of so many programs so many that hold a pattern are asked about, each of so many bindings."""
+"""How many programs are made, how many with a pattern are asked about, and their bindings."""
 MOST_PARTS = 24
 """Parts of one program that are asked about for one pass."""
 
@@ -54,7 +54,7 @@ class GraphExtraction:
         return tuple(name for name in names if name not in anywhere)
 
     def of(self, documents: Iterable[Document]) -> Iterator[GraphPattern]:
-        """The patterns of these documents that are new."""
+        """Yield the patterns of these documents that are new."""
         for document in documents:
             self.counts["programs"] += 1
             yield from self._of_one(document.case, document.fires)
@@ -103,7 +103,7 @@ class GraphExtraction:
                 yield candidate
 
     def holds(self, pattern: GraphPattern) -> bool:
-        """Whether its pass fires on programs that grew around it, on all but one at most."""
+        """Return whether its pass fires on programs that grew around it, on all but one at most."""
         policy = policy_of({pattern.fires: (pattern,)})
         made = (make_program(seed, CONTEXT, policy) for seed in range(SEEDS))
         placed = [each.program for each in islice((one for one in made if one.fires), CONTEXTS)]
@@ -117,7 +117,7 @@ class GraphExtraction:
         return self.judge.executor.changed_by(program.to_bytes(), names)
 
     def _least(self, subject: GraphSubject, name: str) -> GraphSubject:
-        """The fewest bindings on which the pass fires: halves go first, then each by itself."""
+        """Return the fewest bindings on which the pass fires: halves go first, then each by itself."""
         kept = list(subject.program.main.bindings)
         best = subject
         size = max(1, len(kept) // 2)
@@ -165,7 +165,7 @@ class GraphExtraction:
 
 
 def parts_of(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, ...]]:
-    """The function itself, its dataflow blocks, and its connected parts, the larger first."""
+    """Yield the function itself, its dataflow blocks, and its connected parts, the larger first."""
     yield tuple(bindings)
     blocks = dict.fromkeys(each.kwargs.get("block") for each in bindings)
     for block in blocks if len(blocks) > 1 else ():
@@ -183,7 +183,7 @@ def parts_of(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, ...]]:
 
 
 def is_connected(bindings: Sequence[Binding], places: Set[int]) -> bool:
-    """Whether these bindings hang together, by what they read of one another."""
+    """Return whether these bindings hang together, by what they read of one another."""
     by_name = {bindings[place].name: place for place in places}
     links: dict[int, set[int]] = {place: set() for place in places}
     for place in places:
@@ -201,7 +201,7 @@ def is_connected(bindings: Sequence[Binding], places: Set[int]) -> bool:
 
 
 def spread(value: Tensor) -> tuple[float, float]:
-    """The least and the greatest element; of none, 0."""
+    """Return the least and the greatest element; of none, 0."""
     numbers = value.astype(np.float64)
     return (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
 

@@ -22,7 +22,7 @@ class Judges:
         self._stack = ExitStack()
 
     def of(self, target: Target, format: str = "onnx") -> Judge:
-        """The judge of a target for programs of a format, opened when first asked for."""
+        """Return the judge of a target for programs of a format, opened when first asked for."""
         key = target, format
         if key not in self._open:
             self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))

@@ -41,7 +41,7 @@ class Extraction:
     counts: Counter[str] = field(default_factory=Counter)
 
     def of(self, documents: Iterable[Document]) -> Iterator[Pattern]:
-        """The patterns of these documents that are new."""
+        """Yield the patterns of these documents that are new."""
         for document in documents:
             self.counts["models"] += 1
             yield from self._of_one(document)
@@ -90,7 +90,7 @@ class Extraction:
         return None if loosened is None else self._named(model, loosened, name, case.origin)
 
     def _runs(self, case: Case) -> bool:
-        """Whether it runs un-optimised: not every kernel's condition is one of the checker's."""
+        """Return whether it runs un-optimised: not every kernel's condition is one of the checker's."""
         inputs = make_inputs(case.parsed, 0)
         return self.judge.runs(replace(case, inputs=inputs), self.judge.configs[:1])[0].is_ok
 

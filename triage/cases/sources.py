@@ -32,7 +32,7 @@ KEYS = ("case", "path", "id")
 
 
 def each_named(words: Sequence[str]) -> Iterator[str]:
-    """The path or id of each case, those on stdin read where a word says so; raises `UserError`."""
+    """Yield the path or id of each case, those on stdin read where a word says so; raises `UserError`."""
     for word in words:
         yield from _lines() if word == STDIN else (word,)
 
@@ -59,7 +59,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
 
 
 def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> Case:
-    """The case that a path or an id names; a path that exists goes first.
+    """Return the case that a path or an id names; a path that exists goes first.
 
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """

@@ -68,7 +68,7 @@ def _read(test: Any) -> Iterator[StandardTest]:
 
 
 def _stored(folder: Path, model: ModelProto) -> tuple[list[Any], list[Any]]:
-    """The inputs and outputs of a folder `test_data_set_N`, in the order of their numbers."""
+    """Return the inputs and outputs of a folder `test_data_set_N`, in the order of their numbers."""
     return (
         [_from_file(folder / f"input_{at}.pb", each.type) for at, each in enumerate(model.graph.input)],
         [_from_file(folder / f"output_{at}.pb", each.type) for at, each in enumerate(model.graph.output)],

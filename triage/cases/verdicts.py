@@ -11,7 +11,7 @@ from triage.store.documents import wrong_document
 
 
 def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
-    """The verdict that counts, and its document: the first that shows a bug, else the first.
+    """Return the verdict that counts, and its document: the first that shows a bug, else the first.
 
     Repeated judging also says how often that symptom came.
     """

@@ -45,7 +45,7 @@ class Ended:
         return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path))
 
     def cases_of(self, target: Target, limits: Limits) -> Iterator[Path]:
-        """Each dump as a case folder beside the dumps; one that cannot be opened is told in a line."""
+        """Yield each dump as a case folder beside the dumps; one that cannot be opened is told in a line."""
         importer = importer_of(target, limits)
         for place, dump in enumerate(self.dumps, 1):
             try:

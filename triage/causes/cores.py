@@ -19,7 +19,7 @@ from reducer.pass_sets import failing_config
 
 
 def core_of(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge) -> str:
-    """The operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
+    """Return the operators that go and come, such as `-Div -Mul +Div`; empty where that cannot be seen.
 
     It cannot where the optimised program does not come to be, as with a kernel that does not exist. Whose
     operators they are does not count: QuantizeLinear is one in either of its domains. Of a compiler whose log
@@ -56,7 +56,7 @@ _OF_TYPES = re.compile(
 
 
 def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
-    """The passes with the operator that they put in and that is refused for its types; else empty.
+    """Return the passes with the operator that they put in and that is refused for its types; else empty.
 
     One text says that there is no kernel, another that types do not fit: the operator set decides which.
     """

@@ -12,7 +12,7 @@ _STRUCTURAL = ("shape", "dtype")
 
 
 def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
-    """Whether an equal symptom of an equal release is the same bug, before anything is reduced.
+    """Return whether an equal symptom of an equal release is the same bug, before anything is reduced.
 
     It is where the un-optimised program or an importer says it: what an operator gives against what it
     declares, an exception, the native function of a crash. What only optimised programs show may follow from
@@ -32,7 +32,7 @@ def is_of_any_operator(symptom: str) -> bool:
 
 
 def may_follow(symptom: str, known: str) -> bool:
-    """Whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
+    """Return whether a failure may be the effect of a bug that shows as `known`, the passes being the same.
 
     Equal symptoms may; so may two kinds of wrong values, and what raises or dies over a wrong shape or dtype.
     """
@@ -47,12 +47,12 @@ def may_follow(symptom: str, known: str) -> bool:
 
 
 def is_one_damage(symptom: str, known: str) -> bool:
-    """Whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
+    """Return whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
     (_, signal), (_, other) = _read(symptom), _read(known)
     return signal == other or {signal, other} <= _OF_MEMORY
 
 
 def _read(symptom: str) -> tuple[str, str]:
-    """The outcome and the kind of a symptom."""
+    """Return the outcome and the kind of a symptom."""
     parts = [*symptom.split(SEPARATOR), "", ""]
     return parts[0], parts[2]

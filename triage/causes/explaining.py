@@ -64,7 +64,7 @@ class Bug:
         return self.operators.total() == 1 and not has_body
 
     def is_in(self, held: Counter[str]) -> bool:
-        """Whether a program of these operators holds what the bug needs."""
+        """Return whether a program of these operators holds what the bug needs."""
         return self.needed <= held
 
     def may_be_in(self, held: Counter[str], symptom: str) -> bool:
@@ -82,12 +82,12 @@ class Explanation:
     checks: int
 
     def evidence(self) -> dict[str, Any]:
-        """The explanation as it is kept beside the failure."""
+        """Return the explanation as it is kept beside the failure."""
         return {"version": VERSION, "checks": self.checks, "why": self.why}
 
 
 def operators_of(case: Case) -> Counter[str]:
-    """The operators of a program, those within a model's own functions included."""
+    """Return the operators of a program, those within a model's own functions included."""
     held = Counter(case.measure.ops)
     if case.format == "onnx":
         held.update(node.op_type for function in case.parsed.functions for node in function.node)
@@ -114,7 +114,7 @@ def _holds(held: Counter[str], bug: Bug) -> bool:
 def explain(
     case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge, sites: Sites | None = None
 ) -> Explanation:
-    """The bug that explains a failing case, by at most `MOST_CHECKS` verdicts.
+    """Return the bug that explains a failing case, by at most `MOST_CHECKS` verdicts.
 
     Bugs of the failure's own outcome go before others, larger ones before smaller ones: they say more.
     """
@@ -137,7 +137,7 @@ def _dies_alike(symptom: str, bug: Bug) -> bool:
 
 
 def _by_passes(case: Case, verdict: Verdict, bugs: Sequence[Bug], judge: Judge) -> Explanation:
-    """The passes of what may have this effect, of those that changed the program, set by set."""
+    """Return the passes of what may have this effect, of those that changed the program, set by set."""
     config, symptom = failing_config(verdict, judge), str(verdict.symptom or "")
     fitting = [
         bug for bug in bugs if not bug.shown or any(may_follow(symptom, each) for each, _ in bug.shown)
@@ -197,5 +197,5 @@ def _by_operator(
 
 
 def counting(found: Explanation, checks: int) -> Explanation:
-    """The explanation with so many more checks, those of the verdict that it began with."""
+    """Add the checks of the verdict that the explanation began with."""
     return replace(found, checks=found.checks + checks)

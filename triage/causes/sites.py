@@ -31,7 +31,7 @@ class Site:
     special: frozenset[str]
 
     def is_like(self, known: Site | None) -> bool:
-        """Whether a known site is the same one: all that matters of the values there holds here.
+        """Return whether a known site is the same one: all that matters of the values there holds here.
 
         Kernels are made from one text for all types, so that these make no two sites. A known case may hold
         more that is special than it needs, as long as it holds what is special here.
@@ -63,12 +63,12 @@ class Sites:
         return self.known[case.case_id]
 
     def costs(self, case: Case) -> int:
-        """The checks that it takes to say so: none where it was asked before."""
+        """Return the checks that it takes to say so: none where it was asked before."""
         return int(case.case_id not in self.known)
 
 
 def site_of_crash(case: Case, judge: Judge) -> Site | None:
-    """The node that kills the un-optimised program when it runs node by node; None if none does."""
+    """Return the node that kills the un-optimised program when it runs node by node; None if none does."""
     opened = open_nodes(case, judge) if case.format == "onnx" else None
     if opened is None:
         return None
@@ -85,7 +85,7 @@ def site_of_crash(case: Case, judge: Judge) -> Site | None:
 
 
 def share_a_kernel(one: str, two: str) -> bool:
-    """Whether two operators that die in one native function may share the kernel's base.
+    """Return whether two operators that die in one native function may share the kernel's base.
 
     A helper such as a check of an axis serves any operator; a base serves those that take and give the same:
     Min, Sum and Mean any number of operands of one type.

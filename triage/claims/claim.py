@@ -40,7 +40,7 @@ WRONG = {
 
 
 def essence(message: str) -> str:
-    """The C++ site and what stands after it; the wrapping before it is left out."""
+    """Return the C++ site and what stands after it; the wrapping before it is left out."""
     parsed = parse_message(name_operators(without_instructions(message)))
     text = f"{parsed.site}: {parsed.rest}" if parsed.site else unwrap(parsed.rest)
     rest = " ".join(scrub(text).split())
@@ -48,7 +48,7 @@ def essence(message: str) -> str:
 
 
 def signal_text(run: Run) -> str:
-    """The signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
+    """Return the signal that ended a run, such as `SIGSEGV (Segmentation fault)`."""
     try:
         found = signal.Signals(run.signal)
     except ValueError:

@@ -83,7 +83,7 @@ def _attribute(attribute: onnx.AttributeProto) -> str:
 
 
 def bug_title(verdict: Verdict, case: Case, passes: Sequence[str], tolerance: Tolerance = _TOLERANCE) -> str:
-    """The title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
+    """Return the title of a reduced case's bug; of what no plain runs show, the verdict's own line."""
     backend = case.target.backend if case.target else ""
     try:
         tolerance = tolerance_showing(verdict, tolerance)
@@ -109,7 +109,7 @@ def _effect(expectation: Expectation, tolerance: Tolerance) -> str:
 
 
 def _said(error: str, message: str) -> str:
-    """The function that throws, or the exception, and what it says, cut between words."""
+    """Return the function that throws, or the exception, and what it says, cut between words."""
     parsed = parse_message(name_operators(without_instructions(message)))
     rest = " ".join(scrub(parsed.rest if parsed.site else unwrap(parsed.rest)).split())
     rest = PREAMBLE.sub("", rest)
@@ -122,7 +122,7 @@ def _said(error: str, message: str) -> str:
 
 
 def _difference(expectation: Expectation, tolerance: Tolerance) -> str:
-    """The first two values that differ, or their types or shapes; the right one last."""
+    """Return the first two values that differ, or their types or shapes; the right one last."""
     passing = expectation.passing
     if passing is None or expectation.is_unstable:
         return WRONG.get(expectation.kind, f"wrong {expectation.kind}")
@@ -167,19 +167,19 @@ def _number(value: object) -> str:
 
 
 def _failing_of(run: Run, kinds: Sequence[str]) -> str:
-    """The operator of the case that fails, as the message or the first line of the trace names it."""
+    """Return the operator of the case that fails, as the message or the first line of the trace names it."""
     named = parse_message(run.message).op or parse_message(run.trace.partition("\n")[0]).op
     return named if named in kinds else _named_in(run.message, kinds)
 
 
 def _named_in(message: str, kinds: Sequence[str]) -> str:
-    """The one operator of the case that a message names; empty where it names none or several."""
+    """Return the one operator of the case that a message names; empty where it names none or several."""
     named = [kind for kind in kinds if re.search(rf"(?<![\w.]){re.escape(kind)}(?!\w)", message)]
     return named[0] if len(named) == 1 else ""
 
 
 def _taking(expectation: Expectation, passes: Sequence[str], effect: str) -> str:
-    """The passes that it takes, or else the configurations; nothing where that is said already."""
+    """Return the passes that it takes, or else the configurations; nothing where that is said already."""
     if expectation.is_unstable or (expectation.outcome is Outcome.CRASH and not expectation.passing):
         return ""
     if expectation.outcome is Outcome.MISMATCH and expectation.wrong == UNOPTIMISED:

@@ -44,7 +44,7 @@ REFERENCES = {
 
 
 def is_reference(config: Config) -> bool:
-    """Whether a run is no compiler's."""
+    """Return whether a run is no compiler's."""
     return config.backend in REFERENCES
 
 

@@ -43,7 +43,7 @@ def by_symptom(case: Case, verdict: Verdict) -> Signature:
 def assign(
     store: Store, signature: Signature, title: str, *, reduced: bool, inside: int | None = None
 ) -> int:
-    """The cluster of a signature, made when it is new; must run inside a transaction.
+    """Return the cluster of a signature, made when it is new; must run inside a transaction.
 
     `inside` is the cluster in which the failure stands until now: a first reduced signature attaches to it.
     """

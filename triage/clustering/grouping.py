@@ -92,7 +92,7 @@ def _keep_distances(store: Store, signature: Signature) -> None:
 
 
 def _distance(store: Store, first: str, second: str) -> float:
-    """The distance of two signatures: the noted one where they are near."""
+    """Return the distance of two signatures: the noted one where they are near."""
     kept = kept_distance(store, first, second)
     if kept is not None:
         return kept
@@ -100,14 +100,14 @@ def _distance(store: Store, first: str, second: str) -> float:
 
 
 def _homes(store: Store, near: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """The clusters of the signatures, oldest first; and those that a person has pinned."""
+    """Return the clusters of the signatures, oldest first; and those that a person has pinned."""
     homes = homes_of(store, near)
     pins = {digest: home.cluster for digest, home in homes.items() if home.pinned}
     return {digest: home.cluster for digest, home in homes.items()}, pins
 
 
 def _owned(groups: Iterable[tuple[str, ...]], homes: Mapping[str, int]) -> dict[tuple[str, ...], list[int]]:
-    """The cluster that each group keeps: the one that holds its oldest signature."""
+    """Return the cluster that each group keeps: the one that holds its oldest signature."""
     firsts: dict[int, str] = {}
     for digest, cluster in homes.items():
         firsts.setdefault(cluster, digest)

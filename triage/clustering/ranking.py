@@ -32,7 +32,7 @@ class Candidate:
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[int]:
-    """The ids in the order in which to show them; the same for any order of the candidates."""
+    """Return the ids in the order in which to show them; the same for any order of the candidates."""
     order: list[int] = []
     by_worth = sorted(candidates, key=lambda each: (each.tier, each.worth, each.id))
     for tier in sorted({each.tier for each in by_worth}):

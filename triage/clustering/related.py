@@ -16,7 +16,7 @@ Related = dict[int, dict[str, str]]
 
 
 def related_clusters(store: Store) -> Related:
-    """Every pair of clusters that is worth a look, in both directions."""
+    """Return every pair of clusters that is worth a look, in both directions."""
     found: Related = defaultdict(dict)
     _add_near(store, found)
     _add_same_rewrite(store, found)

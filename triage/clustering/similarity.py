@@ -58,7 +58,7 @@ class Comparison:
 
 
 def compare(first: Signature, second: Signature) -> Comparison:
-    """The weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
+    """Return the weighted distance of two signatures, part by part; 1 with an obstacle for two kinds."""
     if first.components == second.components:
         return Comparison(0.0)
     one, two = _facts(first), _facts(second)
@@ -108,7 +108,7 @@ def distance_within(first: Signature, second: Signature, cut: float) -> float | 
 
 
 def _is_one_refusal(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Whether a node that the same passes put in is refused for its types, in whatever words."""
+    """Return whether a node that the same passes put in is refused for its types, in whatever words."""
     return bool(one.get("ill-typed")) and one.get("ill-typed") == two.get("ill-typed")
 
 
@@ -189,7 +189,7 @@ def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 
 
 def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
-    """Whether two crashes at equal operators differ in how the system noticed damaged memory."""
+    """Return whether two crashes at equal operators differ in how the system noticed damaged memory."""
     signals = {one.get("signal", ""), two.get("signal", "")}
     return (
         signals <= _OF_MEMORY
@@ -200,7 +200,7 @@ def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
 
 
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
-    """The share of each component, moved away from those that neither side has."""
+    """Return the share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
         present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
         rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)

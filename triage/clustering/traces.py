@@ -29,7 +29,7 @@ MOST_BYTES = 4 << 20
 
 
 def read_traces(folder: Path) -> dict[str, str]:
-    """The texts in a folder, by file name; raises `UserError` where there are none."""
+    """Return the texts in a folder, by file name; raises `UserError` where there are none."""
     if not folder.is_dir():
         raise UserError(f"{folder}: not a folder; name one that holds trace texts")
     found = sorted(path for path in folder.iterdir() if path.is_file() and _is_trace(path))
@@ -50,7 +50,7 @@ def _read(path: Path) -> str:
 
 
 def cluster_traces(texts: Mapping[str, str]) -> dict[str, str]:
-    """The cluster of each text, named after the smallest digest of the signatures in it."""
+    """Return the cluster of each text, named after the smallest digest of the signatures in it."""
     signed = {name: trace_signature(text) for name, text in texts.items()}
     distinct = {each.digest: each for each in signed.values()}
     cluster_of = {digest: f"T{group[0]}" for group in partition(distinct) for digest in group}
@@ -68,7 +68,7 @@ def partition(signatures: Mapping[str, Signature]) -> Iterator[tuple[str, ...]]:
 
 
 def trace_signature(text: str) -> Signature:
-    """The signature of a text. A crash without a native frame is named by its caller."""
+    """Return the signature of a text. A crash without a native frame is named by its caller."""
     text = as_written(text)
     found = signature_of_text(text)
     if ("outcome", "crash") not in found.components:
@@ -84,7 +84,7 @@ def _last_words(text: str) -> str:
 
 
 def _callers(text: str) -> Iterator[str]:
-    """The frames of the user's own code, innermost first; not those of libraries or generated files.
+    """Yield the frames of the user's own code, innermost first; not those of libraries or generated files.
 
     Lines count: a text that only says which signal it was is no evidence that two calls ran into one bug.
     """

@@ -64,12 +64,12 @@ def distance(name: str, one: Facts, two: Facts) -> float:
 
 
 def passes_of(facts: Facts) -> frozenset[str]:
-    """The minimal passes; one that runs at two levels of optimisation, or for a provider, is one."""
+    """Return the minimal passes; one that runs at two levels of optimisation, or for a provider, is one."""
     return frozenset(_LEVEL.sub("", name) for name in facts.get("passes", "").split())
 
 
 def _is_one_core(one: Facts, two: Facts) -> bool:
-    """Whether the same passes took away and put in the same nodes.
+    """Return whether the same passes took away and put in the same nodes.
 
     Where they put in the same, one of what they take away is enough: Mul and Div both become the factor of
     a fused MatMul.
@@ -88,13 +88,13 @@ def _gone_and_come(core: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def names(facts: Facts) -> list[str]:
-    """The operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`."""
+    """Return the operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`."""
     named = (word.partition(":")[0] for word in facts.get("ops", "").split())
     return [name for name in named if not _DTYPE.fullmatch(name)]
 
 
 def dtypes(facts: Facts) -> frozenset[str]:
-    """The dtypes of a pattern."""
+    """Return the dtypes of a pattern."""
     words = facts.get("ops", "").split()
     return frozenset(
         filter(None, (word if _DTYPE.fullmatch(word) else word.partition(":")[2] for word in words))

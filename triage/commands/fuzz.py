@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from triage.store.failures import Failure
 
 DEFAULT_MINUTES = 1.0
-Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop after so many tests.", min=1)]
+Tests = Annotated[int | None, typer.Option("--tests", metavar="N", help="Stop after N tests.", min=1)]
 Minutes = Annotated[
     float | None, typer.Option("--minutes", metavar="M", help="Stop after so long. (default: 1)", min=0.01)
 ]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Minutes = Annotated[
     float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
 ]
-Tests = Annotated[int, typer.Option("--tests", metavar="N", help="Test so many programs at most.", min=0)]
+Tests = Annotated[int, typer.Option("--tests", metavar="N", help="Test at most N programs.", min=0)]
 Cost = Annotated[
     float, typer.Option("--cost", metavar="MINUTES", help="CPU minutes that it may use, in all.", min=0.0)
 ]

@@ -43,7 +43,7 @@ Minutes = Annotated[
     ),
 ]
 MaxChecks = Annotated[
-    int | None, typer.Option("--max-checks", metavar="N", help="Stop after so many checks.", min=1)
+    int | None, typer.Option("--max-checks", metavar="N", help="Stop after N checks.", min=1)
 ]
 
 Private = Annotated[

@@ -163,7 +163,7 @@ def next_command(words: str, options: StoreOptions) -> str:
 def as_command(
     options: type[StoreOptions], function: Callable[..., int], *, unsaid: tuple[str, ...] = ()
 ) -> Callable[..., int]:
-    """A function of (options, its own parameters) as one of all these parameters, for typer to read.
+    """Return a function of (options, its own parameters) as one of all these parameters, for typer to read.
 
     The function's result is the exit code. `unsaid` are shared options that mean nothing to it: every
     command takes them, and its help leaves them out.
@@ -186,7 +186,7 @@ def as_command(
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter with an option of the same names that no help shows."""
+    """Return the parameter with an option of the same names that no help shows."""
     kind, option = get_args(parameter.annotation)
     return parameter.replace(annotation=Annotated[kind, typer.Option(*option.param_decls, hidden=True)])
 

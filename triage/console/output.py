@@ -98,7 +98,7 @@ def quoted(name: str) -> str:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal; a closed one is not."""
+    """Return whether a stream is a terminal; a closed one is not."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
@@ -109,22 +109,22 @@ def leave_off(stream: TextIO) -> None:
 
 
 def why_not(error: Exception) -> str:
-    """The system's word for what went wrong."""
+    """Return the system's word for what went wrong."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def printable(text: str) -> str:
-    """The text with everything but plain characters written out: names come from strangers' files."""
+    """Return the text with everything but plain characters written out: names come from strangers' files."""
     return "".join(sign if sign.isprintable() or sign in "\n\t" else escaped(sign) for sign in text)
 
 
 def escaped(sign: str) -> str:
-    """A character by its number, as Python writes it in a string."""
+    """Return a character by its number, as Python writes it in a string."""
     return sign.encode("unicode_escape").decode("ascii")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """A table for a terminal, which folds long cells and takes no cell for markup."""
+    """Return a table for a terminal, which folds long cells and takes no cell for markup."""
     from rich.table import Table
     from rich.text import Text
 
@@ -137,19 +137,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str =
 
 
 def stdout_console() -> Console:
-    """A console on stdout that does not colour numbers and paths by itself."""
+    """Return a console on stdout that does not colour numbers and paths by itself."""
     from rich.console import Console
 
     return Console(highlight=False, force_terminal=False if is_plain() else None)
 
 
 def stderr_console() -> Console:
-    """The same on stderr."""
+    """Return the same on stderr."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, force_terminal=False if is_plain() else None)
 
 
 def is_plain() -> bool:
-    """Whether escapes are forbidden (NO_COLOR, https://no-color.org)."""
+    """Return whether escapes are forbidden (NO_COLOR, https://no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDE = 132
-"""From so many columns on the parts stand side by side."""
+"""From this many columns on the parts stand side by side."""
 MOST_ARMS, MOST_ARMS_WIDE = 6, 8
 Cells = tuple[str, ...]
 
 
 def picture(now: Situation, width: int) -> RenderableType:
-    """The screen of a situation for a terminal of so many columns."""
+    """Draw a situation for a terminal of `width` columns."""
     from rich.console import Group
     from rich.table import Table
 
@@ -56,7 +56,7 @@ def _head(now: Situation, width: int) -> RenderableType:
 
 
 def _numbers(now: Situation, width: int) -> Table:
-    """Two columns of figures."""
+    """Return two columns of figures."""
     found = [
         ("tests", f"{now.tests:,}"),
         ("tests/s", f"{now.rate:,.0f}"),
@@ -134,7 +134,7 @@ def _table(columns: Cells, rows: Iterable[Cells]) -> RenderableType:
 
 
 def _last(now: Situation, width: int) -> Text:
-    """The failure of which something was learned last, and what: in one line."""
+    """Return the failure of which something was learned last, and what: in one line."""
     from rich.text import Text
 
     if now.last is None:

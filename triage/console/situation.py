@@ -83,11 +83,11 @@ class Situation:
         return self.bugs.get("known", 0)
 
     def document(self) -> dict[str, Any]:
-        """The situation as JSON has it."""
+        """Return the situation as JSON has it."""
         return {**asdict(self), "bugs": dict(self.bugs), "parts": dict(self.parts)}
 
     def line(self) -> str:
-        """All that matters in one line."""
+        """Return all that matters in one line."""
         parts = [
             f"{self.doing}: {self.tests:,} tests ({self.rate:.0f}/s)",
             f"{self.valid_share:.0%} valid",

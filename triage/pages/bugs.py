@@ -217,7 +217,7 @@ def _bug(store: Store, facts: Mapping[str, Any], *, is_whole: bool) -> Bug:
 
 
 def _why(store: Store, cluster: int) -> tuple[tuple[str, str], ...]:
-    """Each signature in words, and how it came here."""
+    """Return each signature in words, and how it came here."""
     return tuple(
         (" · ".join(f"{name}: {text}" for name, text in each.signature.components), each.why)
         for each in signatures_of(store, cluster)

@@ -44,7 +44,7 @@ setTimeout(look, {1000 * SECONDS});"""
 
 
 def campaign_page(store: Store, *, is_live: bool = False) -> str:
-    """The page as text; a live one looks for news by itself."""
+    """Return the page as text; a live one looks for news by itself."""
     found = progress_document(store)
     timed = list(_timed(found["samples"]))
     last = _last_of_runs(found["samples"])
@@ -93,13 +93,13 @@ def _whole(choices: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _last_of_runs(samples: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The last point of each run, in the order in which they came."""
+    """Return the last point of each run, in the order in which they came."""
     last = {each["run"]: each for each in samples}
     return sorted(last.values(), key=lambda each: int(each["id"]))
 
 
 def _timed(samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[float, Mapping[str, Any], float]]:
-    """Each point with the seconds of hunting before it, and tests a second since the point before."""
+    """Yield each point with the seconds of hunting before it, and tests a second since the point before."""
     elapsed = 0.0
     for _, group in groupby(samples, key=lambda each: each["run"]):
         points = list(group)
@@ -138,7 +138,7 @@ def _charts(timed: Sequence[tuple[float, Mapping[str, Any], float]]) -> list[tup
 
 
 def _covered(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The passes and the source files with most blocks; files that nothing names are left out."""
+    """Return the passes and the source files with most blocks; files that nothing names are left out."""
     files = [each for each in document["files"] if each["name"]]
     return {**document, "passes": document["passes"][:MOST_PASSES], "files": files[:MOST_FILES]}
 

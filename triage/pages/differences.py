@@ -41,7 +41,7 @@ class Described:
 
 
 def describe_differences(one: Case, other: Case) -> dict[str, Any]:
-    """The differences of two cases as plain data, `words` being all of them for a person."""
+    """Return the differences of two cases as plain data, `words` being all of them for a person."""
     words = [*_settings(one, other), *_inputs(one, other)]
     only: tuple[dict[str, int], dict[str, int]] = ({}, {})
     if one.format == other.format == "onnx":
@@ -143,7 +143,7 @@ def _aligned(
 
 
 def _marked(one: Sequence[Described], other: Sequence[Described]) -> tuple[frozenset[int], frozenset[int]]:
-    """The nodes of each main graph that have no equal in the other."""
+    """Return the nodes of each main graph that have no equal in the other."""
     found: tuple[list[Described], list[Described]] = ([], [])
     for tag, first, second in _aligned(one, other):
         if tag != "equal":
@@ -170,7 +170,7 @@ def _weights(one: Case, other: Case) -> Iterator[str]:
 
 
 def _lines(one: Case, other: Case) -> Iterator[str]:
-    """The texts of two programs of other formats, line by line."""
+    """Yield the texts of two programs of other formats, line by line."""
     texts = []
     for case in (one, other):
         texts.append(find_format(case.format).print_text(case.parsed).splitlines())
@@ -178,7 +178,7 @@ def _lines(one: Case, other: Case) -> Iterator[str]:
 
 
 def _nodes(case: Case) -> list[Described]:
-    """Every node in order; a node's bodies follow it."""
+    """Return every node in order; a node's bodies follow it."""
     model = _parse(case)
     types = inferred_types(model)
     return [each for place, node in enumerate(model.graph.node) for each in _described(node, types, place)]

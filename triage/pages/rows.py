@@ -42,7 +42,7 @@ class Total:
 
 
 def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
-    """The row of a cluster with these facts and signatures, the last of which knows most."""
+    """Return the row of a cluster with these facts and signatures, the last of which knows most."""
     components = dict(signatures[-1].components) if signatures else {}
     outcome = next((str(each["outcome"]) for each in facts["failures"]), components.get("outcome", ""))
     part, blame = _blamed(components)
@@ -50,7 +50,7 @@ def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
 
 
 def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
-    """Whether a pass, a kernel or the importer is to blame, and which one."""
+    """Return whether a pass, a kernel or the importer is to blame, and which one."""
     if passes := components.get("passes", ""):
         return "pass", _short(passes)
     site = components.get("site", "") or components.get("frame", "") or components.get("frames", "")

@@ -45,7 +45,7 @@ def _rule(bug: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
-    """A failure; its place is the program that it was seen in."""
+    """Return a failure; its place is the program that it was seen in."""
     found: dict[str, Any] = {
         "ruleId": bug["id"],
         "level": "error",
@@ -62,7 +62,7 @@ def _result(bug: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
 
 
 def _location(origin: str) -> dict[str, Any]:
-    """A file where the case was one; else the seed that makes it, by name."""
+    """Return a file where the case was one; else the seed that makes it, by name."""
     if origin.startswith("seed:"):
         return {"logicalLocations": [{"fullyQualifiedName": origin, "kind": "resource"}]}
     return {"physicalLocation": {"artifactLocation": {"uri": quote(Path(origin).as_posix())}}}

@@ -156,7 +156,7 @@ for name, level in {{ levels | repr }}.items():
 
 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
-    """The settings of a session, in the words of its Python API."""
+    """Return the settings of a session, in the words of its Python API."""
     first = shown.failing
     return {
         "levels": {label: LEVELS[str(config.get("level"))] for label, config in shown.own.items()},

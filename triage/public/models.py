@@ -92,13 +92,13 @@ def _bytes_of(model: Model) -> bytes:
 
 
 def _is_module(model: Model) -> bool:
-    """Whether it is a module of the torch that the caller has imported; crux itself imports none."""
+    """Return whether it is a module of the torch that the caller has imported; crux itself imports none."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _exported(model: Model, inputs: Inputs, folder: Path) -> str:
-    """A torch module exported with these positional inputs, or an exported program, as a file."""
+    """Return a torch module exported with these positional inputs, or an exported program, as a file."""
     torch: Any = sys.modules["torch"]
     if isinstance(model, torch.nn.Module):
         if inputs is None or isinstance(inputs, Mapping | Path | str):
@@ -110,7 +110,7 @@ def _exported(model: Model, inputs: Inputs, folder: Path) -> str:
 
 
 def _file_of(inputs: Inputs, folder: Path) -> Path | None:
-    """The inputs as the .npz that `--inputs` takes; a module's were exported with it."""
+    """Return the inputs as the .npz that `--inputs` takes; a module's were exported with it."""
     if isinstance(inputs, str | Path):
         return Path(inputs)
     if not isinstance(inputs, Mapping):

@@ -74,6 +74,6 @@ def _text(verdict: Verdict, small: Reduction, folder: Path) -> str:
 
 
 def _test_name() -> str:
-    """The name of the test that runs, as a folder's; `failure` outside of pytest."""
+    """Return the name of the test that runs, as a folder's; `failure` outside of pytest."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "failure").rpartition(" (")[0] or "failure"
     return re.sub(r"[^\w.-]+", "-", test.rpartition("/")[2]).strip("-")

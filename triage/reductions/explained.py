@@ -1,4 +1,4 @@
-"""Failures that a known bug explains: asked before a reduction, kept with evidence, sampled all the same."""
+"""Failures that a known bug explains: asked before a reduction, kept with evidence, and sampled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from triage.store.failures import EXPLAINED, NEW, REDUCED, Failure, get_failure,
 from triage.store.names import cluster_name
 
 FIRST_SAMPLE, BETWEEN_SAMPLES = 3, 8
-"""Of the failures that a bug explains the third, the 24th, the 192nd and so on are reduced all the same."""
+"""Of the failures that a bug explains the third, the 24th, the 192nd and so on are reduced anyway."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Explainer:
 
 
 def _is_sample(number: int) -> bool:
-    """Whether the failure of that number, of those that one bug explains, is reduced all the same."""
+    """Return whether the failure of that number, of those that one bug explains, is reduced anyway."""
     wanted = FIRST_SAMPLE
     while wanted < number:
         wanted *= BETWEEN_SAMPLES

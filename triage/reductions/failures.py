@@ -111,7 +111,7 @@ def alone(work: Path, seconds: float) -> Iterator[None]:
 
 
 def _locked(place: Path) -> int | None:
-    """The descriptor that holds the lock of that name; None while another process holds it."""
+    """Return the descriptor that holds the lock of that name; None while another process holds it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(place, os.O_CREAT | os.O_RDWR, 0o600)

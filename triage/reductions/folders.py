@@ -58,7 +58,7 @@ def reduce_into(
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None,
     judge: Judge | None = None,
 ) -> tuple[dict[str, Any], Reduction | None]:
-    """The JSON document of a reduction, and the reduction; None when the folder held a finished one.
+    """Return the JSON document of a reduction, and the reduction; None when the folder held a finished one.
 
     `judge` is one as the options have it, lent.
     """
@@ -80,7 +80,7 @@ def reduce_into(
 
 
 def _alone(case: Case, options: Options, shown: progress.Progress, judge: Judge | None) -> Case:
-    """The case, or what an oracle has rewritten it to, where that fails by itself."""
+    """Return the case, or what an oracle has rewritten it to, where that fails by itself."""
     if options.check is not None or not rewrites(options.target):
         return case
     if judge is not None:
@@ -107,7 +107,7 @@ def _must_be_the_same(case: Case, out: Path, options: Options) -> None:
 
 
 def _has_script(options: Options) -> bool:
-    """Whether a reduction leaves a script: not where a user's command is what failed."""
+    """Return whether a reduction leaves a script: not where a user's command is what failed."""
     return options.check is None and bool(project_of(options.target.backend).runners)
 
 

@@ -17,7 +17,7 @@ CHECKS = 40
 
 
 def reduced_limits(store: Store, judges: Judges, shown: Progress) -> dict[str, list[DeclaredLimit]]:
-    """The limits by target, after one failure of each form was reduced where none was."""
+    """Return the limits by target, after one failure of each form was reduced where none was."""
     every = limits(store)
     seen = {(each.target, each.form) for each in every if each.is_reduced}
     for each in every:

@@ -32,7 +32,7 @@ from triage.store.failures import Failure, get_failure
 def name_reduced(
     case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judge | None = None
 ) -> Signature:
-    """The signature of what a reduction left; with a judge it says what only experiments tell.
+    """Return the signature of what a reduction left; with a judge it says what only experiments tell.
 
     Of passes it says what they replaced, of a crash what is special of the operands of the node that dies.
     """
@@ -92,7 +92,7 @@ def _operators(case: Case) -> list[str]:
 
 
 def _keep_root(store: Store, face: Failure, root: Root, settings: Options, judge: Judge) -> Failure | None:
-    """The failure that stands for a root: the known one of its signature, or the root reduced."""
+    """Return the failure that stands for a root: the known one of its signature, or the root reduced."""
     quick = name_reduced(root.case, root.verdict, root.passes, judge)
     known = reduced_with_signature(store, quick.digest)
     if known:

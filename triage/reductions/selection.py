@@ -41,7 +41,7 @@ class Selection:
         self._operators: dict[str, Counter[str]] = {}
 
     def next(self, *, urgent: bool = False) -> Failure | None:
-        """The most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+        """Return the most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
 
         What does not end comes last: each check and each proof takes all the time that a run may take.
         `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
@@ -64,7 +64,7 @@ class Selection:
         return min(worth, key=lambda failure: worth[failure]) if worth else None
 
     def _rank(self, failure: Failure, reduced: list[Failure], done: int) -> Rank | None:
-        """The less, the more promising; None where enough of its symptom are `done`."""
+        """Return the less, the more promising; None where enough of its symptom are `done`."""
         alike = not self._is_refuted(failure.id) and self._known_bugs_in(failure, reduced) > 0
         specific = _is_specific(failure)
         if done >= (MOST_PRESUMED if alike or specific else MOST_NOVEL):
@@ -87,7 +87,7 @@ class Selection:
 
 
 def waiting(store: Store) -> Iterator[Failure]:
-    """Every un-reduced failure, each after the one before is reduced; what tells most comes first."""
+    """Yield every un-reduced failure, each after the one before is reduced; what tells most comes first."""
     for target in sorted({failure.target for failure in list_failures(store, status=NEW)}):
         selection = Selection(store, target)
         while failure := selection.next():

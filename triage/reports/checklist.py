@@ -32,7 +32,7 @@ class Check:
 
 
 def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
-    """Every check of a report with these files."""
+    """Yield every check of a report with these files."""
     proof = draft.proof
     yield Check(proof.holds, draft.scripts.proven.said)
     shown, who = draft.exhibit, draft.exhibit.witness
@@ -87,7 +87,7 @@ def _reference(draft: Draft) -> Check:
 
 
 def agrees(draft: Draft, reference: Run, run: Run) -> bool:
-    """Whether a run of the case gives what the reference gives."""
+    """Return whether a run of the case gives what the reference gives."""
     told = outputs_like(reference, run) if reference.config.get("double") else reference.outputs
     return compare_outputs(told, run.outputs, draft.tolerance) is None
 

@@ -63,7 +63,7 @@ class Exhibit(Protocol):
 
 
 def exhibit(case: Case, judge: Judge, source: Source | None) -> Exhibit:
-    """The exhibit of a case whose program has this source where it is not ONNX's own."""
+    """Return the exhibit of a case whose program has this source where it is not ONNX's own."""
     if case.format == "onnx":
         return OnnxExhibit(case, judge, is_code=source is None)
     assert source is not None
@@ -74,7 +74,7 @@ def exhibit(case: Case, judge: Judge, source: Source | None) -> Exhibit:
 
 
 def without_remarks(case: Case) -> Case:
-    """The case without documentation and metadata, which can hold an author's paths."""
+    """Return the case without documentation and metadata, which can hold an author's paths."""
     case = replace(case, origin="", notes=())
     if case.format != "onnx":
         return case

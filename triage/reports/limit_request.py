@@ -96,7 +96,7 @@ def _of(count: int, what: str) -> str:
 
 
 def _rows(store: Store, found: Sequence[DeclaredLimit], judge: Judge) -> Iterator[Row]:
-    """The forms that the installed release still refuses, each with its smallest model."""
+    """Yield the forms that the installed release still refuses, each with its smallest model."""
     by_form: dict[str, list[DeclaredLimit]] = {}
     for each in found:
         by_form.setdefault(each.form, []).append(each)

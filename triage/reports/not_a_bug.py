@@ -34,7 +34,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
         "## What to change",
         _advice(node),
         f"Afterwards: `crux check {word}`. If {package} should run the model as it is, "
-        f"`crux check {word} --accept-invalid` judges it all the same.",
+        f"`crux check {word} --accept-invalid` judges it anyway.",
     ]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
@@ -43,7 +43,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
 
 
 def _node(case: Case, text: str) -> onnx.NodeProto | None:
-    """The node that a complaint names."""
+    """Return the node that a complaint names."""
     found = NAMED.search(text)
     if found is None or case.format != "onnx":
         return None
@@ -52,7 +52,7 @@ def _node(case: Case, text: str) -> onnx.NodeProto | None:
 
 
 def _described(case: Case, node: onnx.NodeProto) -> str:
-    """The node, with the type of each input as far as it can be told."""
+    """Return the node, with the type of each input as far as it can be told."""
     model = case.parsed
     types = {name: type_text(declared) for name, declared in inferred_types(model).items()}
     types |= {each.name: f"{list(each.dims)} (a weight)" for each in model.graph.initializer}

@@ -84,7 +84,7 @@ class Scripts:
         return Proven(script, self._once_more(script, proof) if self._missing else proof)
 
     def _once_more(self, script: str, proof: Proof) -> Proof:
-        """The proof with as many processes as the short script would have been."""
+        """Return the proof with as many processes as the short script would have been."""
         other = self._begin(script, times=self._missing)[1].proof()
         text = proof.text if other.holds else other.text
         return replace(proof, shown=proof.shown + other.shown, times=proof.times + other.times, text=text)
@@ -123,14 +123,14 @@ def times_of(reduction: Mapping[str, Any]) -> int:
 
 
 def files_beside(case: Case) -> dict[str, bytes | Path]:
-    """The files that a script may read, at the places where the report has them."""
+    """Return the files that a script may read, at the places where the report has them."""
     program = find_format(case.format).program_file
     files: dict[str, bytes | Path] = {program: case.program, "inputs.npz": inputs_file(case)}
     return files | {file.location: file.path for file in case.external}
 
 
 def inputs_file(case: Case) -> bytes:
-    """The bytes of the case's `inputs.npz`."""
+    """Return the bytes of the case's `inputs.npz`."""
     buffer = BytesIO()
     write_inputs(buffer, case.inputs)
     return buffer.getvalue()

@@ -150,12 +150,12 @@ def _level_text(run: Run, baseline: Run, tolerance: Tolerance, project: Project)
 
 
 def differs(run: Run, other: Run, tolerance: Tolerance) -> bool:
-    """Whether the results of two runs are not the same."""
+    """Return whether the results of two runs are not the same."""
     return compare_outputs(other.outputs, run.outputs, tolerance) is not None
 
 
 def value_rows(expectation: Expectation, tolerance: Tolerance) -> list[Row]:
-    """The first differing elements of a mismatch, over all outputs; of a stable one only."""
+    """Return the first differing elements of a mismatch, over all outputs; of a stable one only."""
     if expectation.outcome is not Outcome.MISMATCH or expectation.passing is None or expectation.is_unstable:
         return []
     passing, failing = expectation.passing.outputs, expectation.failing.outputs
@@ -180,7 +180,7 @@ def _rows_of(name: str, passing: Value, failing: Value, tolerance: Tolerance) ->
 
 
 def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
-    """The evidence in full: what the failing run wrote, its native frames, or the differing values."""
+    """Return the evidence in full: what the failing run wrote, its native frames, or the differing values."""
     run = expectation.failing
     parts = [f"{run.config.label}: {run.status.value} during {run.phase.value}"]
     if run.status is Status.CRASH:
@@ -195,7 +195,7 @@ def trace_text(expectation: Expectation, rows: Sequence[Row]) -> str:
 
 
 def without_worker(trace: str) -> str:
-    """The trace without the Python frames of crux's own worker."""
+    """Return the trace without the Python frames of crux's own worker."""
     trace = re.sub(r"(?s)Fatal Python error:.*?(?=\Z|\n\n(?!Stack|Extension|Current|Thread))", "", trace)
     trace = re.sub(r"(?m)^at \S+\+\S+[^\n]*\n?", "", trace)  # the frames follow with their places
     trace = re.sub(r"\n*Extension modules: [^\n]*", "", trace)
@@ -212,7 +212,7 @@ def frames_text(run: Run) -> str:
 
 
 def short_trace(text: str) -> str:
-    """The trace as the issue shows it; the whole stands in `trace.txt`."""
+    """Return the trace as the issue shows it; the whole stands in `trace.txt`."""
     lines = text.rstrip().splitlines()
     if len(lines) <= MOST_LINES:
         return "\n".join(lines)

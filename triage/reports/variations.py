@@ -32,7 +32,7 @@ class Variation:
 
 
 def vary_dtypes(case: Case, verdict: Verdict, judge: Judge) -> tuple[Variation, ...]:
-    """The program in each other type of the family of the type that most of its inputs have."""
+    """Return the program in each other type of the family of the type that most of its inputs have."""
     model: onnx.ModelProto = case.parsed
     code = _main_type(case)
     family = next((each for each in FAMILIES if code in each), ())
@@ -69,7 +69,7 @@ def _face(verdict: Verdict) -> tuple[Outcome, str]:
 
 
 def retyped(model: onnx.ModelProto, code: int, other: int) -> onnx.ModelProto:
-    """The model with every value, weight and cast of one element type in another one."""
+    """Return the model with every value, weight and cast of one element type in another one."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     named = {("to", code), ("dtype", code)}

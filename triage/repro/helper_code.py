@@ -23,7 +23,7 @@ NUMPY = range(TensorProto.FLOAT, TensorProto.COMPLEX128 + 1)
 
 
 def helper_code(model: onnx.ModelProto) -> str:
-    """Statements that make `model`; `helper`, `TensorProto` and `np` are imported by whoever shows them."""
+    """Statements that make `model`; `helper`, `TensorProto` and `np` are imported by the caller."""
     if model.functions or model.training_info or model.graph.sparse_initializer:
         raise NotExpressible("functions, training information or sparse weights")
     graph = model.graph
@@ -44,7 +44,7 @@ def helper_code(model: onnx.ModelProto) -> str:
 
 
 def array_code(array: Tensor) -> str:
-    """A numpy array as the expression that makes it."""
+    """Return a numpy array as the expression that makes it."""
     if array.size > MOST_ELEMENTS and len({each.tobytes() for each in array.reshape(-1)}) > 1:
         raise NotExpressible("an input of many elements")
     if array.dtype.kind not in "biufcU":
@@ -68,7 +68,7 @@ def _nested(array: Tensor) -> str:
 
 
 def _number(number: Any) -> str:
-    """The shortest literal that gives the same value in the number's own type."""
+    """Return the shortest literal that gives the same value in the number's own type."""
     if number.dtype.kind == "U":
         return repr(str(number))
     if number.dtype.kind == "c":
@@ -93,7 +93,7 @@ def _node(node: NodeProto) -> str:
 
 
 def _attribute(attribute: AttributeProto) -> str:
-    """A literal from which `helper.make_node` makes the attribute of this type again."""
+    """Return a literal from which `helper.make_node` makes the attribute of this type again."""
     if attribute.ref_attr_name or not attribute.name.isidentifier():
         raise NotExpressible(f"attribute {attribute.name}")
     kind = attribute.type
@@ -124,7 +124,7 @@ def _many(attribute: AttributeProto) -> str:
 
 
 def _body(graph: GraphProto) -> str:
-    """A graph within a node, on one line."""
+    """Return a graph within a node, on one line."""
     parts = (
         ", ".join(map(_node, graph.node)),
         ", ".join(map(_value, graph.input)),

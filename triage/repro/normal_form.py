@@ -12,7 +12,7 @@ DATA_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_
 
 
 def normal_form(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy with all weights as raw bytes and without fields that only spell out their default."""
+    """Return a copy with all weights as raw bytes and without fields that only spell out their default."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for message in messages(copy):
@@ -26,7 +26,7 @@ def normal_form(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def messages(message: Any) -> Iterator[Any]:
-    """A protobuf message and all messages in it, the outer ones first."""
+    """Yield a protobuf message and all messages in it, the outer ones first."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:

@@ -23,7 +23,7 @@ def part_source(modules: Sequence[ModuleType], users: str) -> str:
 
 
 def _definitions(source: str) -> dict[str, frozenset[str]]:
-    """The definitions of a module's text, and what each defines."""
+    """Return the definitions of a module's text, and what each defines."""
     lines = source.splitlines()
     return {
         "\n".join(lines[node.lineno - 1 : node.end_lineno]): _defined_names(node)
@@ -50,7 +50,7 @@ def _names_in(source: str) -> set[str]:
 
 
 def _closure(pieces: Mapping[str, frozenset[str]], users: str) -> set[str]:
-    """All names that a text needs, with those that the definitions of these need."""
+    """Return all names that a text needs, with those that the definitions of these need."""
     known = frozenset().union(*pieces.values())
     used: set[str] = set()
     waiting = [users]

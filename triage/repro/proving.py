@@ -161,7 +161,7 @@ class _Trial:
             )
 
     def end(self) -> tuple[int, str]:
-        """The script's exit code and text; -1 when it did not end in time."""
+        """Return the script's exit code and text; -1 when it did not end in time."""
         process = self.begin()
         try:
             process.wait(timeout=max(0.0, self._deadline - time.monotonic()))
@@ -179,7 +179,7 @@ class _Trial:
 
 
 def _quiet() -> dict[str, str]:
-    """The settings with which a script spends its time on the bug."""
+    """Return the settings with which a script spends its time on the bug."""
     return QUIET if has_late_vectors() else QUIET | VECTORS
 
 

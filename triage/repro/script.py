@@ -44,7 +44,7 @@ FIRST_FOREIGN = 16
 
 
 def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | None = None) -> str:
-    """The text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
+    """Return the text of `repro.py`; `mode` is how an ONNX program gets in: `code`, `bytes` or `beside`."""
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     model = case.parsed if case.format == "onnx" else onnx.ModelProto()
     mode, code = _embedding(case, model, mode) if source is None else ("source", "")
@@ -85,7 +85,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
 
 
 def _words(runner: Runner) -> tuple[ModuleType, ...]:
-    """The modules whose text builds the model in a script."""
+    """Return the modules whose text builds the model in a script."""
     if not runner.is_onnx:
         return (elements,)
     return (elements, onnx_words if runner.has_onnx else encode)
@@ -152,7 +152,7 @@ def _embedding(case: Case, model: onnx.ModelProto, mode: str) -> tuple[str, str]
 
 
 def _inputs(inputs: Mapping[str, Value], plain: bool, beside: bool) -> dict[str, str]:
-    """Each input's expression; absent optionals are left out."""
+    """Return each input's expression; absent optionals are left out."""
     given = {name: value for name, value in inputs.items() if value is not None}
     return {name: _value_code(name, value, plain, beside) for name, value in given.items()}
 
@@ -172,14 +172,14 @@ def _tensor_code(name: str, tensor: Tensor, plain: bool, beside: bool) -> str:
 
 
 def _imports(script: str) -> str:
-    """The import statements of what the script uses of the standard library."""
+    """Return the import statements of what the script uses of the standard library."""
     used = [name for name in STANDARD if re.search(rf"(?<![.\w]){name}\.", script)]
     lines = [f"import {name}" for name in used]
     return "\n".join([*lines, *(["from importlib import metadata"] if " metadata." in script else [])])
 
 
 def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[int]:
-    """The element types of the outputs: those seen, or those declared when nothing was seen."""
+    """Return the element types of the outputs: those seen, or those declared when nothing was seen."""
     seen = [run.outputs for run in (expectation.passing, expectation.failing) if run is not None]
     tensors = [each for outputs in seen for value in outputs.values() for each in _flat(value)]
     declared = {output.type.tensor_type.elem_type for output in model.graph.output}
@@ -187,7 +187,7 @@ def _output_elements(expectation: Expectation, model: onnx.ModelProto) -> set[in
 
 
 def _decode_table(code: int) -> str:
-    """The value of every bit pattern of a small element type, as a literal."""
+    """Return the value of every bit pattern of a small element type, as a literal."""
     bits = np.arange(256, dtype=np.uint8)
     if DTYPES[code].itemsize == 1 and dtype_name(code) in BITS:
         bits = bits[: 1 << BITS[dtype_name(code)]]

@@ -28,7 +28,7 @@ TOLD = (Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH)
 
 
 def short_script(case: Case, claim: Claim, source: Source | None) -> str:
-    """The script; empty where the case cannot be shown in so few lines."""
+    """Return the script; empty where the case cannot be shown in so few lines."""
     expectation = claim.expectation
     runner = runner_of(case.target.backend if case.target else "ort", case.format)
     is_told = expectation.outcome in TOLD and not expectation.is_unstable and not expectation.contradiction
@@ -60,7 +60,7 @@ def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source
 
 
 def _inputs(case: Case) -> str:
-    """The dictionary of inputs that a session takes; one on a line where they are long."""
+    """Return the dictionary of inputs that a session takes; one on a line where they are long."""
     given = {name: value for name, value in case.inputs.items() if value is not None}
     items = [f"{name!r}: {_value(value)}" for name, value in given.items()]
     line = f"{{{', '.join(items)}}}"

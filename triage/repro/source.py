@@ -70,7 +70,7 @@ SHOW_SOURCE = Config("source", (("show", "source"),))
 
 
 def source_of(case: Case, judge: Judge) -> Source | None:
-    """The program as its framework's own code; None for a target that takes it as it is.
+    """Return the program as its framework's own code; None for a target that takes it as it is.
 
     Raises `NotWritten` where it cannot be had, or where names in it would make it do something else.
     """
@@ -98,7 +98,7 @@ def without_loops(case: Case) -> Case:
 
 
 def with_loops(text: str, case: Case) -> str:
-    """A module's text with the PrimFuncs that `without_loops` has left empty, as crux writes them."""
+    """Return a module's text with the PrimFuncs that `without_loops` has left empty, as crux writes them."""
     if case.format == "onnx":
         return text
     program: GraphProgram = case.parsed
@@ -112,14 +112,14 @@ def with_loops(text: str, case: Case) -> str:
 
 
 def loops_source(case: Case) -> Source:
-    """A module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
+    """Return a module of PrimFuncs as TVMScript, and what its first function is called with, in order."""
     module = entered(parse_loops(case.program))
     lines = [f"{_literal(case.inputs[item.name])},  # {item.name}" for item in module.main.params]
     return Source(print_loops(module).rstrip(), "\n".join(lines), module.entry)
 
 
 def _literal(value: Value) -> str:
-    """An array's bits as an expression; a number as itself."""
+    """Return an array's bits as an expression; a number as itself."""
     array = np.asarray(value)
     name = array.dtype.name
     if not array.ndim and array.dtype.kind in "biuf":
@@ -132,7 +132,7 @@ def _literal(value: Value) -> str:
 
 
 def _plain(case: Case, found: Source, printed: Printed) -> Source:
-    """The source, if reading it does nothing but describe a program; raises `NotWritten` elsewhere."""
+    """Return the source, if reading it does nothing but describe a program; raises `NotWritten` elsewhere."""
     code = f"{found.module}\n[\n{found.inputs}\n]"
     if why := surprise(code, printed):
         raise NotWritten(f"{case.case_id[:12]}: its code is not written down, since {why}")
@@ -148,7 +148,7 @@ def _source(told: Mapping[str, Value]) -> Source:
 
 
 def _with_plain_names(case: Case) -> Case:
-    """The case with names that are identifiers, where its own would not be read again as names."""
+    """Return the case with names that are identifiers, where its own would not be read again as names."""
     if case.format == "onnx":
         return case
     program: GraphProgram = case.parsed

@@ -50,7 +50,7 @@ def try_targets(core_packages: Collection[str], deep: bool = False) -> Iterator[
 
 
 def _first_of_package(name: str) -> str:
-    """The target that stands for all of its package: the one that is called like the module."""
+    """Return the target that stands for all of its package: the one that is called like the module."""
     package = backends()[name].package
     module = _module_of(name)
     alike = [each for each, backend in backends().items() if backend.package == package and each != REFEREE]
@@ -132,7 +132,7 @@ RELU = {"torch": "torch.relu", "relax": "relax.nn.relu"}
 
 
 def _tiny_graph(format: str) -> Case:
-    """The same in another format."""
+    """Return the same in another format."""
     main = Graph((Input("x", "float32", (2,)),), (Binding("y", RELU[format], ({REF: "x"},)),), ("y",))
     program = GraphProgram(format, main, facts={"main": "main"})
     return Case(format, program.to_bytes(), {"x": np.array([-1, 2], np.float32)})

@@ -55,7 +55,7 @@ def keep_artifact(store: Store, kind: str, subject: str, path: Path) -> str:
 
 
 def find_artifact(store: Store, kind: str, subject: str) -> bytes | None:
-    """The newest file of that kind that was kept for a subject."""
+    """Return the newest file of that kind that was kept for a subject."""
     row = store.row(
         "SELECT digest FROM artifacts WHERE kind = ? AND subject = ? ORDER BY id DESC LIMIT 1",
         (kind, subject),
@@ -99,7 +99,7 @@ def last_reports(store: Store) -> dict[str, tuple[str, bool]]:
 
 
 def last_report(store: Store, cluster: int) -> str:
-    """The folder of a cluster's newest report; empty where it has none."""
+    """Return the folder of a cluster's newest report; empty where it has none."""
     row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
     return str(row["folder"]) if row else ""
 

@@ -28,7 +28,7 @@ class Blobs:
         self.root = root
 
     def path(self, digest: str) -> Path:
-        """The path of a blob. Raises `UserError` for anything but a digest: it could lead anywhere."""
+        """Return the path of a blob. Raises `UserError` for anything but a digest: it could lead anywhere."""
         if not is_digest(digest):
             raise UserError(f"{self.root}: {str(digest)[:80]!r} is no SHA-256; the database is damaged")
         return self.root / digest[:2] / digest
@@ -68,7 +68,7 @@ class Blobs:
         os.sync()
 
     def get(self, digest: str) -> bytes:
-        """The content; `UserError` where it is not what its name says."""
+        """Return the content; `UserError` where it is not what its name says."""
         content = self.path(digest).read_bytes()
         if hashlib.sha256(content).hexdigest() != digest:
             raise self._damaged(digest)
@@ -116,7 +116,7 @@ class Blobs:
         return True
 
     def _is_used_again(self, digest: str) -> bool:
-        """Whether the blob exists.
+        """Return whether the blob exists.
 
         If so its age starts anew, so that a clean-up waits until a row names it.
         """
@@ -127,14 +127,14 @@ class Blobs:
         return True
 
     def is_intact(self, digest: str) -> bool:
-        """Whether a blob is there and has the content that its name says."""
+        """Return whether a blob is there and has the content that its name says."""
         if not is_digest(digest):
             return False
         path = self.path(digest)
         return path.is_file() and not path.is_symlink() and digest_file(path) == digest
 
     def _copy(self, other: Blobs, digest: str) -> Path:
-        """A temporary file with the content of another folder's blob."""
+        """Return a temporary file with the content of another folder's blob."""
         source = other.path(digest)
         if source.is_symlink() or not source.is_file() or digest_file(source) != digest:
             raise UserError(
@@ -170,7 +170,7 @@ class Blobs:
 
 
 def digest_file(path: Path) -> str:
-    """The SHA-256 of a file, read in pieces."""
+    """Return the SHA-256 of a file, read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

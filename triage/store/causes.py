@@ -71,13 +71,13 @@ def note_explained(store: Store, failure: int, bug: int, evidence: dict[str, Any
 
 
 def root_of(store: Store, failure: int) -> Row | None:
-    """The root of a failure with the reason; None where it has none."""
+    """Return the root of a failure with the reason; None where it has none."""
     sql = "SELECT root, why, checks, version FROM faces WHERE failure = ? AND root IS NOT NULL"
     return store.row(sql, (failure,))
 
 
 def explanation_of(store: Store, failure: int) -> Row | None:
-    """The reduced failure that explains one, with the reason; None where nothing does."""
+    """Return the reduced failure that explains one, with the reason; None where nothing does."""
     return store.row("SELECT bug, why, checks, version FROM explanations WHERE failure = ?", (failure,))
 
 
@@ -103,7 +103,7 @@ def explained_in(store: Store, cluster: int) -> list[Explained]:
 
 
 def reduced_with_signature(store: Store, digest: str) -> int | None:
-    """The first reduced failure that has a signature of its own, not as a face."""
+    """Return the first reduced failure that has a signature of its own, not as a face."""
     row = store.row(
         """SELECT id FROM failures WHERE signature = ? AND status = 'reduced'
            AND id NOT IN (SELECT failure FROM faces WHERE root IS NOT NULL) ORDER BY id LIMIT 1""",
@@ -113,7 +113,7 @@ def reduced_with_signature(store: Store, digest: str) -> int | None:
 
 
 def reduced_bugs(store: Store, target: str) -> list[Reduced]:
-    """The roots of a target, oldest first, each signature once."""
+    """Return the roots of a target, oldest first, each signature once."""
     rows = store.rows(
         """SELECT min(failures.id) AS failure, cluster, failures.reduced_case AS case_id, outcome,
                   coalesce(json_extract(document, '$.passes'), '[]') AS passes,
@@ -141,13 +141,13 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
 
 
 def _shown(text: str) -> tuple[str, str]:
-    """The symptom and the release of `RELEASE SYMPTOM`."""
+    """Return the symptom and the release of `RELEASE SYMPTOM`."""
     release, _, symptom = text.partition(" ")
     return symptom, release
 
 
 def shown_alike(store: Store, symptom: str, release: str) -> list[Reduced]:
-    """The roots of all targets that showed with this symptom on this release, the first ones first."""
+    """Return the roots of all targets that showed with this symptom on this release, the first ones first."""
     targets = store.rows("SELECT DISTINCT target FROM failures WHERE symptom = ?", (symptom,))
     every = [bug for row in targets for bug in reduced_bugs(store, str(row["target"]))]
     return sorted((bug for bug in every if (symptom, release) in bug.shown), key=lambda bug: bug.failure)
@@ -161,19 +161,19 @@ def forget_explanations(store: Store, failures: Iterable[int]) -> None:
 
 
 def count_explained(store: Store, bug: int) -> int:
-    """Count the failures that a reduced one explains, with those that were reduced all the same."""
+    """Count the failures that a reduced one explains, with those that were reduced anyway."""
     row = store.row("SELECT count(*) AS count FROM explanations WHERE bug = ?", (bug,))
     return int(row["count"]) if row else 0
 
 
 def samples(store: Store) -> frozenset[int]:
-    """The failures that wait for reduction although a bug explains them."""
+    """Return the failures that wait for reduction although a bug explains them."""
     rows = store.rows("SELECT id FROM failures JOIN explanations ON failure = id WHERE status = 'new'")
     return frozenset(int(row["id"]) for row in rows)
 
 
 def explained_by(store: Store, bug: int, status: str) -> list[int]:
-    """The failures of a status that a reduced one explains."""
+    """Return the failures of a status that a reduced one explains."""
     rows = store.rows(
         "SELECT id FROM failures JOIN explanations ON failure = id WHERE bug = ? AND status = ? ORDER BY id",
         (bug, status),

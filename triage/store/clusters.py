@@ -62,21 +62,21 @@ class Home:
 
 
 def clusters(store: Store, *, merged: bool = False) -> list[Cluster]:
-    """The clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
+    """Return the clusters that have failures (with `merged`, emptied ones too), in order of their ids."""
     where = "" if merged else "WHERE status != 'merged'"
     rows = store.rows(f"SELECT id, title, status, created, note FROM clusters {where} ORDER BY id")
     return [Cluster(**row) for row in rows]
 
 
 def get_cluster(store: Store, number: int) -> Cluster:
-    """The cluster of that number, which must be there."""
+    """Return the cluster of that number, which must be there."""
     row = store.row("SELECT id, title, status, created, note FROM clusters WHERE id = ?", (number,))
     assert row is not None
     return Cluster(**row)
 
 
 def signatures_of(store: Store, cluster: int) -> list[Alias]:
-    """A cluster's signatures, oldest first."""
+    """Return a cluster's signatures, oldest first."""
     rows = store.rows(
         """SELECT digest, version, how, score, why, components
            FROM aliases JOIN signatures ON digest = signature
@@ -93,7 +93,7 @@ def home_of(store: Store, digest: str) -> Home | None:
 
 
 def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
-    """The clusters of these signatures, oldest first; signatures without one are left out."""
+    """Return the clusters of these signatures, oldest first; signatures without one are left out."""
     wanted = sorted(digests)
     marks = ", ".join("?" * len(wanted))
     rows = store.rows(
@@ -106,7 +106,7 @@ def homes_of(store: Store, digests: Iterable[str]) -> dict[str, Home]:
 
 
 def load_signature(row: Row) -> Signature:
-    """A signature from its row: `digest`, `version` and `components` as JSON."""
+    """Return a signature from its row: `digest`, `version` and `components` as JSON."""
     return _load_signature(int(row["version"]), str(row["components"]), str(row["digest"]))
 
 
@@ -117,7 +117,7 @@ def _load_signature(version: int, document: str, digest: str) -> Signature:
 
 
 def get_signature(store: Store, digest: str) -> Signature:
-    """The signature of that digest, which must be there."""
+    """Return the signature of that digest, which must be there."""
     row = store.row("SELECT digest, version, components FROM signatures WHERE digest = ?", (digest,))
     assert row is not None
     return load_signature(row)
@@ -224,6 +224,6 @@ def list_apart(store: Store, cluster: int) -> None:
 
 
 def is_named(store: Store, cluster: int) -> bool:
-    """Whether a reduced failure's signature stands for the cluster, not only symptoms."""
+    """Return whether a reduced failure's signature stands for the cluster, not only symptoms."""
     sql = "SELECT 1 FROM aliases WHERE cluster = ? AND how != ?"
     return store.row(sql, (cluster, BY_SYMPTOM)) is not None

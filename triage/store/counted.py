@@ -64,7 +64,7 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
 
 
 def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
-    """The signatures of every cluster, oldest first."""
+    """Return the signatures of every cluster, oldest first."""
     found: dict[int, list[Alias]] = defaultdict(list)
     for row in store.rows(SIGNATURES):
         alias = Alias(load_signature(row), str(row["how"]), float(row["score"]), str(row["why"]))
@@ -73,7 +73,7 @@ def signatures_by_cluster(store: Store) -> Mapping[int, Sequence[Alias]]:
 
 
 def first_failures(store: Store, most: int) -> Mapping[int, Sequence[Listed]]:
-    """The oldest failures of every cluster, at most so many of each."""
+    """Return the oldest failures of every cluster, at most `most` of each."""
     found: dict[int, list[Listed]] = defaultdict(list)
     for row in store.rows(FIRST_FAILURES, (most,)):
         listed = Listed(

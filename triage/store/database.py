@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def own_file(database: Path) -> Path:
-    """The file of known issues that a user keeps beside a database."""
+    """Return the file of known issues that a user keeps beside a database."""
     return database.with_name(database.name + ".known.toml")
 
 
@@ -70,13 +70,13 @@ class Store:
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, arguments: Iterator[Any] | tuple[Any, ...] = ()) -> list[Row]:
-        """Every row that a statement gives, by the names of its columns."""
+        """Return every row that a statement gives, by the names of its columns."""
         cursor = self._connection.execute(sql, tuple(arguments))
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def row(self, sql: str, arguments: tuple[Any, ...] = ()) -> Row | None:
-        """The first row that a statement gives; None where it gives none."""
+        """Return the first row that a statement gives; None where it gives none."""
         found = self.rows(sql, arguments)
         return found[0] if found else None
 
@@ -174,7 +174,7 @@ class Store:
             }
 
     def _scratch(self) -> Path:
-        """A folder on the blobs' own disk, so that a large file is linked instead of copied."""
+        """Return a folder on the blobs' own disk, so that a large file is linked instead of copied."""
         self.blobs.root.mkdir(parents=True, exist_ok=True)
         return self.blobs.root
 
@@ -190,19 +190,19 @@ class Store:
 
 
 def open_existing(path: Path) -> Store:
-    """The store at a path that must be there already; raises `UserError` when it is not."""
+    """Return the store at a path that must be there already; raises `UserError` when it is not."""
     if not path.exists():
         raise UserError(f"{path}: no such database; name one with --db, or make one with `crux hunt`")
     return Store(path)
 
 
 def blobs_beside(database: Path) -> Path:
-    """The folder of a database's blobs."""
+    """Return the folder of a database's blobs."""
     return database.with_name(database.name + ".blobs")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode, so that transactions are ours alone to begin."""
+    """Return a connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         _enter_wal(connection)
@@ -228,7 +228,7 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 
 
 def now() -> str:
-    """The time in UTC to the millisecond, in ISO 8601."""
+    """Return the time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

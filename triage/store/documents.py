@@ -14,7 +14,7 @@ MOST_TEXT = 64 * 1024
 
 
 def symptom_document(symptom: Symptom) -> dict[str, str]:
-    """A symptom by the names of its parts; `side` only where one side alone shows it."""
+    """Return a symptom by the names of its parts; `side` only where one side alone shows it."""
     return {
         "outcome": symptom.outcome.value,
         "phase": symptom.phase.value,
@@ -43,7 +43,7 @@ def wrong_document(wrong: WrongResult) -> dict[str, Any]:
 
 
 def located_document(wrong: WrongResult | None) -> dict[str, Any] | None:
-    """The first wrong tensor and what was right before it; None where nothing tells."""
+    """Return the first wrong tensor and what was right before it; None where nothing tells."""
     found = wrong.located if wrong is not None else None
     return {**asdict(found), "error": _number(found.error)} if found is not None else None
 
@@ -68,7 +68,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with its symptom, what is wrong, and its runs."""
+    """Return a verdict with its symptom, what is wrong, and its runs."""
     return {
         "outcome": verdict.outcome.value,
         "phase": verdict.phase.value,

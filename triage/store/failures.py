@@ -81,14 +81,14 @@ class Sightings:
 
 
 def find_failure(store: Store, case: Case) -> int:
-    """The number of the failure of this case on its target; 0 when there is none."""
+    """Return the number of the failure of this case on its target; 0 when there is none."""
     sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
     row = store.row(sql, (case.case_id, str(case.target or "")))
     return int(row["id"]) if row else 0
 
 
 def get_failure(store: Store, number: int) -> Failure:
-    """The failure of that number, which must be there."""
+    """Return the failure of that number, which must be there."""
     row = store.row(f"SELECT {COLUMNS} FROM failures WHERE id = ?", (number,))
     assert row is not None
     return Failure(**row)
@@ -118,7 +118,7 @@ def count_alike(store: Store, symptom: str, target: str) -> int:
 
 
 def first_alike(store: Store, symptom: str, target: str) -> int:
-    """The number of the first failure of a symptom on a target, which must be there."""
+    """Return the number of the first failure of a symptom on a target, which must be there."""
     row = store.row("SELECT min(id) AS id FROM failures WHERE symptom = ? AND target = ?", (symptom, target))
     assert row is not None
     return int(row["id"])
@@ -127,7 +127,7 @@ def first_alike(store: Store, symptom: str, target: str) -> int:
 def list_failures(
     store: Store, *, cluster: int | None = None, status: str | None = None, most: int = -1
 ) -> list[Failure]:
-    """The failures, oldest first, at most so many; of one cluster or status only when that is given."""
+    """Return the failures, oldest first, at most `most`; only those of a cluster or status, if given."""
     wanted = {"cluster": cluster, "status": status}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "WHERE " + " AND ".join(f"{name} = ?" for name in given) if given else ""
@@ -136,13 +136,13 @@ def list_failures(
 
 
 def origins(store: Store, number: int) -> list[str]:
-    """The paths and seeds that a failure came from."""
+    """Return the paths and seeds that a failure came from."""
     rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
     return [str(row["origin"]) for row in rows]
 
 
 def verdict_of(store: Store, number: int) -> dict[str, Any]:
-    """A failure's verdict as it was kept: of the reduced case if there is one."""
+    """Return a failure's verdict as it was kept: of the reduced case if there is one."""
     row = store.row("SELECT verdict FROM failures WHERE id = ?", (number,))
     assert row is not None
     document: dict[str, Any] = json.loads(row["verdict"])
@@ -150,18 +150,18 @@ def verdict_of(store: Store, number: int) -> dict[str, Any]:
 
 
 def best_case_of(store: Store, number: int) -> str:
-    """The case that shows a failure best: reduced if it is."""
+    """Return the case that shows a failure best: reduced if it is."""
     return get_failure(store, number).best_case
 
 
 def title_of_signature(store: Store, digest: str) -> str | None:
-    """The title of the first failure of a signature; None where there is none."""
+    """Return the title of the first failure of a signature; None where there is none."""
     row = store.row("SELECT title FROM failures WHERE signature = ? ORDER BY id LIMIT 1", (digest,))
     return str(row["title"]) if row else None
 
 
 def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
-    """The releases on which a cluster was seen."""
+    """Return the releases on which a cluster was seen."""
     rows = store.rows("SELECT DISTINCT release FROM failures WHERE cluster = ?", (cluster,))
     return tuple(sorted({str(row["release"]) for row in rows} - {""}))
 
@@ -247,7 +247,7 @@ def point_at_reduced(
 
 
 def is_limit(verdict: Verdict) -> bool:
-    """Whether the compiler itself declares that it does not do this yet."""
+    """Return whether the compiler itself declares that it does not do this yet."""
     return Mark.LIMIT in verdict.marks
 
 

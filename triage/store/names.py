@@ -26,12 +26,12 @@ def cluster_name(number: int) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether a word on the command line has the form of a name in the database."""
+    """Return whether a word on the command line has the form of a name in the database."""
     return any(form.fullmatch(text) for form in (FAILURE, CLUSTER, CASE))
 
 
 def find_failure(store: Store, text: str) -> int | None:
-    """The failure of that name; None when the word is not a failure's name."""
+    """Return the failure of that name; None when the word is not a failure's name."""
     match = FAILURE.fullmatch(text)
     if not match:
         return None
@@ -41,7 +41,7 @@ def find_failure(store: Store, text: str) -> int | None:
 
 
 def find_cluster(store: Store, text: str) -> int | None:
-    """The cluster of that name; None when the word is not a cluster's name."""
+    """Return the cluster of that name; None when the word is not a cluster's name."""
     match = CLUSTER.fullmatch(text)
     if not match:
         return None
@@ -51,7 +51,7 @@ def find_cluster(store: Store, text: str) -> int | None:
 
 
 def live_cluster(store: Store, text: str) -> int:
-    """The cluster of that name, or the one that took it in; raises `UserError` for any other word."""
+    """Return the cluster of that name, or the one that took it in; raises `UserError` for any other word."""
     found = find_cluster(store, text)
     if found is None:
         raise UserError(f"{text}: not a cluster's name; they look like C0001, see `crux triage`")

@@ -32,12 +32,12 @@ def files_of(text: str, where: str) -> dict[str, str]:
 
 
 def is_digest(digest: object) -> bool:
-    """Whether it is a SHA-256 in lower-case hexadecimal."""
+    """Return whether it is a SHA-256 in lower-case hexadecimal."""
     return isinstance(digest, str) and DIGEST.fullmatch(digest) is not None
 
 
 def is_clean(name: str) -> bool:
-    """Whether a name stays in its folder, on any system, and is not that folder."""
+    """Return whether a name stays in its folder, on any system, and is not that folder."""
     parts = PurePosixPath(name).parts
     return (
         0 < len(name) <= MOST_LENGTH

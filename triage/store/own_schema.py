@@ -39,7 +39,7 @@ def must_be_ours(opened: sqlite3.Connection, path: Path) -> None:
 
 
 def steps_of(opened: sqlite3.Connection) -> set[str]:
-    """The names of the steps that have made a database so far; none of an empty one."""
+    """Return the names of the steps that have made a database so far; none of an empty one."""
     try:
         asked = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
         return {str(name) for (name,) in opened.execute(asked, (NAME,))}
@@ -60,7 +60,7 @@ def schema_of(opened: sqlite3.Connection) -> Schema:
 
 @cache
 def schema_after(count: int) -> Schema:
-    """The schema that so many of our steps make."""
+    """Return the schema after the first `count` of our steps."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
         for step in MIGRATIONS[:count]:
             step(cast(Any, made))  # they only execute statements, which a plain connection does as well

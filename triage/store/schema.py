@@ -410,7 +410,7 @@ ARMS = (
         PRIMARY KEY (campaign, blocks, arm)
     ) WITHOUT ROWID""",
 )
-"""How many tests each strategy and mode of a campaign had after so many blocks, and what they had earned."""
+"""The tests and earnings of each strategy and mode of a campaign after a number of blocks."""
 
 
 def tell_arms(db: Database) -> None:
@@ -596,7 +596,7 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def migrations() -> Migrations:
-    """The steps as sqlite_utils applies and notes them."""
+    """Return the steps as sqlite_utils applies and notes them."""
     from sqlite_utils import Migrations
 
     steps = Migrations(NAME)

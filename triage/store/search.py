@@ -9,7 +9,7 @@ from triage.store.database import Store
 
 
 def find_clusters(store: Store, words: str) -> frozenset[int]:
-    """The clusters of the failures that hold all the words, or words that begin so."""
+    """Return the clusters of the failures that hold all the words, or words that begin so."""
     sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
     return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
 

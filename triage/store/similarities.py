@@ -38,7 +38,7 @@ def neighbours(store: Store, digest: str, cut: float) -> frozenset[str]:
 
 
 def same_kind(store: Store, digest: str) -> list[Signature]:
-    """The other signatures that stand in a cluster and are of its kind and version."""
+    """Return the other signatures that stand in a cluster and are of its kind and version."""
     rows = store.rows(
         """SELECT digest, version, components FROM signatures JOIN aliases ON signature = digest
            WHERE (kind, version) = (SELECT kind, version FROM signatures WHERE digest = ?)
@@ -55,7 +55,7 @@ def keep_distance(store: Store, first: str, second: str, distance: float) -> Non
 
 
 def kept_distance(store: Store, first: str, second: str) -> float | None:
-    """The distance of two signatures; None where it was not kept, since they are not near."""
+    """Return the distance of two signatures; None where it was not kept, since they are not near."""
     row = store.row("SELECT distance FROM similarities WHERE first = ? AND second = ?", (first, second))
     return float(row["distance"]) if row else None
 
@@ -73,7 +73,7 @@ def near_clusters(store: Store, cut: float) -> Iterator[tuple[int, int, float]]:
 
 
 def rewrites(store: Store) -> Iterator[Rewrite]:
-    """The passes and operators of every cluster, with each outcome that they had."""
+    """Yield the passes and operators of every cluster, with each outcome that they had."""
     rows = store.rows(
         "SELECT DISTINCT cluster, outcome, passes, ops FROM rewrites JOIN aliases USING (signature)"
     )

@@ -76,7 +76,7 @@ def _read_in(stmt: Store | Bind) -> list[str]:
 
 
 def _words_of(stmt: Store | Bind) -> str:
-    """The operators and callees of a statement, or what it is."""
+    """Return the operators and callees of a statement, or what it is."""
     kinds = [getattr(item, "op", getattr(item, "callee", "")) for item in expressions(stmt.value)]
     return " ".join(dict.fromkeys(filter(None, kinds))) or type(stmt).__name__.lower()
 

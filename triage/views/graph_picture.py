@@ -103,7 +103,7 @@ class GraphPicture:
         return topological_order(len(self.nodes), dict(enumerate(self.sources)))
 
     def whole(self) -> Shown:
-        """Every node, with the graph's inputs, outputs and, of a small one, weights."""
+        """Return every node, with the graph's inputs, outputs and, of a small one, weights."""
         return self._show(range(len(self.nodes)), with_weights=len(self.nodes) <= MOST_WITH_WEIGHTS)
 
     def original(self) -> Shown:
@@ -118,7 +118,7 @@ class GraphPicture:
         return len(self.nodes) > MOST_WHOLE
 
     def _around(self) -> set[int]:
-        """The kept nodes and their neighbours, step by step while the picture stays readable."""
+        """Return the kept nodes and their neighbours, step by step while the picture stays readable."""
         near = set(self.kept) or set(self.order[: MOST_AROUND // 2])
         edge = sorted(near)
         for _ in range(STEPS):
@@ -148,7 +148,7 @@ class GraphPicture:
         return _shown(items, boxes, edges, draw(boxes, edges, Gaps()))
 
     def _leaves(self, shown: set[int], with_weights: bool) -> Iterable[tuple[str, Item]]:
-        """The inputs and weights that the shown nodes read."""
+        """Yield the inputs and weights that the shown nodes read."""
         read = {name for index in shown for name in _reads(self.nodes[index])}
         weights = initializer_names(self.graph)
         for info in self.graph.input:
@@ -184,7 +184,7 @@ class GraphPicture:
         return type_text(self.types[name]) if name in self.types else ""
 
     def dots(self) -> Dots:
-        """The overview: one dot a node."""
+        """Return the overview: one dot a node."""
         count = len(self.nodes)
         columns = max(40, math.ceil(math.sqrt(12 * count)))
         places = {index: Point(at % columns, at // columns) for at, index in enumerate(self.order)}
@@ -205,7 +205,7 @@ def _cut(text: str) -> str:
 
 
 def _focus(items: list[Item], drawing: Drawing) -> Point:
-    """The uppermost kept node; where none is kept, the first one."""
+    """Return the uppermost kept node; where none is kept, the first one."""
     for kind in ("kept", "node"):
         found = [centre for item, centre in zip(items, drawing.centres, strict=True) if item.kind == kind]
         if found:

@@ -24,7 +24,7 @@ def list_case(case: Case) -> str:
 
 
 def list_model(model: onnx.ModelProto) -> str:
-    """The model with the type of every value that inference can tell, a line a node."""
+    """Return the model with the type of every value that inference can tell, a line a node."""
     types = inferred_types(model)
     known = graph_types(model.graph)
     typed = onnx.ModelProto()
@@ -37,7 +37,7 @@ def list_model(model: onnx.ModelProto) -> str:
 
 
 def describe_value(value: Value) -> str:
-    """A value's type and, where there are few, its elements."""
+    """Return a value's type and, where there are few, its elements."""
     if value is None:
         return "absent"
     if isinstance(value, list):
@@ -64,7 +64,7 @@ def _nested(tensor: Tensor) -> str:
 
 
 def mermaid(drawn: Drawn) -> str:
-    """A main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
+    """Return a main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
     graph = drawn.graph
     types = {name: type_text(declared) for name, declared in drawn.types.items()}
     makers: dict[str, str] = {}

@@ -23,7 +23,7 @@ PASSING = (
 
 
 def scrub(text: str) -> str:
-    """The text without private names and without what changes from run to run."""
+    """Return the text without private names and without what changes from run to run."""
     for word, replacement in _private_words():
         text = text.replace(word, replacement)
     for pattern, replacement in PASSING:
@@ -32,7 +32,7 @@ def scrub(text: str) -> str:
 
 
 def private_words_in(content: bytes) -> list[str]:
-    """The private names that a file holds."""
+    """Return the private names that a file holds."""
     return [word for word, _ in _private_words() if word.encode() in content]
 
 

@@ -17,7 +17,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def template_of(text: str) -> Template:
-    """A template that is given as its text, to be included by another one."""
+    """Return a template that is given as its text, to be included by another one."""
     return _environment().from_string(text)
 
 
@@ -36,7 +36,7 @@ def _environment() -> Environment:
 
 
 def hash_of(script: str) -> str:
-    """The hash by which a page's policy lets one script run, and no other."""
+    """Return the hash by which a page's policy lets one script run, and no other."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
@@ -66,7 +66,7 @@ def as_row(text: object) -> str:
 
 
 def as_fence(text: str, language: str = "") -> str:
-    """A block of code in Markdown, whatever fences it holds; what is not plain is written out."""
+    """Return a block of code in Markdown, whatever fences it holds; what is not plain is written out."""
     text = "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
     longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
     ticks = "`" * (longest + 1)

@@ -23,7 +23,7 @@ class ReleaseBefore:
         self._place: Place | None = None
 
     def __call__(self, case: Case) -> Verdict | None:
-        """The verdict; None where there is no such release or it cannot be installed."""
+        """Return the verdict; None where there is no such release or it cannot be installed."""
         if self._place is None and self._release:
             opened = self._watch.sources.open(self._release, self._watch.shown)
             try:

@@ -55,7 +55,7 @@ class Seen:
 
 
 def before(known: Iterable[Seen], release: str) -> Seen | None:
-    """The newest earlier release that says something of the case."""
+    """Return the newest earlier release that says something of the case."""
     own = order_of(release)
     telling = [each for each in known if not each.is_silent and order_of(each.release) < own]
     return max(telling, key=lambda each: order_of(each.release), default=None)

@@ -36,7 +36,7 @@ class Subject:
 def subjects(
     package: str, words: Iterable[str], options: CaseOptions, store: Store, *, corpus: bool = True
 ) -> list[Subject]:
-    """All cases of a package, with what the database remembers of them; each case once."""
+    """Return all cases of a package, with what the database remembers of them; each case once."""
     found: dict[str, Subject] = {}
     shipped = (_of_regression(each) for each in load_regressions() if each.package == package)
     for each in (
@@ -49,7 +49,7 @@ def subjects(
 
 
 def _named(word: str, options: CaseOptions) -> Iterator[Subject]:
-    """A case, or every case folder and model directly below a folder that is none."""
+    """Yield a case, or every case folder and model directly below a folder that is none."""
     path = Path(word)
     if path.is_dir() and not (path / CASE_FILE).is_file() and not (path / "model.onnx").is_file():
         inner = sorted(one for one in path.iterdir() if (one / CASE_FILE).is_file() or one.suffix == ".onnx")
@@ -69,7 +69,7 @@ def _of_regression(regression: Regression) -> Subject:
 
 
 def _of_database(store: Store, package: str, options: CaseOptions) -> Iterator[Subject]:
-    """The smallest case of each bug that was seen on a target of the package."""
+    """Yield the smallest case of each bug that was seen on a target of the package."""
     for cluster in clusters(store):
         failure = get_failure(store, representative(store, cluster.id))
         case = store.load_case(failure.best_case)
@@ -105,6 +105,6 @@ def seen_in(release: str, row: WatchedRow) -> Seen:
 
 
 def runs(backend: str, package: str) -> bool:
-    """Whether a backend runs a package or another build of it, such as `onnxruntime-gpu`."""
+    """Return whether a backend runs a package or another build of it, such as `onnxruntime-gpu`."""
     own = find_backend(backend).package
     return package == own or package.startswith(f"{own}-")

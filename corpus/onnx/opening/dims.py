@@ -33,7 +33,7 @@ class Sizes:
         self._sizes: dict[str, int] = {}
 
     def shape(self, declared: Shape | None) -> tuple[int, ...]:
-        """A static shape; a tensor of unknown rank gets one dim."""
+        """Return a static shape; a tensor of unknown rank gets one dim."""
         dims = (None,) if declared is None else declared
         return tuple(
             dim
@@ -49,7 +49,7 @@ class Sizes:
         return self._sizes[name]
 
     def _computed(self, name: str) -> int | None:
-        """The size of a dim that exporters name by a formula over others, as `past + 1`."""
+        """Return the size of a dim that exporters name by a formula over others, as `past + 1`."""
         if name.isidentifier() or len(name) > _LONGEST:
             return None
         try:

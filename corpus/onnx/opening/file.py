@@ -24,7 +24,7 @@ _MAX_STEPS = 1_000_000
 
 
 def read_model_bytes(path: Path, memory_bytes: int) -> bytes:
-    """The bytes of a file that may hold a model; UserError when it surely does not."""
+    """Return the bytes of a file that may hold a model; UserError when it surely does not."""
     try:
         size = path.stat().st_size if path.is_file() else -1
         if size < 0:
@@ -60,7 +60,7 @@ def check_text(model: onnx.ModelProto, where: str) -> None:
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
-    """Every string that names something; documentation is not among them."""
+    """Yield every string that names something; documentation is not among them."""
     for opset in model.opset_import:
         yield opset.domain
     for function in model.functions:
@@ -137,7 +137,7 @@ def _step(view: mmap.mmap, position: int) -> int | None:
 
 
 def _varint(view: mmap.mmap, position: int) -> tuple[int, int]:
-    """A number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
+    """Return a number and where it ends; -1 when it is longer than ten bytes or ends with the file."""
     number = 0
     for index in range(10):
         if position + index >= len(view):

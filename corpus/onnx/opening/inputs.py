@@ -124,7 +124,7 @@ class _Uses:
         }
 
     def rule(self, name: str) -> Rule:
-        """The rule for an input: that of the first of its uses that has one."""
+        """Return the rule for an input: that of the first of its uses that has one."""
         return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
 
     def _reach(self, name: str) -> list[Use]:

@@ -13,7 +13,7 @@ APART = "apart"
 TOGETHER = "together"
 """What bindings are told, with one name for all, that stand in one block or in none: those of a pattern."""
 _OUTSIDE = frozenset({"if", "function", "relax.shape_of"})
-"""What no dataflow block holds; a shape that types hang on may be no dataflow variable."""
+"""What no dataflow block holds; a shape that types depend on may be no dataflow variable."""
 
 
 def in_blocks(draws: Draws, share: float) -> Callable[[Json], Json]:
@@ -44,7 +44,7 @@ def in_blocks(draws: Draws, share: float) -> Callable[[Json], Json]:
 
 
 def belongs_outside(op: str, args: list[Json]) -> bool:
-    """Whether no dataflow block may hold such a binding."""
+    """Return whether no dataflow block may hold such a binding."""
     return op in _OUTSIDE or _is_shape(op, args)
 
 

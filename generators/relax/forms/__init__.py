@@ -11,6 +11,6 @@ from generators.relax.growing import Form
 
 @cache
 def forms() -> dict[str, Form]:
-    """Every form by its name."""
+    """Return every form by its name."""
     modules = [import_module(f"{__name__}.{info.name}") for info in iter_modules(__path__)]
     return {module.NAME: module.grow for module in modules}

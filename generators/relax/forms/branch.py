@@ -12,7 +12,7 @@ MOST_DEPTH = 3
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """A condition, then each branch in a frame of its own."""
+    """Return a condition, then each branch in a frame of its own."""
     if frame.depth >= MOST_DEPTH:
         return None
     condition = growth.grow(frame, Tensor(BOOL, ()), ANY, min(fuel - 1, 2))

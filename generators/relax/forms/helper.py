@@ -59,7 +59,7 @@ def written(growth: Growth, frame: Frame, target: Tensor, fuel: int) -> Helper:
 
 
 def add_parameter(growth: Growth, frame: Frame, told: Type) -> Known:
-    """A further parameter of a function, with a value that stands for what it is called with."""
+    """Return a further parameter of a function, with a value that stands for what it is called with."""
     assert isinstance(told, Tensor)
     name = growth.fresh("p")
     array = drawn(growth.draws, told.dtype, concrete(told.shape, frame.all_sizes()), ANY)

@@ -42,7 +42,7 @@ _CACHE: dict[int, tuple[Choices, tuple[Operator, ...]]] = {}
 
 
 def drawable(policy: Choices) -> tuple[Operator, ...]:
-    """The operators that a policy draws."""
+    """Return the operators that a policy draws."""
     found = _CACHE.get(id(policy))
     if found is None or found[0] is not policy:
         found = policy, tuple(each for each in operators() if policy.weight(each) > 0)

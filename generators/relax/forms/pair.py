@@ -12,7 +12,7 @@ NAME = "pair"
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """The target among other fields."""
+    """Return the target among other fields."""
     others = [any_tensor(growth.asking(frame)) for _ in range(growth.draws.between(0, 2))]
     at = growth.draws.below(len(others) + 1)
     types: list[Type] = [*others[:at], target, *others[at:]]

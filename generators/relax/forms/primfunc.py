@@ -39,7 +39,7 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
 
 
 def read_of(growth: Growth, target: Tensor, operand: int) -> tuple[tuple[Dim, ...], Json]:
-    """An operand's shape and the element that is read: axes in another order, shifted or left out."""
+    """Return an operand's shape and the element that is read: axes in another order, shifted or left out."""
     draws = growth.draws
     axes = draws.sample(range(target.rank), target.rank)
     axes = axes if draws.chance(0.3) else sorted(axes)

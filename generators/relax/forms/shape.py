@@ -15,7 +15,7 @@ _READ_OFF = 0.5
 
 
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
-    """A reshape, a broadcast, or a filled tensor."""
+    """Return a reshape, a broadcast, or a filled tensor."""
     shape = _shape(growth, frame, target, fuel)
     ref = {"ref": shape.name}
     way = growth.draws.below(3)

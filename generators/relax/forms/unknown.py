@@ -35,7 +35,7 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
 
 
 def reduced(growth: Growth, frame: Frame, cast: Known, symbol: str, target: Tensor) -> Known:
-    """The first row, of the target's dtype, beside each of the target's elements; its largest."""
+    """Return the first row, of the target's dtype, beside each of the target's elements; its largest."""
     zero = growth.constant(np.array(0, "int64"))
     told = {"attributes": ["TakeAttrs", {"axis": 0, "mode": "clip"}]}
     row = growth.bind(

@@ -12,7 +12,7 @@ from generators.relax.operator import Operator
 
 @cache
 def operators() -> tuple[Operator, ...]:
-    """Every operator that has an entry, by name."""
+    """Return every operator that has an entry, by name."""
     found = [
         replace(each, family=info.name)
         for info in iter_modules(__path__)

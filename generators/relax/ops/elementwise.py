@@ -58,7 +58,7 @@ def anything(told: Tensor) -> bool:
 
 
 def narrowed(asking: Asking, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """A shape that broadcasts to this one: some dims are 1, some of the first ones are left out."""
+    """Return a shape that broadcasts to this one: some dims are 1, some of the first ones are left out."""
     draws = asking.draws
     if draws.chance(0.5):
         return shape
@@ -67,7 +67,7 @@ def narrowed(asking: Asking, shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def pair(asking: Asking, shape: tuple[Dim, ...]) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
-    """Two shapes that broadcast to this one, one of them now and then the shape itself."""
+    """Return two shapes that broadcast to this one, one of them now and then the shape itself."""
     other = narrowed(asking, shape)
     if asking.draws.chance(0.2) and len(other) == len(shape):  # each has some of the dims
         mine = tuple(

@@ -262,7 +262,7 @@ def _shuffle(asking: Asking, target: Tensor) -> Call | None:
 
 
 def _collapsible(asking: Asking, target: Tensor) -> tuple[Dim, ...]:
-    """A shape that the target broadcasts to."""
+    """Return a shape that the target broadcasts to."""
     inner = tuple(asking.dim() if dim == 1 else dim for dim in target.shape)
     return (asking.dim(), *inner) if len(inner) < asking.most_rank and asking.draws.chance(0.6) else inner
 

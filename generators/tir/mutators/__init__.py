@@ -1,7 +1,7 @@
 """The mutators, one idea a file: each turns a module into another one, or declines (Tzer, section 3.2).
 
 A file here that names `mutate` is found by itself. `mutate(draws, module)` returns a module or None. It need
-not be sound: whoever calls it checks that the result is well-formed and defined.
+not be sound: the caller checks that the result is well-formed and defined.
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ class Mutator(Protocol):
 
 @cache
 def all_mutators() -> tuple[Mutator, ...]:
-    """Every mutator, by name."""
+    """Return every mutator, by name."""
     found = [cast(Mutator, import_module(f"{__name__}.{info.name}")) for info in iter_modules(__path__)]
     return tuple(sorted(found, key=lambda each: each.NAME))

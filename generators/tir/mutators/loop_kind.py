@@ -39,5 +39,5 @@ def _fits_lanes(stmt: Stmt) -> bool:
 
 
 def _has_parallel(loop: For) -> bool:
-    """Whether a loop inside is parallel already: TVM's threads do not nest."""
+    """Return whether a loop inside is parallel already: TVM's threads do not nest."""
     return any(is_loop(stmt, "parallel") for stmt in statements(loop.body))

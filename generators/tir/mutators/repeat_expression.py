@@ -34,7 +34,7 @@ def mutate(draws: Draws, module: Module) -> Module | None:
 
 
 def _is_visible(expr: Expr, site: Site) -> bool:
-    """Whether it is computed, and every name in it can be read at the site."""
+    """Return whether it is computed, and every name in it can be read at the site."""
     if not isinstance(expr, Binary | Call):
         return False
     names = {known.var.name for known in site.frame.known}

@@ -13,7 +13,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def erf(x: Any) -> Any:
-    """The error function; numpy has none."""
+    """Return the error function; numpy has none."""
     return _erf(x) if np.size(x) else np.asarray(x)
 
 
@@ -28,7 +28,7 @@ def _truncated(x: Any, y: Any) -> Any:
 
 
 def mod(x: Any, y: Any) -> Any:
-    """The remainder of a division towards zero: its sign is that of `x`."""
+    """Return the remainder of a division towards zero: its sign is that of `x`."""
     return np.fmod(x, y)
 
 
@@ -38,7 +38,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def floor_mod(x: Any, y: Any) -> Any:
-    """The remainder with the sign of the divisor."""
+    """Return the remainder with the sign of the divisor."""
     return x - np.floor(x / y) * y if is_float(x) else np.mod(x, y)
 
 
@@ -64,19 +64,19 @@ def selu(x: Any) -> Any:
 
 
 def softplus(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Relax's `softplus` of these operands."""
+    """Return Relax's `softplus` of these operands."""
     beta, threshold = attrs["beta"], attrs["threshold"]
     scaled = args[0] * beta
     return np.where(scaled > threshold, args[0], np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
 
 
 def leaky(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Relax's `leakyrelu` of these operands."""
+    """Return Relax's `leakyrelu` of these operands."""
     return np.where(args[0] > 0, args[0], args[0] * attrs["alpha"])
 
 
 def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Relax's `prelu` of these operands."""
+    """Return Relax's `prelu` of these operands."""
     x, alpha = args
     shape = [1] * x.ndim
     shape[attrs["axis"]] = alpha.size
@@ -84,7 +84,7 @@ def prelu(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def astype(args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """Relax's `astype` of these operands."""
+    """Return Relax's `astype` of these operands."""
     kind = element(attrs["dtype"])
     if kind.kind == "b":
         return args[0] != 0

@@ -53,7 +53,7 @@ def _resized(x: Any, axis: int, count: int, attrs: Attrs) -> Any:
 
 
 def affine_grid(args: Args, attrs: Attrs) -> Any:
-    """Relax's `affine_grid` of these operands."""
+    """Return Relax's `affine_grid` of these operands."""
     theta, size = args
     height, width = (int(each) for each in size)
     if not attrs["align_corners"] or min(height, width) < 2:

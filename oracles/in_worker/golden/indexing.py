@@ -28,7 +28,7 @@ def take(args: Args, attrs: Attrs) -> Any:
 
 
 def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
-    """The indices of the first axes; NotKnown for masks, and for one that lies outside."""
+    """Return the indices of the first axes; NotKnown for masks, and for one that lies outside."""
     for size, index in zip(shape, indices):  # noqa: B905 (Python 3.8)
         is_mask = index.dtype.kind not in "iu"
         if is_mask or (index.size and (index.min() < 0 or index.max() >= size)):
@@ -37,7 +37,7 @@ def places_in(shape: Sequence[int], indices: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def gather_elements(args: Args, attrs: Attrs) -> Any:
-    """Relax's `gather_elements` of these operands."""
+    """Return Relax's `gather_elements` of these operands."""
     x, indices = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -46,7 +46,7 @@ def gather_elements(args: Args, attrs: Attrs) -> Any:
 
 
 def gather_nd(args: Args, attrs: Attrs) -> Any:
-    """Relax's `gather_nd` of these operands."""
+    """Return Relax's `gather_nd` of these operands."""
     x, indices = args
     batch = attrs["batch_dims"]
     places = np.moveaxis(indices, -1, 0)
@@ -77,7 +77,7 @@ def scattered(x: Any, index: Any, updates: Any, reduction: str) -> Any:
 
 
 def scatter_elements(args: Args, attrs: Attrs) -> Any:
-    """Relax's `scatter_elements` of these operands."""
+    """Return Relax's `scatter_elements` of these operands."""
     x, indices, updates = args
     axis = axis_of(attrs["axis"], x.ndim)
     grid = list(np.indices(indices.shape))
@@ -86,7 +86,7 @@ def scatter_elements(args: Args, attrs: Attrs) -> Any:
 
 
 def scatter_nd(args: Args, attrs: Attrs) -> Any:
-    """Relax's `scatter_nd` of these operands."""
+    """Return Relax's `scatter_nd` of these operands."""
     x, indices, updates = args
     places = places_in(x.shape, list(np.moveaxis(indices, -1, 0)))
     return scattered(x, places, updates, attrs["reduction"])
@@ -98,14 +98,14 @@ def index_tensor(x: Any, indices: Any) -> Any:
 
 
 def index_put(args: Args, attrs: Attrs) -> Any:
-    """Relax's `index_put` of these operands."""
+    """Return Relax's `index_put` of these operands."""
     x, indices, values = args
     places = places_in(x.shape, list(indices))
     return scattered(x, places, values, "add" if attrs["accumulate"] else "update")
 
 
 def bucketize(args: Args, attrs: Attrs) -> Any:
-    """Relax's `bucketize` of these operands."""
+    """Return Relax's `bucketize` of these operands."""
     x, boundaries = args
     found = np.searchsorted(boundaries, x, side="right" if attrs["right"] else "left")
     return np.asarray(found).astype("int32" if attrs["out_int32"] else "int64")
@@ -125,7 +125,7 @@ def _spread(value: Any, x: Any, axis: int) -> Any:
 
 
 def quantize(args: Args, attrs: Attrs) -> Any:
-    """Relax's `quantize` of these operands."""
+    """Return Relax's `quantize` of these operands."""
     x, scale, zero = args
     kind: Any = np.dtype(attrs["out_dtype"])
     limit = np.iinfo(kind)
@@ -134,14 +134,14 @@ def quantize(args: Args, attrs: Attrs) -> Any:
 
 
 def dequantize(args: Args, attrs: Attrs) -> Any:
-    """Relax's `dequantize` of these operands."""
+    """Return Relax's `dequantize` of these operands."""
     x, scale, zero = args
     shifted = x.astype(np.int64) - np.asarray(_spread(zero, x, attrs["axis"])).astype(np.int64)
     return (shifted * _spread(scale, x, attrs["axis"])).astype(element(attrs["out_dtype"]))
 
 
 def take_backward(args: Args, attrs: Attrs) -> Any:
-    """Relax's `take_backward` of these operands."""
+    """Return Relax's `take_backward` of these operands."""
     gradient, x, indices = args
     found = np.zeros_like(x)
     if attrs["axis"] is None:

@@ -13,28 +13,28 @@ Attrs = Mapping[str, Any]
 
 
 def reshape(x: Any, shape: Any) -> Any:
-    """A 0 copies the dim that stands there."""
+    """Return a 0 copies the dim that stands there."""
     return x.reshape([x.shape[at] if size == 0 and x.size else size for at, size in enumerate(shape)])
 
 
 def permute(args: Args, attrs: Attrs) -> Any:
-    """Relax's `permute` of these operands."""
+    """Return Relax's `permute` of these operands."""
     (x,), axes = args, attrs["axes"]
     return np.transpose(x, None if axes is None else axes_of(axes, x.ndim))
 
 
 def expand(args: Args, attrs: Attrs) -> Any:
-    """Relax's `expand` of these operands."""
+    """Return Relax's `expand` of these operands."""
     return np.expand_dims(args[0], axes_of(attrs["axis"], args[0].ndim + len(attrs["axis"])))
 
 
 def squeeze(args: Args, attrs: Attrs) -> Any:
-    """Relax's `squeeze` of these operands."""
+    """Return Relax's `squeeze` of these operands."""
     return np.squeeze(args[0], None if attrs["axis"] is None else axes_of(attrs["axis"], args[0].ndim))
 
 
 def concat(args: Args, attrs: Attrs) -> Any:
-    """Relax's `concat` of these operands."""
+    """Return Relax's `concat` of these operands."""
     parts = list(args[0])
     if attrs["axis"] is None:
         return np.concatenate([each.reshape(-1) for each in parts])
@@ -42,7 +42,7 @@ def concat(args: Args, attrs: Attrs) -> Any:
 
 
 def split(args: Args, attrs: Attrs) -> Any:
-    """Relax's `split` of these operands."""
+    """Return Relax's `split` of these operands."""
     told = attrs["indices_or_sections"]
     return tuple(
         np.split(args[0], told if isinstance(told, int) else [int(each) for each in told], attrs["axis"])
@@ -50,17 +50,17 @@ def split(args: Args, attrs: Attrs) -> Any:
 
 
 def tile(args: Args, attrs: Attrs) -> Any:
-    """Relax's `tile` of these operands."""
+    """Return Relax's `tile` of these operands."""
     return np.tile(args[0], attrs["repeats"])
 
 
 def repeat(args: Args, attrs: Attrs) -> Any:
-    """Relax's `repeat` of these operands."""
+    """Return Relax's `repeat` of these operands."""
     return np.repeat(args[0], attrs["repeats"], attrs["axis"])
 
 
 def reverse_sequence(args: Args, attrs: Attrs) -> Any:
-    """Relax's `reverse_sequence` of these operands."""
+    """Return Relax's `reverse_sequence` of these operands."""
     x, lengths = args
     seq, batch = axis_of(attrs["seq_axis"], x.ndim), axis_of(attrs["batch_axis"], x.ndim)
     found = np.moveaxis(x, (batch, seq), (0, 1)).copy()
@@ -70,7 +70,7 @@ def reverse_sequence(args: Args, attrs: Attrs) -> Any:
 
 
 def strided_slice(args: Args, attrs: Attrs) -> Any:
-    """Relax's `strided_slice` of these operands."""
+    """Return Relax's `strided_slice` of these operands."""
     x, axes, begin, end = args[:4]
     strides = args[4] if len(args) > 4 else (1,) * len(axes)
     cut = [slice(None)] * x.ndim
@@ -87,7 +87,7 @@ def dynamic_strided_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
 
 
 def slice_scatter(args: Args, attrs: Attrs) -> Any:
-    """Relax's `slice_scatter` of these operands."""
+    """Return Relax's `slice_scatter` of these operands."""
     x, source, start, end, step = args
     found = x.copy()
     cut = [slice(None)] * x.ndim
@@ -97,7 +97,7 @@ def slice_scatter(args: Args, attrs: Attrs) -> Any:
 
 
 def pad(args: Args, attrs: Attrs) -> Any:
-    """Relax's `pad` of these operands."""
+    """Return Relax's `pad` of these operands."""
     widths = list(zip(attrs["pad_width"][::2], attrs["pad_width"][1::2]))  # noqa: B905 (Python 3.8)
     mode = attrs["pad_mode"]
     if mode == "constant":
@@ -109,7 +109,7 @@ def pad(args: Args, attrs: Attrs) -> Any:
 
 
 def pixel_shuffle(args: Args, attrs: Attrs) -> Any:
-    """Relax's `pixel_shuffle` of these operands."""
+    """Return Relax's `pixel_shuffle` of these operands."""
     (x,), factor = args, attrs["upscale_factor"]
     *lead, channels, height, width = x.shape
     split = x.reshape(*lead, channels // factor**2, factor, factor, height, width)
@@ -119,7 +119,7 @@ def pixel_shuffle(args: Args, attrs: Attrs) -> Any:
 
 
 def collapse_sum(x: Any, shape: Sequence[int]) -> Any:
-    """The sum that undoes a broadcast from the shape."""
+    """Return the sum that undoes a broadcast from the shape."""
     lead = x.ndim - len(shape)
     x = x.sum(axis=tuple(range(lead)))
     ones = tuple(at for at, size in enumerate(shape) if size == 1 and x.shape[at] != 1)
@@ -127,7 +127,7 @@ def collapse_sum(x: Any, shape: Sequence[int]) -> Any:
 
 
 def meshgrid(args: Args, attrs: Attrs) -> Any:
-    """Relax's `meshgrid` of these operands."""
+    """Return Relax's `meshgrid` of these operands."""
     return tuple(np.meshgrid(*args[0], indexing=attrs["indexing"] or "ij"))
 
 
@@ -144,34 +144,34 @@ def like(value: int) -> Any:
 
 
 def full(args: Args, attrs: Attrs) -> Any:
-    """Relax's `full` of these operands."""
+    """Return Relax's `full` of these operands."""
     return np.full(tuple(args[0]), args[1], element(attrs["dtype"]) if attrs["dtype"] else args[1].dtype)
 
 
 def full_like(args: Args, attrs: Attrs) -> Any:
-    """Relax's `full_like` of these operands."""
+    """Return Relax's `full_like` of these operands."""
     return np.full(args[0].shape, args[1], element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype)
 
 
 def arange(args: Args, attrs: Attrs) -> Any:
-    """Relax's `arange` of these operands."""
+    """Return Relax's `arange` of these operands."""
     return np.arange(args[0], args[1], args[2]).astype(element(attrs["dtype"]))
 
 
 def eye(args: Args, attrs: Attrs) -> Any:
-    """Relax's `eye` of these operands."""
+    """Return Relax's `eye` of these operands."""
     return np.eye(int(args[0]), int(args[1]), int(args[2]), element(attrs["dtype"]))
 
 
 def eye_like(args: Args, attrs: Attrs) -> Any:
-    """Relax's `eye_like` of these operands."""
+    """Return Relax's `eye_like` of these operands."""
     kind = element(attrs["dtype"]) if attrs["dtype"] else args[0].dtype
     rows, columns = args[0].shape
     return np.eye(rows, columns, int(args[1]), kind)
 
 
 def hamming_window(args: Args, attrs: Attrs) -> Any:
-    """Relax's `hamming_window` of these operands."""
+    """Return Relax's `hamming_window` of these operands."""
     size, is_periodic, alpha, beta = args
     count = size if is_periodic else size - 1
     if count == 0:
@@ -180,7 +180,7 @@ def hamming_window(args: Args, attrs: Attrs) -> Any:
 
 
 def one_hot(args: Args, attrs: Attrs) -> Any:
-    """Relax's `one_hot` of these operands."""
+    """Return Relax's `one_hot` of these operands."""
     indices, on, off = args
     kind = np.float64 if isinstance(on, float) else np.int64
     is_hot = np.asarray(indices[..., None] == np.arange(attrs["depth"]))

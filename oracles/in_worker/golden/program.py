@@ -56,7 +56,7 @@ class Evaluation:
         self.steps = 0
 
     def main(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """The values of main's outputs."""
+        """Return the values of main's outputs."""
         graph = self.document["main"]
         given = [inputs[item[0]] for item in graph["inputs"]]
         known = dict(self.constants)
@@ -80,7 +80,7 @@ class Evaluation:
     def function(
         self, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> Callable[..., Any]:
-        """A callable for a function; it sees the names around it."""
+        """Return a callable for a function; it sees the names around it."""
 
         def call(*given: Any) -> Any:
             inside, own = dict(known), dict(sizes)
@@ -138,7 +138,7 @@ class Evaluation:
     def closure(
         self, name: str, graph: Mapping[str, Any], known: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> Any:
-        """A local function; it may call itself."""
+        """Return a local function; it may call itself."""
         around = dict(known)
         made = self.function(graph, around, sizes)
         around[name] = made
@@ -172,7 +172,7 @@ class Evaluation:
 
 
 def plain_attributes(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that are told by name; NotKnown where TVM alone can read them."""
+    """Return the attributes that are told by name; NotKnown where TVM alone can read them."""
     if kwargs.get("attrs") is not None:
         raise NotKnown("attributes in TVM's own form")
     told = kwargs.get("attributes", ["", {}])[1]
@@ -232,14 +232,14 @@ def must_fit(declared: Any, value: Any) -> None:
 
 
 def as_declared(declared: Any, value: Any) -> Any:
-    """An array that is passed as a shape or a number is one here too."""
+    """Return an array that is passed as a shape or a number is one here too."""
     if "shape_type" in declared:
         return tuple(int(each) for each in value)
     return value[()].item() if "prim_type" in declared and isinstance(value, np.ndarray) else value
 
 
 def evaluated(dim: Any, sizes: Mapping[str, int]) -> int:
-    """A dim's size."""
+    """Return a dim's size."""
     if not isinstance(dim, str):
         return int(dim)
     return _term(ast.parse(dim, mode="eval").body, sizes)

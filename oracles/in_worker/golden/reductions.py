@@ -74,18 +74,18 @@ def order(x: Any, axis: int, descending: bool) -> Any:
 
 
 def sort(args: Args, attrs: Attrs) -> Any:
-    """Relax's `sort` of these operands."""
+    """Return Relax's `sort` of these operands."""
     places = order(args[0], attrs["axis"], attrs["descending"])
     return np.take_along_axis(args[0], places, attrs["axis"])
 
 
 def argsort(args: Args, attrs: Attrs) -> Any:
-    """Relax's `argsort` of these operands."""
+    """Return Relax's `argsort` of these operands."""
     return order(args[0], attrs["axis"], attrs["descending"]).astype(attrs["dtype"] or "int32")
 
 
 def topk(args: Args, attrs: Attrs) -> Any:
-    """Relax's `topk` of these operands."""
+    """Return Relax's `topk` of these operands."""
     (x,), axis = args, axis_of(attrs["axis"], args[0].ndim)
     count = attrs["k"] if attrs["k"] >= 1 else x.shape[axis]
     places = np.take(order(x, axis, attrs["largest"]), np.arange(min(count, x.shape[axis])), axis)
@@ -94,7 +94,7 @@ def topk(args: Args, attrs: Attrs) -> Any:
 
 
 def median(args: Args, attrs: Attrs) -> Any:
-    """The lower of the two in the middle, and its place."""
+    """Return the lower of the two in the middle, and its place."""
     (x,) = args
     if attrs["axis"] is None or len(attrs["axis"]) != 1:
         raise NotKnown("a median over several axes")
@@ -105,13 +105,13 @@ def median(args: Args, attrs: Attrs) -> Any:
 
 
 def softmax(args: Args, attrs: Attrs) -> Any:
-    """Relax's `softmax` of these operands."""
+    """Return Relax's `softmax` of these operands."""
     shifted = np.exp(args[0] - args[0].max(axis=attrs["axis"], keepdims=True))
     return shifted / shifted.sum(axis=attrs["axis"], keepdims=True)
 
 
 def log_softmax(args: Args, attrs: Attrs) -> Any:
-    """Relax's `log_softmax` of these operands."""
+    """Return Relax's `log_softmax` of these operands."""
     shifted = args[0] - args[0].max(axis=attrs["axis"], keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=attrs["axis"], keepdims=True))
 
@@ -135,21 +135,21 @@ def _affine(x: Any, gamma: Any, beta: Any, axes: Sequence[int], attrs: Attrs) ->
 
 
 def layer_norm(args: Args, attrs: Attrs) -> Any:
-    """Relax's `layer_norm` of these operands."""
+    """Return Relax's `layer_norm` of these operands."""
     x, gamma, beta = args
     axes = axes_of(attrs["axes"], x.ndim)
     return _affine(_scaled(x, axes, attrs["epsilon"]), gamma, beta, axes, attrs)
 
 
 def instance_norm(args: Args, attrs: Attrs) -> Any:
-    """Relax's `instance_norm` of these operands."""
+    """Return Relax's `instance_norm` of these operands."""
     x, gamma, beta = args
     channel = (axis_of(attrs["channel_axis"], x.ndim),)
     return _affine(_scaled(x, axes_of(attrs["axes"], x.ndim), attrs["epsilon"]), gamma, beta, channel, attrs)
 
 
 def group_norm(args: Args, attrs: Attrs) -> Any:
-    """Relax's `group_norm` of these operands."""
+    """Return Relax's `group_norm` of these operands."""
     x, gamma, beta = args
     channel, groups = axis_of(attrs["channel_axis"], x.ndim), attrs["num_groups"]
     axes = axes_of(attrs["axes"], x.ndim)
@@ -160,7 +160,7 @@ def group_norm(args: Args, attrs: Attrs) -> Any:
 
 
 def rms_norm(args: Args, attrs: Attrs) -> Any:
-    """Relax's `rms_norm` of these operands."""
+    """Return Relax's `rms_norm` of these operands."""
     x, weight = args
     axes = axes_of(attrs["axes"], x.ndim)
     square = np.mean(x * x, axis=axes, keepdims=True)
@@ -168,7 +168,7 @@ def rms_norm(args: Args, attrs: Attrs) -> Any:
 
 
 def batch_norm(args: Args, attrs: Attrs) -> Any:
-    """Relax's `batch_norm` of these operands."""
+    """Return Relax's `batch_norm` of these operands."""
     x, gamma, beta, average, variance = args
     axis = axis_of(attrs["axis"], x.ndim)
     if attrs["training"]:
@@ -185,7 +185,7 @@ def cross_entropy(predictions: Any, labels: Any) -> Any:
 
 
 def nll_loss(args: Args, attrs: Attrs) -> Any:
-    """Relax's `nll_loss` of these operands."""
+    """Return Relax's `nll_loss` of these operands."""
     predictions, targets = args[:2]
     classes = predictions.shape[0 if predictions.ndim == 1 else 1]
     weights = args[2] if len(args) > 2 else np.ones(classes)

@@ -16,14 +16,14 @@ Attrs = Mapping[str, Any]
 
 
 def matmul(args: Args, attrs: Attrs) -> Any:
-    """Relax's `matmul` of these operands."""
+    """Return Relax's `matmul` of these operands."""
     x, y = args
     kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
     return np.matmul(x.astype(kind), y.astype(kind))
 
 
 def einsum(args: Args, attrs: Attrs) -> Any:
-    """Relax's `einsum` of these operands."""
+    """Return Relax's `einsum` of these operands."""
     return np.einsum(attrs["subscripts"], *args[0])
 
 
@@ -44,7 +44,7 @@ def attention(args: Args, attrs: Attrs) -> Any:
 
 
 def to_layout(x: Any, given: str, wanted: str) -> Any:
-    """The tensor with its axes in another order; only layouts of one letter an axis."""
+    """Return the tensor with its axes in another order; only layouts of one letter an axis."""
     if sorted(given) != sorted(wanted) or not given.isalpha() or not given.isupper():
         raise NotKnown(f"a layout {given}")
     return np.transpose(x, [given.index(letter) for letter in wanted])
@@ -78,7 +78,7 @@ def patches(
 
 
 def convolution(args: Args, attrs: Attrs) -> Any:
-    """Relax's convolutions of these operands."""
+    """Return Relax's convolutions of these operands."""
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
@@ -104,7 +104,7 @@ def convolution(args: Args, attrs: Attrs) -> Any:
 
 
 def transposed(args: Args, attrs: Attrs) -> Any:
-    """Each element spreads its kernel over the result."""
+    """Return each element spreads its kernel over the result."""
     x, weight = args
     rank = x.ndim - 2
     space = PLAIN[rank]
@@ -135,7 +135,7 @@ def transposed(args: Args, attrs: Attrs) -> Any:
 
 
 def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
-    """All windows stacked along a first axis, and where they lie within the tensor or its padding."""
+    """Return all windows stacked along a first axis, and where they lie within the tensor or its padding."""
     rank = x.ndim - 2
     given = list(attrs["padding"])
     sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2
@@ -159,7 +159,7 @@ def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
 
 
 def max_pool(args: Args, attrs: Attrs) -> Any:
-    """Relax's maximum poolings of these operands."""
+    """Return Relax's maximum poolings of these operands."""
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     found = _pooled(x, attrs, lowest)[0].max(axis=0)
@@ -167,7 +167,7 @@ def max_pool(args: Args, attrs: Attrs) -> Any:
 
 
 def avg_pool(args: Args, attrs: Attrs) -> Any:
-    """Relax's average poolings of these operands."""
+    """Return Relax's average poolings of these operands."""
     x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
     if attrs["ceil_mode"] and attrs["count_include_pad"]:
         raise NotKnown("an average of windows that reach beyond the padding")

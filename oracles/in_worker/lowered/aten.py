@@ -35,7 +35,7 @@ def call(op: Op) -> Function:
 
 
 def overload_of(op: Op) -> Any:
-    """The overload that takes so many tensors and attributes of these names."""
+    """Return the overload for this number of tensors and attributes of these names."""
     packet = getattr(torch.ops.aten, op.name, None)
     if packet is None:
         raise Unsupported(f"operator {op.name} has no lowering to torch: aten has none of this name")
@@ -47,7 +47,7 @@ def overload_of(op: Op) -> Any:
 
 
 def fits(schema: Any, op: Op) -> bool:
-    """Whether each tensor and each attribute has a place, and each place that needs one a value."""
+    """Return whether each tensor and each attribute has a place, and each place that needs one a value."""
     places = schema.arguments
     tensors = [place for place in places if is_tensor(place)]
     is_listed = any(map(is_list_of_tensors, places))
@@ -64,7 +64,7 @@ def fits(schema: Any, op: Op) -> bool:
 
 
 def holds(place: Any, value: Any) -> bool:
-    """Whether a place takes such a value: a list only where it is of lists."""
+    """Return whether a place takes such a value: a list only where it is of lists."""
     return "List" in str(place.type) or not isinstance(value, (list, tuple))
 
 
@@ -79,7 +79,7 @@ def is_list_of_tensors(place: Any) -> bool:
 
 
 def converted(place: Any, value: Any) -> Any:
-    """An attribute as the schema has it."""
+    """Return an attribute as the schema has it."""
     kind = str(place.type)
     if isinstance(value, bytes):
         return value.decode()

@@ -51,7 +51,7 @@ LARGE = 10.0
 
 
 def search(model: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The floating inputs of the best step: finite all the way if possible, else as far as they came.
+    """Return the floating inputs of the best step: finite all the way if possible, else as far as they came.
 
     `guards` maps operators to (operand, low, high, least magnitude), `steps` bounds the iterations, `rate` is
     the first step, in thousandths.
@@ -241,7 +241,7 @@ class Search:
 
 
 def _depth(found: Any) -> tuple[int, int]:
-    """How many nodes are finite in all of a draw, then in each of its elements together."""
+    """Return how many nodes are finite in all of a draw, then in each of its elements together."""
     depths = found[1][1]
     return int(depths.min()), int(depths.sum())
 

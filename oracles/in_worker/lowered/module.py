@@ -19,7 +19,7 @@ from oracles.in_worker.torch.tensors import Unsupported, to_torch
 
 
 def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple[Any, list[Any]]:
-    """The module, and the values to call it with.
+    """Return the module, and the values to call it with.
 
     The nodes run once on the way: what decides a shape becomes a number of the program.
     """
@@ -39,7 +39,7 @@ def build(model: Any, inputs: dict[str, Any], *, lenient: bool = False) -> tuple
 
 
 def exported(module: Any, feeds: list[Any]) -> Any:
-    """The module as an exported program leaves it that was saved and loaded again."""
+    """Return the module as an exported program leaves it that was saved and loaded again."""
     file = io.BytesIO()
     torch.export.save(torch.export.export(module, tuple(feeds)), file)
     file.seek(0)
@@ -72,7 +72,7 @@ def lowering_of(node: Any) -> Any:
 
 
 def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
-    """A node's value; `lenient`, what torch itself fails on is for compiled code to find out.
+    """Return a node's value; `lenient`, what torch itself fails on is for compiled code to find out.
 
     Then it is the value on ones, of the same dtypes and shapes: what decides shapes is in `function` already.
     """
@@ -82,7 +82,7 @@ def evaluated(function: Any, operands: list[Any], *, lenient: bool) -> Any:
 
 
 def survives(function: Any, operands: list[Any]) -> bool:
-    """Whether a call returns, tried in a process of its own where integers could end this one.
+    """Return whether a call returns, tried in a process of its own where integers could end this one.
 
     A process that has started the GPU is never forked: there, what could end it is not tried.
     """

@@ -13,7 +13,7 @@ core: Any = onnxruntime_pybind11_state
 
 
 def session_options(settings: dict[str, Any]) -> Any:
-    """The options of a session with these settings."""
+    """Return the options of a session with these settings."""
     options = core.SessionOptions()
     level = LEVELS[settings.get("level", "all")]
     options.graph_optimization_level = getattr(core.GraphOptimizationLevel, level)
@@ -24,7 +24,7 @@ def session_options(settings: dict[str, Any]) -> Any:
 
 
 def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
-    """The first result of a small model, un-optimised."""
+    """Return the first result of a small model, un-optimised."""
     session = core.InferenceSession(session_options({"level": "none"}), program, False, False)
     session.initialize_session(["CPUExecutionProvider"], [{}], set())
     return session.run_with_ort_values(feeds, ["y"], None)[0]

@@ -26,7 +26,7 @@ def small_model(operator: str, inputs: dict[str, tuple[int, str]], *, constant: 
 
 
 def _tensor(name: str, data: Any) -> bytes:
-    """A TensorProto without its name."""
+    """Return a TensorProto without its name."""
     dims = b"".join(_number(1, size) for size in data.shape)
     if name != "object":
         return dims + _number(2, CODES[name]) + _field(9, data.tobytes())

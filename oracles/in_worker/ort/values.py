@@ -16,7 +16,7 @@ BORROWED: list[Any] = []
 
 
 def is_plain(inputs: Iterable[Any], types: list[str]) -> bool:
-    """Whether numpy can hold every input and output, so that the usual call does."""
+    """Return whether numpy can hold every input and output, so that the usual call does."""
     return not any(map(_has_bits, inputs)) and not any(text in STRANGE_TYPES for text in types)
 
 
@@ -85,6 +85,6 @@ def pack(data: Any, width: int) -> Any:
 
 
 def unpack(raw: Any, width: int, count: int) -> Any:
-    """The elements of a few bits each that are packed into bytes."""
+    """Return the elements of a few bits each that are packed into bytes."""
     places = [(raw >> (place * width)) & ((1 << width) - 1) for place in range(8 // width)]
     return np.stack(places, axis=1).reshape(-1)[:count].copy()

@@ -14,7 +14,7 @@ from oracles.in_worker.torch.tensors import Unsupported, from_torch
 
 
 def export(module: Any, feeds: list[Any], exporter: str) -> bytes:
-    """The model's bytes; what the exporter has no words for it raises."""
+    """Return the model's bytes; what the exporter has no words for it raises."""
     file = io.BytesIO()
     names = [f"x{place}" for place in range(len(feeds))]
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -28,7 +28,7 @@ def export(module: Any, feeds: list[Any], exporter: str) -> bytes:
 
 
 def run_exported(model: bytes, feeds: list[Any]) -> list[Any]:
-    """The model's outputs, in order; an input that the exporter left out is not fed."""
+    """Return the model's outputs, in order; an input that the exporter left out is not fed."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -41,7 +41,7 @@ def run_exported(model: bytes, feeds: list[Any]) -> list[Any]:
 
 
 def fed(tensor: Any) -> Any:
-    """The array of a tensor."""
+    """Return the array of a tensor."""
     value = from_torch(tensor)
     if isinstance(value, tuple):
         raise Unsupported(f"onnxruntime takes no {value[0]} from numpy")

@@ -53,14 +53,14 @@ def to_graph(graph_data: Any, held: dict[str, Any], constants: list[tuple[str, s
 
 
 def method(name: str) -> str:
-    """A method's name; NotData for one that does more than compute."""
+    """Return a method's name; NotData for one that does more than compute."""
     if not is_method(name):
         raise NotData(f"{name[:80]!r} is no method of tensors")
     return name
 
 
 def value_of(item: Any, places: dict[str, Any], double: bool, graph_node: Any) -> Any:
-    """The argument that a tagged JSON value spells; `graph_node` makes a node of a graph."""
+    """Return the argument that a tagged JSON value spells; `graph_node` makes a node of a graph."""
 
     def inside(value: Any) -> Any:
         return value_of(value, places, double, graph_node)
@@ -123,7 +123,7 @@ def widened(value: Any) -> Any:
 
 
 def encoded(value: Any) -> list[Any]:
-    """A tensor as a document keeps it."""
+    """Return a tensor as a document keeps it."""
     plain = value.detach().cpu().contiguous()
     raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).split(".")[-1], list(plain.shape), base64.b64encode(raw).decode("ascii")]
@@ -192,7 +192,7 @@ def evaluate(module: Any, given: list[Any], fake: Any = None) -> list[Any]:
 
 
 def named(document: dict[str, Any], made: list[Any]) -> dict[str, Any]:
-    """The values of the first bindings by their names."""
+    """Return the values of the first bindings by their names."""
     bindings = document["main"]["bindings"]
     return {bindings[index][0]: value for index, value in enumerate(made)}
 
@@ -213,7 +213,7 @@ def results(names: list[str], values: Any) -> dict[str, Any]:
 
 
 def dynamic_dims(document: dict[str, Any]) -> list[tuple[int, int]]:
-    """The symbolic dims of inputs: (which input, which dim)."""
+    """Return the symbolic dims of inputs: (which input, which dim)."""
     shapes = [item[2] for item in document["main"]["inputs"]]
     return [(at, dim) for at, shape in enumerate(shapes) for dim, size in enumerate(shape) if is_text(size)]
 
@@ -224,12 +224,12 @@ def is_text(item: Any) -> bool:
 
 
 def held(document: dict[str, Any], module: Any) -> dict[str, Any]:
-    """The constants in a module by their names."""
+    """Return the constants in a module by their names."""
     return {name: getattr(module, f"w{index}") for index, name in enumerate(document["constants"])}
 
 
 def written(document: dict[str, Any], module: Any, given: list[Any]) -> list[str]:
-    """The inputs and constants that a program writes to, found out on fake tensors."""
+    """Return the inputs and constants that a program writes to, found out on fake tensors."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     if not any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]):
@@ -248,7 +248,7 @@ def written(document: dict[str, Any], module: Any, given: list[Any]) -> list[str
 
 
 def may_write(op: str, kwargs: dict[str, Any]) -> bool:
-    """Whether an operator's name leaves room for a change of what it reads."""
+    """Return whether an operator's name leaves room for a change of what it reads."""
     parts = op.split(".")
     has_mark = any(part.endswith("_") and not part.endswith("__") for part in parts)
     return has_mark or parts[-1] in ("setitem", "out") or "out" in kwargs or "_norm" in op
@@ -305,7 +305,7 @@ def faked(mode: Any, given: Any, dims: list[Any], symbols: dict[Any, str]) -> An
 
 
 def type_of(value: Any, symbols: dict[Any, str]) -> list[Any]:
-    """Dtype and dims; None for dims that hang on values."""
+    """Dtype and dims; None for dims that depend on values."""
     dims = [dim_of(dim, symbols) for dim in value.shape]
     return [str(value.dtype).split(".")[-1], None if None in dims else dims]
 

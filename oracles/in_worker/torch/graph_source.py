@@ -69,7 +69,7 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def placed(value: Any) -> str:
-    """An expression for an input, laid out in memory as it is."""
+    """Return an expression for an input, laid out in memory as it is."""
     if not layout_of(value):
         return literal(value, 8)
     base = value[tuple(slice(0, 1) if not stride else slice(None) for stride in value.stride())]
@@ -94,7 +94,7 @@ def lines_of(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
 
 
 def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
-    """A graph as a function of its own; its name stands for it from here on."""
+    """Return a graph as a function of its own; its name stands for it from here on."""
     name = names[key_of(graph)] = f"f{sum(other.startswith('f') for other in names.values())}"
     lines = lines_of(graph, names)
     results = [names[each] for each in graph["outputs"]]
@@ -110,7 +110,7 @@ def key_of(graph: dict[str, Any]) -> str:
 
 
 def bodies_in(item: Any) -> Any:
-    """The graphs in arguments."""
+    """Return the graphs in arguments."""
     if isinstance(item, dict) and "graph" in item:
         yield item["graph"]
     elif isinstance(item, (list, dict)):
@@ -119,7 +119,7 @@ def bodies_in(item: Any) -> Any:
 
 
 def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]) -> str:
-    """An operator's call as a person would write it; NotData for one that no program may use."""
+    """Return an operator's call as a person would write it; NotData for one that no program may use."""
     must_be_allowed(op, kwargs)
     words = [text(item, names) for item in args]
     short = op.rpartition(".")[2]
@@ -164,7 +164,7 @@ def index(item: Any, names: dict[str, str]) -> str:
 
 
 def text(item: Any, names: dict[str, str]) -> str:
-    """An argument."""
+    """Return an argument."""
     if isinstance(item, list):
         return f"[{', '.join(text(each, names) for each in item)}]"
     if not isinstance(item, dict):
@@ -182,7 +182,7 @@ def text(item: Any, names: dict[str, str]) -> str:
 
 
 def literals_of(tag: str, inner: Any) -> str:
-    """A literal of torch's, or a number that JSON lacks; NotData for anything else."""
+    """Return a literal of torch's, or a number that JSON lacks; NotData for anything else."""
     if tag in KINDS:
         of_torch(inner, KINDS[tag])
         return f"torch.{inner}"

@@ -16,7 +16,7 @@ WIDTH = 88
 
 
 def needed(calls: Any, results: list[str]) -> list[str]:
-    """The assignments that the results depend on."""
+    """Return the assignments that the results depend on."""
     wanted, kept = set(results), []
     for target, text, read in reversed(calls):
         if wanted & set(re.findall(r"\w+", target)):
@@ -26,7 +26,7 @@ def needed(calls: Any, results: list[str]) -> list[str]:
 
 
 def written(inputs: list[str], weights: dict[str, Any], calls: list[str], results: list[str]) -> str:
-    """The text of the class."""
+    """Return the text of the class."""
     body = "\n".join([*calls, *results])
     used = {name: tensor for name, tensor in weights.items() if re.search(rf"{name}\b", body)}
     lines = ["class Repro(torch.nn.Module):"]
@@ -44,7 +44,7 @@ def written(inputs: list[str], weights: dict[str, Any], calls: list[str], result
 
 
 def literal(tensor: Any, indent: int) -> str:
-    """An expression that gives the tensor's bits again."""
+    """Return an expression that gives the tensor's bits again."""
     tensor = tensor.detach().contiguous()
     dtype, sizes = str(tensor.dtype), list(tensor.shape)
     if tensor.numel() == 0:
@@ -79,7 +79,7 @@ def nested(tensor: Any) -> str:
 
 
 def number(tensor: Any) -> str:
-    """The shortest text of a number in its own type; `inf` and `nan` are names."""
+    """Return the shortest text of a number in its own type; `inf` and `nan` are names."""
     if tensor.dtype in (torch.float32, torch.float64, torch.float16):
         return str(tensor.numpy()[()])
     return repr(tensor.item())

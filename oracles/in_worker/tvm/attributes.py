@@ -23,12 +23,12 @@ def attributes_of(attrs: Any) -> list[Any] | None:
 
 
 def key_of(attrs: Any) -> str:
-    """The name under which TVM knows the class of an object."""
+    """Return the name under which TVM knows the class of an object."""
     return str(type(attrs).__tvm_ffi_type_info__.type_key)
 
 
 def plain(value: Any) -> Any:
-    """A field as JSON; TypeError for one that is none."""
+    """Return a field as JSON; TypeError for one that is none."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
 
 
 def attributes_from(told: list[Any]) -> Any:
-    """The attributes again; TVM raises where a field is missing or of another type."""
+    """Return the attributes again; TVM raises where a field is missing or of another type."""
     kind, fields = told
     return tvm.ir.make_node(PREFIX + kind, **{name: field_from(item) for name, item in fields.items()})
 

@@ -69,7 +69,7 @@ class Builder:
         relax.expr._update_type(self.globals[name], ty)
 
     def function(self, graph: dict[str, Any], name: str) -> Any:
-        """A function of the module, over symbols of its own."""
+        """Return a function of the module, over symbols of its own."""
         self.symbols = Symbols()
         function = self.closure(graph)
         if unbound := set(self.symbols.known) - bound_symbols(graph):
@@ -78,7 +78,7 @@ class Builder:
         return function.with_attr("global_symbol", name) if is_named else function
 
     def closure(self, graph: dict[str, Any]) -> Any:
-        """A function over the symbols and names around it."""
+        """Return a function over the symbols and names around it."""
         params = self.parameters(graph)
         self.known.update({param.name: param for param in params})
         self.build.begin_scope(params)
@@ -183,21 +183,21 @@ class Builder:
 
 
 def outside_from(item: dict[str, Any]) -> Any:
-    """A function that is no graph: a formula, a tree of loops, or TVM's own JSON."""
+    """Return a function that is no graph: a formula, a tree of loops, or TVM's own JSON."""
     if "compute" in item:
         return primfunc_from(item)
     return loops.Builder({}).function(item["tir"]) if list(item) == ["tir"] else from_json(item)
 
 
 def told_attributes(kwargs: dict[str, Any]) -> Any:
-    """An operator's attributes, by name or in TVM's own form."""
+    """Return an operator's attributes, by name or in TVM's own form."""
     if "attributes" in kwargs:
         return attributes_from(kwargs["attributes"])
     return from_json(kwargs["attrs"]) if "attrs" in kwargs else None
 
 
 def declared(item: list[Any]) -> Any:
-    """The type of an input: its own where it has one, else a tensor of its dtype and dims."""
+    """Return the type of an input: its own where it has one, else a tensor of its dtype and dims."""
     return item[3] if len(item) > 3 else {"tensor": [item[1], item[2], len(item[2])]}
 
 
@@ -212,13 +212,13 @@ def from_json(item: Any) -> Any:
 
 
 def externs(document: dict[str, Any]) -> list[str]:
-    """The functions outside of the module that it calls by name."""
+    """Return the functions outside of the module that it calls by name."""
     graphs = [document["main"], *document["functions"].values()]
     return sorted({name for graph in graphs for name in called(graph, "extern")})
 
 
 def to_module(document: dict[str, Any]) -> Any:
-    """The module of a document; raises what TVM raises for one that is ill-typed."""
+    """Return the module of a document; raises what TVM raises for one that is ill-typed."""
     return Builder(document).module()
 
 

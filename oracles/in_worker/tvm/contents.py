@@ -15,7 +15,7 @@ OF_TEXT = frozenset(NO_WORDS.split())
 """Words of the text itself, and what can be read off the rest."""
 A_NUMBER = re.compile(r"(u?int|float|bfloat)\d+|bool")
 MOST = 24
-"""A pass that replaces more than so many words rewrites the module as a whole."""
+"""A pass that replaces more words than this rewrites the module as a whole."""
 
 
 def contents(module: Any) -> Counter[str]:

@@ -35,7 +35,7 @@ REWRITERS = ("AdjustMatmulOrder", "ExpandMatmulOfSum")
 
 
 def tidy(module: Any, rewriter: str) -> Any:
-    """The module without redundant casts, redundant names and dead bindings."""
+    """Return the module without redundant casts, redundant names and dead bindings."""
     for name in ("CanonicalizeBindings", "DeadCodeElimination", rewriter, "CanonicalizeBindings"):
         module = ALL[name].build()(module)
     return module
@@ -77,7 +77,7 @@ def _changed_by(program: str, names: list[str]) -> list[str]:
 
 
 def sequence_of(name: str) -> tuple[str, ...]:
-    """The pass with what it needs before it."""
+    """Return the pass with what it needs before it."""
     return (name,) if name in ASKED_ABOUT else tuple(repaired([name]))
 
 

@@ -27,14 +27,14 @@ def contradiction(before: Any, after: Any) -> str:
 
 
 def public(module: Any) -> Iterator[tuple[str, Any]]:
-    """The functions that others may call, whose types no pass may change."""
+    """Yield the functions that others may call, whose types no pass may change."""
     for var, function in module.functions.items():
         if isinstance(function, relax.Function) and "global_symbol" in dict(function.attrs or {}):
             yield var.name_hint, function
 
 
 def inferred(body: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Each variable that is bound to an operator's call, the operator, and the type that TVM infers."""
+    """Yield each variable that is bound to an operator's call, the operator, and the type that TVM infers."""
     if isinstance(body, relax.Function):
         yield from inferred(body.body)
     elif isinstance(body, relax.If):
@@ -52,7 +52,7 @@ def inferred(body: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def type_of_call(call: Any) -> Any:
-    """The type that inference gives a call as if it were new; None where it does not say."""
+    """Return the type that inference gives a call as if it were new; None where it does not say."""
     fresh = relax.Call(call.op, call.args, call.attrs, call.ty_args)
     try:
         return relax.BlockBuilder().normalize(fresh).ty
@@ -61,7 +61,7 @@ def type_of_call(call: Any) -> Any:
 
 
 def differ(left: Any, right: Any) -> bool:
-    """Whether no value is of both types."""
+    """Return whether no value is of both types."""
     kinds = (relax.TensorType, relax.ShapeType, tvm.ir.TupleType)
     if not isinstance(left, kinds) or not isinstance(right, kinds):
         return False
@@ -78,11 +78,11 @@ def differ(left: Any, right: Any) -> bool:
 
 
 def sizes(ty: Any) -> list[Any]:
-    """The known sizes of a tensor or a shape; None for each that is not a number."""
+    """Return the known sizes of a tensor or a shape; None for each that is not a number."""
     dims = ty.values if isinstance(ty, relax.ShapeType) else getattr(ty.shape, "values", None)
     return [int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in dims or ()]
 
 
 def shown(ty: Any) -> str:
-    """A type on one line."""
+    """Return a type on one line."""
     return " ".join(str(ty).split())

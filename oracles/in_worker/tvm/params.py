@@ -42,7 +42,7 @@ def value_at(value: Any, place: int) -> Any:
 
 
 def members(ty: Any, value: Any, name: str, unique: Unique, inputs: list[Any]) -> Any:
-    """The argument that stands for a member of a tuple, whose inputs are added."""
+    """Return the argument that stands for a member of a tuple, whose inputs are added."""
     if isinstance(ty, tvm.ir.TupleType):
         return {
             "tuple": [members(each, value_at(value, at), name, unique, inputs) for at, each in fields(ty)]
@@ -53,7 +53,7 @@ def members(ty: Any, value: Any, name: str, unique: Unique, inputs: list[Any]) -
 
 
 def declaration(name: str, ty: Any, value: Any, cast: Any) -> list[Any]:
-    """An input: name, dtype, dims, and the parameter's own type where these do not say it."""
+    """Return an input: name, dtype, dims, and the parameter's own type where these do not say it."""
     if is_plain(ty):
         return [name, dtype_name(ty.dtype), dims(ty.shape.values)]
     if isinstance(ty, relax.ShapeType):

@@ -71,7 +71,7 @@ class Pass:
         return f"{self.path}({', '.join(map(repr, self.arguments))})"
 
     def build(self) -> Any:
-        """The pass itself; in the worker, within the scope of a target."""
+        """Return the pass itself; in the worker, within the scope of a target."""
         import tvm
 
         return operator.attrgetter(self.path[len("tvm.") :])(tvm)(*self.arguments)
@@ -177,7 +177,7 @@ ASKED_ABOUT = {
 }
 """Passes that stand in no sequence, since they change a function's signature or its results.
 
-Patterns are kept of them all the same: what they look for, other passes see as well.
+Their patterns are kept: other passes look for the same.
 """
 
 LEAST = (
@@ -297,7 +297,7 @@ def repaired(names: Iterable[str], facts: frozenset[str] = START) -> tuple[str, 
 
 
 def _passes_in(names: Iterable[str]) -> list[str]:
-    """The names without the options among them, which hold everywhere."""
+    """Return the names without the options among them, which hold everywhere."""
     return [name for name in names if not is_option(name)]
 
 

@@ -17,7 +17,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """The PrimFunc of such a formula; its language is that of `oracles.in_worker.golden.primfuncs`."""
+    """Return the PrimFunc of such a formula; its language is that of `oracles.in_worker.golden.primfuncs`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")
@@ -34,7 +34,7 @@ def primfunc_from(item: dict[str, Any]) -> Any:
 
 
 def script_of(told: dict[str, Any]) -> str:
-    """The module of such a formula whose result goes where its first operand is."""
+    """Return the module of such a formula whose result goes where its first operand is."""
     params = ", ".join(
         f"a{at}: T.Buffer(({long_sizes(shape)}), {dtype!r})"
         for at, (dtype, shape) in enumerate(told["operands"])
@@ -53,12 +53,12 @@ class Module:
 
 
 def long_sizes(shape: list[int]) -> str:
-    """The dims as Relax has them, each with a comma after it."""
+    """Return the dims as Relax has them, each with a comma after it."""
     return " ".join(f"T.int64({size})," for size in shape)
 
 
 def text_of(item: Any, dtype: str) -> str:
-    """The formula as TVMScript; a number of an element's own type."""
+    """Return the formula as TVMScript; a number of an element's own type."""
     if not isinstance(item, list):
         return f"T.{dtype}({item})"
     head, rest = item[0], item[1:]
@@ -71,12 +71,12 @@ def text_of(item: Any, dtype: str) -> str:
 
 
 def sizes(shape: list[int]) -> tuple[Any, ...]:
-    """The dims as Relax has them: of 64 bits."""
+    """Return the dims as Relax has them: of 64 bits."""
     return tuple(tirx.IntImm("int64", size) for size in shape)
 
 
 def formula(item: Any, operands: list[Any], places: Any, dtype: str) -> Any:
-    """The expression at these places; a number of an element's own type."""
+    """Return the expression at these places; a number of an element's own type."""
     if not isinstance(item, list):
         return tirx.const(item, dtype)
     head, rest = item[0], item[1:]

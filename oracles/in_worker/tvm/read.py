@@ -18,7 +18,7 @@ from oracles.in_worker.tvm.walk import in_circles
 
 
 def read_module(module: Any, given: Sequence[Any] = (), entry: str = "") -> dict[str, Any]:
-    """The document of a module; `given` is what came along to call its `entry` with, in order."""
+    """Return the document of a module; `given` is what came along to call its `entry` with, in order."""
     return Reader(module, given).read(entry)
 
 
@@ -99,7 +99,7 @@ class Reader:
         return {**graph, "facts": facts}
 
     def sequence(self, body: Any) -> dict[str, Any]:
-        """The bindings of a body; what it returns gets a name where it has none."""
+        """Return the bindings of a body; what it returns gets a name where it has none."""
         bindings: list[Any] = []
         blocks = body.blocks if isinstance(body, relax.SeqExpr) else []
         for block in blocks:
@@ -198,7 +198,7 @@ class Reader:
 
 
 def attribute_facts(attrs: Any) -> dict[str, Any]:
-    """An operator's attributes by name where data can say them, else in TVM's own form."""
+    """Return an operator's attributes by name where data can say them, else in TVM's own form."""
     told = attributes_of(attrs)
     return {"attrs": as_json(attrs)} if told is None else {"attributes": told}
 
@@ -209,7 +209,7 @@ def is_var(value: Any) -> bool:
 
 
 def outside(function: Any) -> Any:
-    """A function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
+    """Return a function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
     if isinstance(function, tvm.tirx.PrimFunc):
         try:
             told = LoopReader().function(function)

@@ -28,14 +28,14 @@ def dims(values: Any) -> list[Any]:
 
 
 def dim(value: Any) -> Any:
-    """A number, or a dim's arithmetic as text."""
+    """Return a number, or a dim's arithmetic as text."""
     if isinstance(value, (tirx.IntImm, tirx.FloatImm)):
         return value.value
     return re.sub(r"T\.int(?:32|64)\((-?\d+)\)", r"\1", str(value))
 
 
 def type_of(ty: Any) -> Any:
-    """A type as JSON."""
+    """Return a type as JSON."""
     if isinstance(ty, relax.TensorType):
         shape = dims(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else None
         return {"tensor": [dtype_name(ty.dtype) if ty.dtype is not None else None, shape, int(ty.ndim)]}
@@ -72,7 +72,7 @@ class Symbols:
         return [self.dim(each) for each in items]
 
     def dim(self, item: Any) -> Any:
-        """A number, or the arithmetic that a text spells."""
+        """Return a number, or the arithmetic that a text spells."""
         if isinstance(item, int):
             return tirx.IntImm("int64", item)
         return self.term(ast.parse(item, mode="eval").body)
@@ -96,7 +96,7 @@ class Symbols:
         raise NotData(f"a dim holds {ast.dump(node)[:60]}")
 
     def type(self, item: Any) -> Any:
-        """The type that JSON spells."""
+        """Return the type that JSON spells."""
         ((tag, inner),) = item.items()
         if tag == "tensor":
             dtype, shape, rank = inner

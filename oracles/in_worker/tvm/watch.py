@@ -148,7 +148,7 @@ def instrumented(make: Callable[[], Any]) -> Iterator[None]:
 
 
 def apply_passes(module: Any, settings: dict[str, Any]) -> Any:
-    """The module after the case's own sequence of passes, by their names in the table."""
+    """Return the module after the case's own sequence of passes, by their names in the table."""
     disabled, log = settings.get("disabled_passes") or (), settings.get("log")
     for name in settings.get("passes") or ():
         if name in disabled or is_option(name):

@@ -30,7 +30,7 @@ OPERATORS: Mapping[str, Mapping[str, Operator]] = {
 
 
 def operator_of(node: NodeProto) -> Operator:
-    """The row of a node's operator, for its attributes.
+    """Return the row of a node's operator, for its attributes.
 
     `UNKNOWN` if it has none, as calls of a model's own functions have.
     """

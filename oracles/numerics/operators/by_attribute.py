@@ -27,12 +27,12 @@ MODES: Mapping[str, Operator] = {
 
 
 def scattering(node: NodeProto) -> Operator:
-    """The row of a scatter: it sums or multiplies if its `reduction` says so."""
+    """Return the row of a scatter: it sums or multiplies if its `reduction` says so."""
     return REDUCTIONS.get(_text(node, "reduction", "none"), UNKNOWN)
 
 
 def upsampling(node: NodeProto) -> Operator:
-    """The row of an upsampling: it weighs corners if its `mode` says so."""
+    """Return the row of an upsampling: it weighs corners if its `mode` says so."""
     return MODES.get(_text(node, "mode", "nearest"), UNKNOWN)
 
 

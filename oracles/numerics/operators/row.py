@@ -50,7 +50,7 @@ class Operator:
     `opens` holds, by their reasons, the checks for results that the specification leaves open.
     `quantises`: it rounds its input to steps. `has_scale`: its second input is the width of these steps.
     `typed_by` names the attribute that holds the element type of the result.
-    `reads_bits`: its result hangs on how wide the elements are. `asks_dims`: it reads dims and no values.
+    `reads_bits`: its result depends on the width of the elements. `asks_dims`: it reads dims and no values.
     `commutes`: its two inputs may change places, and no bit changes.
     `varies` gives the row of a node whose attributes decide; the others hold where it is absent.
     `dims_at` are the inputs whose elements are dims. `reads_axes`: inputs after the first list axes, pads

@@ -82,7 +82,7 @@ class Container:
         return [every, rest, ("user", "mount", "pid"), ("user", "network"), ("user",), ()]
 
     def _map_users(self, pid: int) -> None:
-        """Every user keeps his number within the namespace; whoever has no such right keeps his own alone."""
+        """Every user keeps his number within the namespace; without the right to that, only the own one."""
         user, group = os.getuid(), os.getgid()
         known = _lines("/proc/self/uid_map")
         if user == 0:
@@ -232,7 +232,7 @@ def why_uncounted() -> str:
 
 
 def limit_resources(plan: Plan) -> None:
-    """No core files, and so many descriptors at most."""
+    """Set limits: no core files, few descriptors."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = plan.files if hard == resource.RLIM_INFINITY else min(plan.files, hard)
@@ -256,7 +256,7 @@ def _place(root: str, path: str) -> str:
 
 
 def _lines(path: str) -> list[tuple[int, int]]:
-    """The ranges of users that this process knows: first number and how many."""
+    """Return the ranges of users that this process knows: first number and how many."""
     with open(path) as file:
         return [(int(first), int(count)) for first, _, count in (line.split() for line in file)]
 

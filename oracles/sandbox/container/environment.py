@@ -16,7 +16,7 @@ USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def worker_environment(work: str) -> dict[str, str]:
-    """The environment of a worker; its home and temporary folder are `work`."""
+    """Return the environment of a worker; its home and temporary folder are `work`."""
     found = {name: value for name, value in os.environ.items() if is_allowed(name)}
     found.setdefault("PATH", USUAL_PATH)
     found |= {"HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work, "USER": "crux", "LOGNAME": "crux"}
@@ -24,6 +24,6 @@ def worker_environment(work: str) -> dict[str, str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a variable is a setting of frameworks, no secret, and no cache that lies outside."""
+    """Return whether a variable is a setting of frameworks, no secret, and no cache that lies outside."""
     is_setting = name in KEPT or KEPT_KINDS.fullmatch(name) is not None
     return is_setting and SECRET.search(name) is None and not name.endswith("_CACHE_DIR")

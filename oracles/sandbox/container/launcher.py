@@ -113,7 +113,7 @@ def remove_one(path: str) -> None:
 
 
 def ended(pid: int) -> int | None:
-    """The exit code of the process, which is waited for then; None while it runs."""
+    """Return the exit code of the process, which is waited for then; None while it runs."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -125,7 +125,7 @@ def ended(pid: int) -> int | None:
 
 
 def start_bubblewrap(plan: Plan) -> int:
-    """The running bubblewrap; 0 where it does not work here."""
+    """Return the running bubblewrap; 0 where it does not work here."""
     status_read, status = os.pipe()
     pid = os.fork()
     if not pid:
@@ -162,7 +162,7 @@ def run_bubblewrap(plan: Plan, status: int) -> None:
 
 
 def arguments(plan: Plan, status: int, filter_read: int) -> list[str]:
-    """The arguments of bubblewrap."""
+    """Return the arguments of bubblewrap."""
     found = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--unshare-uts"]
     found += ["--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"]
     for path in plan.shown:

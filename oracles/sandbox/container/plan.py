@@ -38,5 +38,5 @@ class Plan:
     inherited: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """The plan as a launcher reads it, which the same interpreter runs."""
+        """Return the plan as a launcher reads it, which the same interpreter runs."""
         return marshal.dumps(asdict(self))

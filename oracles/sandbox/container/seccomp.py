@@ -24,7 +24,7 @@ NAMESPACES = 0x7E020080
 FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET, AF_INET6: the families that a network namespace and an empty root hold back."""
 TERMINAL = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX, which put words into the mouth of whoever sits at the terminal."""
+"""TIOCSTI and TIOCLINUX, which type into the user's terminal."""
 
 REFUSED = {
     "ptrace": (101, 117),
@@ -122,7 +122,7 @@ def program(machine: str = "") -> bytes:
 
 
 def refusal(error: int) -> Line:
-    """The line that answers a call with an error."""
+    """Return the line that answers a call with an error."""
     return (RETURN, 0, 0, ERRNO | error)
 
 
@@ -141,7 +141,7 @@ def among(number: int, argument: int, values: tuple[int, ...], *, refuse_others:
 
 
 def packed(lines: list[Line]) -> bytes:
-    """The lines as the kernel takes them."""
+    """Return the lines as the kernel takes them."""
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 

@@ -107,7 +107,7 @@ def command_in(
 def _plan(
     command: Sequence[str], scratch: Path, work: Path, shown: Sequence[str], *, gpu: bool = False
 ) -> Plan:
-    """A program with what it may see, and nothing that it inherits."""
+    """Return a program with what it may see, and nothing that it inherits."""
     program = program_of(command[0])
     return Plan(
         command=(program, *command[1:]),
@@ -123,14 +123,14 @@ def _plan(
 
 
 def launching(plan: Plan) -> list[str]:
-    """The launcher's command for a plan, which is written beside the folder to work in."""
+    """Return the launcher's command for a plan, which is written beside the folder to work in."""
     place = Path(plan.scratch) / "plan"
     place.write_bytes(plan.to_bytes())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
 
 
 def program_of(word: str) -> str:
-    """The full path of a program; raises `UserError` where there is none."""
+    """Return the full path of a program; raises `UserError` where there is none."""
     found = shutil.which(word)
     if found is None:
         raise UserError(f"{word}: this Python cannot be started: no such program, or none to be run")

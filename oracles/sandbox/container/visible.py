@@ -42,12 +42,12 @@ def shown_paths(python: str, extra: Sequence[str] = (), *, gpu: bool = False) ->
 
 
 def links() -> dict[str, str]:
-    """The system's folders that are links, and where they lead."""
+    """Return the system's folders that are links, and where they lead."""
     return {name: os.readlink(name) for name in MERGED if os.path.islink(name)}
 
 
 def device_files(*, gpu: bool) -> tuple[str, ...]:
-    """The device files of GPUs, for a worker that is to use one."""
+    """Return the device files of GPUs, for a worker that is to use one."""
     return tuple(sorted(path for pattern in GPU for path in glob.glob(pattern))) if gpu else ()
 
 
@@ -68,7 +68,7 @@ def interpreter_paths(python: str) -> list[str]:
 
 
 def _steps(python: Path) -> Iterator[Path]:
-    """The path itself and each link that it leads over."""
+    """Yield the path itself and each link that it leads over."""
     for _ in range(40):
         yield python
         if not python.is_symlink():
@@ -77,7 +77,7 @@ def _steps(python: Path) -> Iterator[Path]:
 
 
 def _base_of(prefix: Path) -> Path | None:
-    """The installation that a virtual environment was made from."""
+    """Return the installation that a virtual environment was made from."""
     try:
         lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -88,14 +88,14 @@ def _base_of(prefix: Path) -> Path | None:
 
 
 def _of_prefix(prefix: Path) -> list[str]:
-    """An installation's folder; only its parts where the folder is a home, or holds one."""
+    """Return an installation's folder; only its parts where the folder is a home, or holds one."""
     if not _is_private(prefix):
         return [str(prefix)]
     return [str(prefix / name) for name in OF_A_PREFIX if (prefix / name).exists()]
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether more than an installation lies in a folder: the root, a home, what homes lie in."""
+    """Return whether more than an installation lies in a folder: the root, a home, what homes lie in."""
     home = Path.home().resolve()
     real = folder.resolve()
     return real == home or real in home.parents or len(real.parts) <= 2

@@ -48,7 +48,7 @@ def shrink_graph_bodies(subject: GraphSubject, hints: Hints) -> Search:
 
 
 def inner_graphs(program: GraphProgram) -> Iterator[Graph]:
-    """The bodies and functions of a program, what is inside of one before it."""
+    """Yield the bodies and functions of a program, what is inside of one before it."""
     for graph in (program.main, *program.functions.values()):
         yield from _inside(graph)
     yield from program.functions.values()
@@ -61,7 +61,7 @@ def _inside(graph: Graph) -> Iterator[Graph]:
 
 
 def binding_names(graph: Graph) -> tuple[str, ...]:
-    """The names of a graph's bindings, in order."""
+    """Return the names of a graph's bindings, in order."""
     return tuple(binding.name for binding in graph.bindings)
 
 
@@ -88,7 +88,7 @@ def _smaller(
 
 
 def _kinds(subject: GraphSubject) -> dict[str, Kind]:
-    """The types of tensors in every graph, by name."""
+    """Return the types of tensors in every graph, by name."""
     told = subject.describe(subject.document, subject.inputs).get("types", {})
     found = {name: (dtype, tuple(dims)) for name, (dtype, dims) in told.items() if dtype and dims is not None}
     graphs = [subject.program.main, *subject.program.functions.values(), *inner_graphs(subject.program)]
@@ -111,7 +111,7 @@ class _Thinned:
         self.constants: dict[str, Tensor] = {}
 
     def graph(self, graph: Graph, names: tuple[str, ...]) -> Graph:
-        """The graph of these names thinned; any other as it is."""
+        """Return the graph of these names thinned; any other as it is."""
         if not set(names).issubset(binding_names(graph)):
             return graph
         instead: dict[str, str] = {}

@@ -62,7 +62,7 @@ def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:
 
 
 def _callee(program: GraphProgram, binding: Binding) -> Scope | None:
-    """The function that a binding calls, the program's own or a local one, where nothing else does."""
+    """Return the function that a binding calls, the program's own or a local one, where nothing else does."""
     if binding.op != "call" or not binding.args:
         return None
     tag, name = tag_of(binding.args[0]), ""
@@ -83,7 +83,7 @@ def _own(program: GraphProgram, name: str) -> Graph | None:
 
 
 def _local(program: GraphProgram, name: str) -> Graph | None:
-    """The function that a binding of the main graph makes, where one other reads it."""
+    """Return the function that a binding of the main graph makes, where one other reads it."""
     bindings = program.main.bindings
     maker = next((each for each in bindings if each.name == name and each.op == LOCAL), None)
     readers = [each for each in bindings if name in each.reads]
@@ -92,7 +92,7 @@ def _local(program: GraphProgram, name: str) -> Graph | None:
 
 
 def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | None:
-    """The subject with a graph in place of one binding; of several results it makes a tuple."""
+    """Return the subject with a graph in place of one binding; of several results it makes a tuple."""
     graph, main = scope.graph, subject.program.main
     made = [scope.given.get(output, output) for output in graph.outputs]
     members = {each.name: each.args[1] for each in main.bindings if _takes_member(each, name)}
@@ -113,7 +113,7 @@ def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | 
 
 
 def _takes_member(binding: Binding, name: str) -> bool:
-    """Whether a binding takes one member of another one's tuple, as torch writes it."""
+    """Return whether a binding takes one member of another one's tuple, as torch writes it."""
     is_whole = len(binding.args) == 2 and type(binding.args[1]) is int
     return binding.op == "operator.getitem" and is_whole and binding.args[0] == {REF: name}
 

@@ -51,7 +51,7 @@ def _narrower(stmt: Stmt) -> Iterator[Body]:
 
 
 def _can_be_stored(expr: Expr, dtype: str) -> bool:
-    """Whether it is a value with as many lanes that a cast takes to the type."""
+    """Return whether it is a value with as many lanes that a cast takes to the type."""
     if isinstance(expr, Text | BufferRef):
         return False
     own = type_of(expr)

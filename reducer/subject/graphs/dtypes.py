@@ -36,7 +36,7 @@ CASTS_TO: Mapping[str, str] = {name: op for op, name in CASTS.items()}
 
 
 def dtype_words(binding: Binding) -> Iterator[str]:
-    """The names of element types in what a binding is told, those of its bodies not."""
+    """Yield the names of element types in what a binding is told, those of its bodies not."""
     if binding.op in CASTS:
         yield CASTS[binding.op]
     yield from _words([*binding.args, *binding.kwargs.values()])
@@ -55,12 +55,12 @@ def _words(item: Json) -> Iterator[str]:
 
 
 def is_dtype(text: str) -> bool:
-    """Whether a text is the name of an element type, and not a short form that numpy knows as well."""
+    """Return whether a text is the name of an element type, and not a short form that numpy knows as well."""
     return text[-1:].isdigit() and text[:1] in "fibuc" and len(text) > 3 and dtype_of(text) is not None
 
 
 def with_dtype(old: str, new: str, binding: Binding) -> Binding:
-    """The binding with one element type in place of another, in its bodies too."""
+    """Return the binding with one element type in place of another, in its bodies too."""
     op = CASTS_TO.get(new, binding.op) if CASTS.get(binding.op) == old else binding.op
     change = partial(_worded, lambda word: new if word == old else word, partial(with_dtype, old, new))
     kwargs = {key: change(item) for key, item in binding.kwargs.items()}

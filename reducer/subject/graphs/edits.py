@@ -56,7 +56,7 @@ def assemble_bindings(
 
 
 def _filled(binding: Binding, numbers: Mapping[str, float]) -> Binding:
-    """The binding with these numbers written where their names stood."""
+    """Return the binding with these numbers written where their names stood."""
     if not numbers:
         return binding
     return binding.mapped(lambda item: numbers.get(item[REF], item) if tag_of(item) == REF else item)
@@ -180,7 +180,7 @@ def _is_kept(subject: GraphView, name: str, keep: frozenset[int]) -> bool:
 
 
 def redirect(binding: Binding, instead: Mapping[str, str]) -> Binding:
-    """The binding with what it reads taken from elsewhere, in its bodies too."""
+    """Return the binding with what it reads taken from elsewhere, in its bodies too."""
     if not instead.keys() & set(binding.reads):
         return binding
     return binding.mapped(partial(_redirected, instead))
@@ -203,7 +203,7 @@ def change_flow(
     edit: Callable[[Binding], Binding] | None = None,
     edit_function: Callable[[Graph], Graph] | None = None,
 ) -> S | None:
-    """The subject with these values for some of its inputs and constants; None where it does not type.
+    """Return the subject with these values for some of its inputs and constants; None where it does not type.
 
     `edit` and `edit_function` are what belongs to the same change in the bindings, and in the functions.
     """
@@ -229,7 +229,7 @@ def change_flow(
 
 
 def _fitted(item: Input, value: Tensor) -> Input:
-    """The declaration for a value: symbolic dims stay, static ones follow."""
+    """Return the declaration for a value: symbolic dims stay, static ones follow."""
     if len(item.shape) != value.ndim:
         return Input(item.name, value.dtype.name, value.shape)
     dims = tuple(

@@ -72,7 +72,7 @@ def counts(subject: GraphView) -> Counts:
 
 
 def symbolic(graph: Graph) -> list[str]:
-    """The dims of inputs that are names."""
+    """Return the dims of inputs that are names."""
     return [dim for item in graph.inputs for dim in item.shape if isinstance(dim, str)]
 
 

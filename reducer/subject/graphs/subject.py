@@ -25,11 +25,11 @@ class GraphSubject(GraphView):
 
     @classmethod
     def of(cls, case: Case, program: GraphProgram, describe: Describe) -> GraphSubject:
-        """The subject of a case with its program parsed."""
+        """Return the subject of a case with its program parsed."""
         return cls(program, inputs=case.inputs, passes=case.passes, describe=describe)
 
     def measured(self) -> Size:
-        """The place in the total order."""
+        """Return the place in the total order."""
         return measured(self)
 
     def keep_nodes(self, keep: Items, *, link: bool = False) -> Self | None:
@@ -37,13 +37,13 @@ class GraphSubject(GraphView):
         return keep_bindings(self, keep, link)
 
     def assemble(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Self | None:
-        """A program of the bindings of these nodes, with these outputs."""
+        """Return a program of the bindings of these nodes, with these outputs."""
         return assemble_bindings(self, [self.bindings[node.name] for node in nodes], outputs)
 
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """The program with these values for some of its inputs and constants; `also` is not for it."""
+        """Return the program with these values for some of its inputs and constants; `also` is not for it."""
         return change_flow(self, changed)
 
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:

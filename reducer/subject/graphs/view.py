@@ -73,19 +73,19 @@ class GraphView(NodeSubject):
         return frozenset()
 
     def array(self, name: str) -> Tensor | None:
-        """The values of an input or constant."""
+        """Return the values of an input or constant."""
         if name in self.program.constants:
             return self.program.constants[name]
         value = self.inputs.get(name)
         return None if isinstance(value, list) else value
 
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """A tensor's type, where its value is known."""
+        """Return a tensor's type, where its value is known."""
         known = self.array(name)
         return type_of(known if known is not None else self.facts.values.get(name))
 
     def case(self, like: Case) -> Case:
-        """A case of this program, otherwise like another one."""
+        """Return a case of this program, otherwise like another one."""
         return self.sequenced(replace(like, program=self.document, inputs=self.inputs))
 
     @cached_property

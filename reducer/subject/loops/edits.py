@@ -35,7 +35,7 @@ from reducer.subject.order import size
 
 
 def used_names(node: Any) -> set[str]:
-    """The variables and buffers that a node reads, writes or names in a region."""
+    """Return the variables and buffers that a node reads, writes or names in a region."""
     found = set()
     for item in walk(node):
         if isinstance(item, Var):
@@ -108,7 +108,7 @@ def _tidied(stmt: Stmt, always: frozenset[str]) -> Stmt | Body:
 
 
 def _without_unused(body: Body, always: frozenset[str]) -> Body:
-    """A body without definitions of what the statements after them do not name."""
+    """Return a body without definitions of what the statements after them do not name."""
     kept: list[Stmt] = []
     for stmt in reversed(body):
         inner = _inside(stmt, always)
@@ -136,17 +136,17 @@ def _defines(stmt: Stmt) -> str | None:
 
 
 def with_statement(subject: LoopSubject, position: int, body: Body) -> LoopSubject | None:
-    """The subject with the statement at a position replaced; None where that is no smaller."""
+    """Return the subject with the statement at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def with_expression(subject: LoopSubject, position: int, expr: Expr) -> LoopSubject | None:
-    """The subject with the expression at a position replaced; None where that is no smaller."""
+    """Return the subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def if_smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:
-    """The candidate, where it is smaller than the subject and valid."""
+    """Return the candidate, where it is smaller than the subject and valid."""
     return found if size(found) < size(subject) and found.is_valid else None

@@ -37,7 +37,7 @@ class LoopSubject(Subject):
 
     @classmethod
     def of(cls, case: Case, module: Module) -> LoopSubject:
-        """The subject of a whole case."""
+        """Return the subject of a whole case."""
         is_defined = not interpret(module, case.inputs, trials=0).reason
         return cls(
             module,
@@ -55,7 +55,7 @@ class LoopSubject(Subject):
 
     @property
     def told_to_passes(self) -> bytes:
-        """The module: which passes may follow which hangs on what it holds."""
+        """The module: its contents decide which passes may follow which."""
         return self.document
 
     def case(self, like: Case) -> Case:
@@ -86,24 +86,24 @@ class LoopSubject(Subject):
         return self.module.main
 
     def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
-        """The subject with another first function; only the inputs that it takes."""
+        """Return the subject with another first function; only the inputs that it takes."""
         given = self.inputs if inputs is None else inputs
         taken = {item.name: given[item.name] for item in function.params}
         return self.with_module(with_function(self.module, self.module.entry, function), taken)
 
     def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
-        """The subject with another module."""
+        """Return the subject with another module."""
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
 
 
 def _has_no_rounds(module: Module) -> bool:
-    """Whether a loop is there for nothing, which some passes rightly refuse."""
+    """Return whether a loop is there for nothing, which some passes rightly refuse."""
     found = (stmt for one in module.functions.values() for stmt in statements(one.body))
     extents = (stmt.extent for stmt in found if isinstance(stmt, For))
     return any(isinstance(extent, Const) and extent.value < 1 for extent in extents)
 
 
 def _has_no_elements(module: Module) -> bool:
-    """Whether a buffer holds nothing: whoever reads a report would stop there."""
+    """Return whether a buffer holds nothing: a reader of the report would stop there."""
     found = (dim for one in module.functions.values() for each in buffers(one) for dim in each.shape)
     return any(isinstance(dim, Const) and dim.value < 1 for dim in found)

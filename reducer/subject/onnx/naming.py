@@ -25,7 +25,7 @@ def new_names(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _appearances(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    """Every name with the letter for what it is, in reading order."""
+    """Yield every name with the letter for what it is, in reading order."""
     yield from ((info.name, "x") for info in graph.input)
     yield from ((tensor.name, "w") for tensor in graph.initializer)
     yield from ((sparse.values.name, "w") for sparse in graph.sparse_initializer)
@@ -60,7 +60,7 @@ def _dim_names(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def _symbols(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """Every symbolic dim that a model declares."""
+    """Yield every symbolic dim that a model declares."""
     declared = (info for graph in walk_all_graphs(model) for info in _infos(graph))
     for holder in (*declared, *(info for each in model.functions for info in each.value_info)):
         for message in messages(holder):

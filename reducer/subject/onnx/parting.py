@@ -102,7 +102,7 @@ class _Runs:
         return {}
 
     def grade(self, name: str) -> Grade | None:
-        """None for a tensor that only one of the programs has."""
+        """Return None for a tensor that only one of the programs has."""
         if name not in self._grades:
             self._grades[name] = self._compared(name)
         return self._grades[name]
@@ -128,7 +128,7 @@ class _Runs:
                 yield operand
 
     def is_changed(self, name: str) -> bool:
-        """Whether another node makes it, or the same one makes another value of the same operands."""
+        """Return whether another node makes it, or the same one makes another value of the same operands."""
         old = self.subject.producer.get(name)
         new = self._makers[name]
         if old is None or not self._does_the_same(self.subject.nodes[old], new):
@@ -144,7 +144,7 @@ class _Runs:
         return (old.op_type, old.domain) == (new.op_type, new.domain) and reads[0] == reads[1] and not missing
 
     def remade(self, name: str) -> set[str]:
-        """The program's own tensors from the operands of the optimised node down to what it makes."""
+        """Return the program's own tensors from the operands of the optimised node down to what it makes."""
         stop, found, todo = set(self.sources(name)), set[str](), [name]
         while todo:
             tensor = todo.pop()

@@ -16,7 +16,7 @@ REMARKS = frozenset(
 
 
 def messages(message: Message) -> Iterator[Message]:
-    """A message and all in it, those of raw data and numbers left out."""
+    """Yield a message and all in it, those of raw data and numbers left out."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:

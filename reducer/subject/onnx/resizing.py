@@ -56,7 +56,7 @@ def _resize(model: onnx.ModelProto, choice: Resize, attributes: bool) -> None:
 
 
 def _resized_constants(subject: OnnxView, choice: Resize) -> dict[str, Tensor]:
-    """The elements of shape constants that equal a dim that changes."""
+    """Return the elements of shape constants that equal a dim that changes."""
     found: dict[str, Tensor] = {}
     for node in subject.nodes:
         for position in operator_of(node).dims_at:

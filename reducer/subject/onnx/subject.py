@@ -26,7 +26,7 @@ class OnnxSubject(OnnxView):
     """The smallest failing model so far, as moves change it."""
 
     def measured(self) -> Size:
-        """The place in the total order."""
+        """Return the place in the total order."""
         return measured(self)
 
     @property
@@ -43,15 +43,15 @@ class OnnxSubject(OnnxView):
         return keep_nodes(self, keep, link=link)
 
     def assemble(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> Self | None:
-        """A model of these nodes with these outputs that may read any tensor of this one."""
+        """Return a model of these nodes with these outputs that may read any tensor of this one."""
         return assemble(self, nodes, outputs)
 
     def with_tensors(
         self, changed: Mapping[str, Tensor], also: Callable[[onnx.ModelProto], None] | None = None
     ) -> Self | None:
-        """The model with these values for some of its inputs and weights, and another edit."""
+        """Return the model with these values for some of its inputs and weights, and another edit."""
         return change_tensors(self, changed, also)
 
     def resized(self, changed: Mapping[str, Tensor], choice: Resize) -> Self | None:
-        """The model with tensors cut to windows, sizes in constants and attributes carried along."""
+        """Return the model with tensors cut to windows, sizes in constants and attributes carried along."""
         return resize(self, changed, choice)

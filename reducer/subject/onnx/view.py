@@ -70,14 +70,14 @@ class OnnxView(NodeSubject):
         return frozenset(item.i for item in attributes if item.name in COUNT_ATTRIBUTES)
 
     def array(self, name: str) -> Tensor | None:
-        """The values of an input or initializer; external weights are mapped, not read."""
+        """Return the values of an input or initializer; external weights are mapped, not read."""
         if name in self.initializers:
             return read_tensor(self.initializers[name], self.external)
         value = self.inputs.get(name)
         return None if isinstance(value, list) else value
 
     def type_of(self, name: str) -> onnx.TypeProto | None:
-        """A tensor's type, static where its value was recorded, declared or inferred elsewhere."""
+        """Return a tensor's type, static where its value was recorded, declared or inferred elsewhere."""
         if name in self.initializers:
             return tensor_type(self.initializers[name])
         recorded = type_of(self.facts.values.get(name, self.inputs.get(name)))

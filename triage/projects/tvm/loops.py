@@ -170,7 +170,7 @@ def watched(each, module):
 
 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
-    """Each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
+    """Return each configuration as (pipeline, LLVM's level), and whether the case's passes run first."""
     sequenced = {label for label, config in shown.own.items() if shown.passes_of(config)}
     configs = {
         label: (

@@ -25,14 +25,14 @@ class Campaign:
 
 
 def start_campaign(store: Store, target: str, first_seed: int) -> Campaign:
-    """A new campaign of a target."""
+    """Return a new campaign of a target."""
     with store.transaction():
         values = {"target": target, "first_seed": first_seed, "started": now()}
         return Campaign(store.insert("campaigns", values), first_seed, first_seed)
 
 
 def last_campaign(store: Store, target: str) -> Campaign | None:
-    """The campaign of a target that has come furthest; None where there is none."""
+    """Return the campaign of a target that has come furthest; None where there is none."""
     row = store.row(
         """SELECT id, first_seed, coalesce(max(next_seed), first_seed) AS next_seed
            FROM campaigns LEFT JOIN lessons ON campaign = id WHERE target = ?
@@ -63,7 +63,7 @@ def keep_folded(store: Store, campaign: int, blocks: int, document: Document) ->
 
 
 def keep_arms(store: Store, campaign: int, blocks: int, arms: Mapping[str, tuple[int, float]]) -> None:
-    """Keep how many tests each arm had after so many blocks, and what it had earned."""
+    """Keep each arm's tests and earnings after a number of blocks."""
     with store.transaction():
         for arm, (tests, earned) in sorted(arms.items()):
             values = (campaign, blocks, arm, tests, round(earned, 3))

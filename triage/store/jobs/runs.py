@@ -34,7 +34,7 @@ def finish_run(store: Store, run: int, status: str) -> None:
 
 
 def next_seed(store: Store, target: str) -> int:
-    """The first seed that no earlier run of this target has tested; 0 in a new database."""
+    """Return the first seed that no earlier run of this target has tested; 0 in a new database."""
     row = store.row("SELECT max(next_seed) AS seed FROM runs WHERE target = ?", (target,))
     return int(row["seed"]) if row and row["seed"] is not None else 0
 

@@ -40,7 +40,7 @@ def keep_watch(
 
 
 def watched_releases(store: Store, package: str) -> list[str]:
-    """The releases of a package that were watched, in the order in which they were."""
+    """Return the releases of a package that were watched, in the order in which they were."""
     rows = store.rows("SELECT release FROM watches WHERE package = ? ORDER BY id", (package,))
     return list(dict.fromkeys(str(row["release"]) for row in rows))
 
@@ -57,7 +57,7 @@ def watched_case(store: Store, package: str, case_id: str) -> list[tuple[str, Wa
 
 
 def components_of(text: str) -> tuple[tuple[str, str], ...]:
-    """The components of a signature from their JSON."""
+    """Return the components of a signature from their JSON."""
     found: list[Any] = json.loads(text)
     return tuple((str(name), str(value)) for name, value in found)
 

@@ -72,7 +72,7 @@ def datasette_metadata(database: Path) -> dict[str, Any]:
 
 
 def _export_folder(store: Store, out: Path) -> int:
-    """A snapshot first, then its blobs: whatever the snapshot names is on disk already."""
+    """Return a snapshot first, then its blobs: whatever the snapshot names is on disk already."""
     out.mkdir(parents=True, exist_ok=True)
     copy = out / store.path.name
     store.copy_to(copy)

@@ -46,7 +46,7 @@ def examine(store: Store) -> dict[str, Any]:
 
 
 def named_blobs(store: Store) -> dict[str, str]:
-    """Each blob that a row names, with what needs it."""
+    """Return each blob that a row names, with what needs it."""
     rows = store.rows("SELECT case_id, files FROM cases")
     found = {
         digest: f"case {row['case_id'][:12]}"

@@ -33,7 +33,7 @@ def run_batch(
     target: Any,
     enter: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The outputs of the programs that ran, by `number/name`, and the report of all."""
+    """Return the outputs of the programs that ran, by `number/name`, and the report of all."""
     items = json.loads(program)["batch"]
     reports: list[dict[str, Any]] = [{} for _ in items]
     enter("optimise")
@@ -62,12 +62,12 @@ def run_batch(
 
 
 def symbol(number: int) -> str:
-    """The name of a program's function in the library of all."""
+    """Return the name of a program's function in the library of all."""
     return f"program{number}"
 
 
 def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs of one program by their own names."""
+    """Return the inputs of one program by their own names."""
     prefix = f"{number}/"
     return {name[len(prefix) :]: value for name, value in inputs.items() if name.startswith(prefix)}
 
@@ -75,7 +75,7 @@ def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
 def prepare(
     item: dict[str, Any], number: int, settings: dict[str, Any], target: Any, report: dict[str, Any]
 ) -> Any:
-    """A program's lowered functions, without the checks of arguments."""
+    """Return a program's lowered functions, without the checks of arguments."""
     document = item["document"]
     (function,) = document["functions"].values()
     attrs = {**function["attrs"], "global_symbol": symbol(number)}

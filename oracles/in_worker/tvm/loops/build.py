@@ -52,14 +52,14 @@ PRIM = ("if_then_else", "vscale", "log2", "likely", "clz", "ceil")
 
 
 def build_module(document: dict[str, Any]) -> Any:
-    """The module of a document; NotData for what TVM's constructors have no node for."""
+    """Return the module of a document; NotData for what TVM's constructors have no node for."""
     names = {name: ir.GlobalVar(name) for name in document["functions"]}
     functions = {names[name]: Builder(names).function(item) for name, item in document["functions"].items()}
     return ir.IRModule(functions)
 
 
 def type_of(text: str) -> Any:
-    """TVM's type of a type's text."""
+    """Return TVM's type of a type's text."""
     if text == "handle":
         return ir.PointerType(ir.PrimType("void"))
     if text.startswith("ptr:"):
@@ -284,14 +284,14 @@ class Builder:
 
 
 def returned(text: str) -> Any:
-    """The type that a function returns."""
+    """Return the type that a function returns."""
     if text == "void":
         return ir.TupleType([])
     return ir.Type.missing() if text == "missing" else type_of(text)
 
 
 def literal(text: str) -> Any:
-    """A literal that spells its type."""
+    """Return a literal that spells its type."""
     value, dtype = text.split(":", 1)
     if "float" in dtype:
         return tirx.FloatImm(dtype, float(value))

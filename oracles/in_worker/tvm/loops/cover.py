@@ -39,7 +39,7 @@ class Cover:
 
 
 def functions_of(module: Any) -> dict[str, Any]:
-    """The PrimFuncs of a module by name."""
+    """Return the PrimFuncs of a module by name."""
     return {var.name_hint: each for var, each in module.functions.items() if isinstance(each, tirx.PrimFunc)}
 
 

@@ -61,7 +61,7 @@ def run_program(
 
 
 def entered(module: Any, entry: str) -> Any:
-    """The module with its first function visible from outside."""
+    """Return the module with its first function visible from outside."""
     function = module[entry]
     if not (function.attrs and "global_symbol" in function.attrs):
         module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
@@ -70,7 +70,7 @@ def entered(module: Any, entry: str) -> Any:
 
 
 def lowered(module: Any, target: Any, pipeline: str) -> Any:
-    """The module as the code generator takes it."""
+    """Return the module as the code generator takes it."""
     bound = tirx.transform.BindTarget(target if target.host else target.with_host(target))(module)
     if pipeline == "least":
         return tvm.ir.transform.Sequential(least())(bound)
@@ -78,12 +78,12 @@ def lowered(module: Any, target: Any, pipeline: str) -> Any:
 
 
 def least() -> list[Any]:
-    """The passes that lower and do nothing else."""
+    """Return the passes that lower and do nothing else."""
     return [_made(code) for code in LEAST]
 
 
 def _made(code: str) -> Any:
-    """The pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
+    """Return the pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
     path, _, rest = code.partition("(")
     return operator.attrgetter(path)(tvm)(*ast.literal_eval(f"({rest[:-1]},)" if rest[:-1] else "()"))
 
@@ -107,7 +107,7 @@ def called(
 
 
 def number(value: Any, dtype: str) -> Any:
-    """A returned number, in the type that the function declares where numpy has it."""
+    """Return a returned number, in the type that the function declares where numpy has it."""
     import numpy as np
 
     return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)

@@ -22,7 +22,7 @@ REWRITTEN = (
 
 
 def capture(name: str, content: bytes) -> dict[str, Any]:
-    """The module as data with the inputs that came along; NotData in words where there is none."""
+    """Return the module as data with the inputs that came along; NotData in words where there is none."""
     seen = kept(content.decode()) if name.endswith(".json") else scripted(name, content.decode())
     if holds_loops_alone(seen.module):
         return loops(seen)
@@ -36,13 +36,13 @@ def capture(name: str, content: bytes) -> dict[str, Any]:
 
 
 def holds_loops_alone(module: Any) -> bool:
-    """Whether every function of a module is a PrimFunc."""
+    """Return whether every function of a module is a PrimFunc."""
     functions = list(module.functions.values())
     return bool(functions) and all(isinstance(each, tvm.tirx.PrimFunc) for each in functions)
 
 
 def loops(seen: Scripted) -> dict[str, Any]:
-    """A module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
+    """Return a module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
     document = loops_read.read_module(seen.module)
     function = next(iter(document["functions"].values()))
     pairs = zip(function["params"], leaves(seen.inputs))  # noqa: B905 (Python 3.8)
@@ -53,14 +53,14 @@ def loops(seen: Scripted) -> dict[str, Any]:
 
 
 def fed(item: Any, value: Any) -> tuple[str, Any]:
-    """A parameter's name and its value; a number is of the type that the function declares."""
+    """Return a parameter's name and its value; a number is of the type that the function declares."""
     if isinstance(item, dict):
         return item["name"], encoded_array(np.asarray(value))
     return item[0], encoded_array(np.asarray(value, item[1]))
 
 
 def kept(text: str) -> Scripted:
-    """A module in TVM's own JSON."""
+    """Return a module in TVM's own JSON."""
     module = tvm.ir.load_json(text)
     if not isinstance(module, tvm.ir.IRModule):
         raise NotData("the JSON holds no module")
@@ -68,7 +68,7 @@ def kept(text: str) -> Scripted:
 
 
 def leaves(values: Any) -> Iterator[Any]:
-    """The members of tuples in place of them; a list of numbers is a shape."""
+    """Yield the members of tuples in place of them; a list of numbers is a shape."""
     for value in values:
         if isinstance(value, list) and not all(isinstance(each, int) for each in value):
             yield from leaves(value)

@@ -64,7 +64,7 @@ def documented(path: str, content: str) -> dict[str, Any]:
 
 
 def as_document(module: Any, left_out: dict[str, int]) -> str | None:
-    """The module as data; None, with its reason counted, where there is none."""
+    """Return the module as data; None, with its reason counted, where there is none."""
     try:
         document = {"format": "relax", "version": 1, **read_module(module)}
     except Exception as error:  # whatever a test makes; it is counted and told
