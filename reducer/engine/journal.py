@@ -57,7 +57,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Read what is there; raises `OtherReduction` where that is of another case or other settings."""
+        """Read what is there; raises `OtherReduction` for another case or settings, else `UserError`."""
         lines = self._read()
         if lines and lines[0] != self._header:
             raise OtherReduction(
@@ -68,7 +68,10 @@ class Journal:
             if (entry := self._checked(line)) is not None:
                 self.answers[entry["case"]] = _answer(entry)
         self.replayed = len(self.answers)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # a file system that has no room for folders, such as /proc
+            raise UserError(f"{self.path.parent}: no folder can be made; name another with -o") from error
         self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
 

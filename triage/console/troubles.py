@@ -15,6 +15,8 @@ DISK = {
     errno.EMFILE: "raise the limit on descriptors (`ulimit -n`)",
     errno.ENFILE: "close other programs",
     errno.EIO: "look after the disk",
+    errno.ENOTDIR: "name a place in a folder",
+    errno.ENAMETOOLONG: "name a place with a shorter name",
 }
 """What a person can do about an error of the system."""
 DATABASE = re.compile(
