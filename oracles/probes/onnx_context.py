@@ -156,8 +156,23 @@ class OnnxContext(Context):
         return parting.located(self.model)
 
     def is_refused_alone(self, config: Config) -> bool:
-        """Return whether the configuration lacks what some node of the main graph needs by itself, too."""
-        return any(self._lacks(node, config) for node in self.model.graph.node)
+        """Return whether the configuration lacks what a node or a container that flows in needs by itself."""
+        graph = self.model.graph
+        containers = (value for value in graph.input if not value.type.HasField("tensor_type"))
+        return any(self._lacks(node, config) for node in graph.node) or any(
+            self._lacks_input(value, config) for value in containers
+        )
+
+    def _lacks_input(self, value: onnx.ValueInfoProto, config: Config) -> bool:
+        """Return whether the configuration refuses a model that only passes this input on."""
+        passed = onnx.ValueInfoProto(name=f"{value.name}_passed", type=value.type)
+        node = onnx.helper.make_node("Identity", [value.name], [passed.name])
+        model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
+        model.graph.CopyFrom(onnx.helper.make_graph([node], "input", [value], [passed]))
+        inputs = {name: given for name, given in self.job.inputs.items() if name == value.name}
+        job = replace(self.job, program=model.SerializeToString(), inputs=inputs, configs=(config,))
+        (run,) = self.executor.run(job)
+        return not run.is_ok and self.classify(run) == "unsupported"
 
     def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
         output = next(filter(None, node.output), "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -98,6 +99,21 @@ def test_an_operator_that_it_does_not_have_is_no_bug(judge: Judge) -> None:
     verdict = verdict_of(judge, graph, x=floats(0, 1))
     assert verdict.outcome is Outcome.UNSUPPORTED
     assert "Bernoulli" in verdict.title
+
+
+def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge: Judge) -> None:
+    strings = helper.make_sequence_type_proto(helper.make_tensor_type_proto(onnx.TensorProto.STRING, []))
+    graph = helper.make_graph(
+        [helper.make_node("SequenceInsert", ["s", "w"], ["t"])],
+        "g",
+        [helper.make_value_info("s", strings)],
+        [helper.make_value_info("t", strings)],
+        [helper.make_tensor("w", onnx.TensorProto.STRING, [], [b"w"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    inputs: dict[str, Value] = {"s": [np.array("a")]}
+    verdict = judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
+    assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
 def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
