@@ -6,6 +6,7 @@ Nothing here or at the top of a command's file may import a framework, onnx, num
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import pkgutil
@@ -79,6 +80,14 @@ def _group(app: typer.Typer) -> None:
 
 def main() -> NoReturn:
     """The console script."""
+    code = OK
+
+    def leave() -> None:
+        """End at the very last with 130: Python ends itself by SIGINT after an interrupt in code from C."""
+        if code == INTERRUPTED:
+            os._exit(code)
+
+    atexit.register(leave)
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -94,8 +103,9 @@ def run(arguments: Sequence[str]) -> int:
     if not sys.platform.startswith("linux"):
         say("crux: runs on Linux only (its sandbox needs Linux's processes)")
         return USAGE
-    _hear_signals()
+    interrupts = Interrupts()
     try:
+        interrupts.hear()
         return _invoke(arguments)
     except UserError as error:
         say(f"crux: {' '.join(str(error).split())}")
@@ -108,6 +118,9 @@ def run(arguments: Sequence[str]) -> int:
             return NO_READER
         raise
     except Exception as error:
+        if interrupts.came and isinstance(error, (ImportError, RecursionError)):
+            say("crux: interrupted; everything found so far is kept")  # while a library was being imported
+            return INTERRUPTED
         return _code_of(error)
 
 
@@ -178,15 +191,21 @@ def _common(version: Version = False) -> None:
     """Options before the command."""
 
 
-def _hear_signals() -> None:
-    """Let whatever is under way end in good order, as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` means to be left alone
-            signal.signal(number, _interrupt)
+class Interrupts:
+    """The signals that end whatever is under way in good order, as Ctrl-C does; `came` once there was one."""
 
+    def __init__(self) -> None:
+        self.came = False
 
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt
+    def hear(self) -> None:
+        """Listen from now on; a signal that is ignored stays so: `nohup` means to be left alone."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._interrupt)
+
+    def _interrupt(self, number: int, frame: object) -> NoReturn:
+        self.came = True
+        raise KeyboardInterrupt
 
 
 def _has_no_reader(stream: TextIO) -> bool:

@@ -111,6 +111,7 @@ def test_a_float_beyond_the_integer_it_becomes_leaves_the_result_open(
     assert bool(left_open_by_graph(program, {"x", "y"}, values)) == bool(word)
 
 
+@pytest.mark.slow
 def test_memory_that_nobody_wrote_to_leaves_the_result_open() -> None:
     made = Binding("y", "torch.empty", (3,))
     filled = Binding("z", "Tensor.fill_", (ref("y"), 1))

@@ -210,6 +210,7 @@ def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge:
     assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm_passes.optimizers(run))
 
 
+@pytest.mark.slow
 def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_path: Path) -> None:
     pytest.importorskip("tvm", reason="TVM is not installed")
     passes = (

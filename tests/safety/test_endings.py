@@ -147,7 +147,7 @@ def interrupted_early(folder: Path, words: list[str], number: int, seconds: floa
 
 
 @pytest.mark.parametrize(
-    "seconds", some([0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0], [0.1])
+    "seconds", some([0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0], [0.1, 0.15])
 )
 def test_a_signal_before_the_first_verdict_says_that_nothing_was_seen(tmp_path: Path, seconds: float) -> None:
     """Or, where it comes later, leaves the best so far."""

@@ -287,6 +287,7 @@ def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path)
     assert list(states.items()) == [(other.cluster_name, "new"), (limit.cluster_name, "limit")]
 
 
+@pytest.mark.slow
 def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
     folders = []
     for operator in sorted(FACES):

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.triage.test_cli import crux
 from triage.campaigns.teaching import Teaching
 from triage.store.database import Store
@@ -18,6 +20,7 @@ def printed(folder: Path, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) -> None:
     first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
     second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")

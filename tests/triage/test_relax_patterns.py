@@ -75,6 +75,7 @@ def test_two_programs_of_one_structure_give_one_pattern(judge: Judge) -> None:
     assert extraction.facts()["duplicates"] == 1
 
 
+@pytest.mark.slow
 def test_parts_of_a_program_on_which_a_pass_fires_are_patterns_too(judge: Judge) -> None:
     extraction = GraphExtraction(judge, 5)
     found = list(extraction.of([Document(case_of(FOLDABLE), "FoldConstant")]))

@@ -82,6 +82,7 @@ def test_a_relax_module_is_reported_as_tvmscript_that_shows_the_bug(relax_report
     assert 'n0["equal"]' in text
 
 
+@pytest.mark.slow
 @needs("tvm")
 def test_names_of_a_relax_module_stay_names(relax_report):
     for name in ("repro.py", "program.py"):

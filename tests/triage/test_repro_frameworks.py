@@ -46,6 +46,7 @@ def division_of_a_tail() -> Case:
     return Case("onnx", made.SerializeToString(), {"x": value}, Target("inductor"))
 
 
+@pytest.mark.slow
 @needs("tvm")
 def test_a_script_for_tvm_holds_the_values_that_are_expected(tmp_path):
     case = relu_of_nan()

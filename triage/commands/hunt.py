@@ -39,9 +39,14 @@ if TYPE_CHECKING:
 Minutes = Annotated[
     float, typer.Option("--minutes", metavar="M", help="How long it may take in all.", min=0.1)
 ]
-Tests = Annotated[int, typer.Option("--tests", metavar="N", help="Test at most N programs.", min=0)]
+Tests = Annotated[
+    int, typer.Option("--tests", metavar="N", help="Test at most N programs; 0 is no bound.", min=0)
+]
 Cost = Annotated[
-    float, typer.Option("--cost", metavar="MINUTES", help="CPU minutes that it may use, in all.", min=0.0)
+    float,
+    typer.Option(
+        "--cost", metavar="MINUTES", help="CPU minutes that it may use, in all; 0 is no bound.", min=0.0
+    ),
 ]
 Targets = Annotated[
     str, typer.Option("--targets", metavar="A,B", help="Several targets: time goes where new bugs are.")

@@ -180,6 +180,7 @@ def as_command(
 
     every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
     vars(command).pop("__wrapped__")
+    command.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
     command.__annotations__ = {}
     vars(command)["__signature__"] = inspect.Signature(every)
     return command
@@ -198,3 +199,8 @@ def _parameters(options: type[StoreOptions]) -> list[inspect.Parameter]:
         inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name])
         for field in dataclasses.fields(options)
     ]
+
+
+def _flowing(text: str) -> str:
+    """Return the text with each paragraph in one line, which a terminal breaks where it ends."""
+    return "\n\n".join(" ".join(each.split("\n")) for each in text.split("\n\n"))
