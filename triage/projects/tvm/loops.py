@@ -7,21 +7,15 @@ from typing import Any
 
 from oracles.backends.tvm import code_of, code_of_least, options_of
 from triage.projects import Runner, ToShow
+from triage.projects.tvm.parts import passes_part, run_part
 from triage.projects.tvm.printed import SCRIPT
 
-PART = '''\
+PART = (
+    """\
 CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level{{ ", whether the case's passes run" if sequence or options }}
-{% if sequence %}
-
-
-def passes():
-    """What runs before the pipeline."""
-    return [
-{% for code in sequence %}
-        {{ code }},
-{% endfor %}
-    ]
-{% endif %}
+"""
+    + passes_part()
+    + '''\
 {% if lowers %}
 
 
@@ -50,19 +44,9 @@ def package_version():
     return tvm.__version__
 
 
-def run(config, path):
-    """In a process of its own: compile and run the module once, save what its buffers hold."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
-    try:
-        save_outputs(path, compile_and_run(*CONFIGS[config]))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+'''
+    + run_part("compile and run the module once, save what its buffers hold")
+    + '''\
 
 
 def compile_and_run(pipeline, level{{ ", is_sequenced" if sequence or options }}):
@@ -96,6 +80,7 @@ def from_tvm(value):
     return element, data
 {% endif %}
 '''
+)
 """Compiles and runs the module of PrimFuncs that stands above it."""
 
 SHORT = """\

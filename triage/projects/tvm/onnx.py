@@ -7,20 +7,14 @@ from typing import Any
 
 from oracles.backends.tvm import code_of
 from triage.projects import Runner, ToShow
+from triage.projects.tvm.parts import passes_part, run_part
 
-PART = '''\
+PART = (
+    """\
 CONFIGS = {{ configs | repr }}
-{% if sequence %}
-
-
-def passes(tvm):
-    """What runs before the pipeline."""
-    return [
-{% for code in sequence %}
-        {{ code }},
-{% endfor %}
-    ]
-{% endif %}
+"""
+    + passes_part("tvm")
+    + """\
 
 
 def package_version():
@@ -43,19 +37,9 @@ def load_model():
 {% endif %}
 
 
-def run(config, path):
-    """In a process of its own: import, compile and run the model once, save the outputs."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
-    try:
-        save_outputs(path, compile_and_run())
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+"""
+    + run_part("import, compile and run the model once, save the outputs", given="")
+    + '''\
 
 
 def compile_and_run():
@@ -118,6 +102,7 @@ def from_tvm(value):
     return element, data
 {% endif %}
 '''
+)
 """Imports a model, compiles and runs it."""
 
 SHORT = """\

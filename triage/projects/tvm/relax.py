@@ -11,40 +11,24 @@ from oracles.backends import tvm as tvm_backend
 from oracles.backends.tvm import code_of
 from oracles.run import Config
 from triage.projects import Runner, ToShow
+from triage.projects.tvm.parts import passes_part, run_part
 from triage.projects.tvm.printed import SCRIPT
 
-PART = '''\
+PART = (
+    """\
 CONFIGS = {{ configs | repr }}  # the pipeline, LLVM's level, the executor{{ further }}
-{% if sequence %}
-
-
-def passes():
-    """What runs before the pipeline."""
-    return [
-{% for code in sequence %}
-        {{ code }},
-{% endfor %}
-    ]
-{% endif %}
+"""
+    + passes_part()
+    + """\
 
 
 def package_version():
     return tvm.__version__
 
 
-def run(config, path):
-    """In a process of its own: compile and run the module once, save the outputs."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
-    try:
-        save_outputs(path, compile_and_run(*CONFIGS[config]))
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
-    return 0
+"""
+    + run_part("compile and run the module once, save the outputs")
+    + '''\
 {% if checks %}
 
 
@@ -96,6 +80,7 @@ def from_tvm(value):
     return element, data
 {% endif %}
 '''
+)
 """Compiles and runs the module that stands above it."""
 
 SHORT = """\
