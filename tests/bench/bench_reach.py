@@ -155,9 +155,9 @@ def picture(marks: NDArray[np.float64], bands: dict[str, NDArray[np.float64]]) -
         x = left + (width - left - 90) * seconds / float(marks[-1])
         return f"{x:.1f},{(height - bottom) * (1 - (blocks - low) / (most - low)) + 10:.1f}"
 
-    room = f'viewBox="0 0 {width} {height + 10}"'
+    room = f'viewBox="0 0 {width + 70} {height + 10}"'  # names stand to the right
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {room} font-family="sans-serif">']
-    parts.append(f'<rect width="{width}" height="{height + 10}" fill="white"/>')
+    parts.append(f'<rect width="{width + 70}" height="{height + 10}" fill="white"/>')
     for mark in np.linspace(low, most, 5):
         x, y = point(0, mark).split(",")
         parts.append(
