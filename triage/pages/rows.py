@@ -51,14 +51,15 @@ def row_of(facts: Mapping[str, Any], signatures: Sequence[Signature]) -> Row:
 
 def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
     """Return whether a pass, a kernel or the importer is to blame, and which one."""
-    if passes := components.get("passes", ""):
+    ill_typed = components.get("ill-typed", "").rpartition(" of ")[2]
+    if passes := components.get("passes", "") or components.get("rewritten", "") or ill_typed:
         return "pass", _short(passes)
     site = components.get("site", "") or components.get("frame", "") or components.get("frames", "")
     name = _short(site.split()[-1].removesuffix("::Apply") if site else components.get("ops", ""))
     if components.get("phase") == IMPORTING:
         return "importer", name
     if components.get("side") == "optimised" or components.get("phase") in ("optimise", "codegen"):
-        return "pass", name
+        return ("pass", name) if name else ("optimiser", _short(components.get("op", "")))
     return "kernel", name
 
 
