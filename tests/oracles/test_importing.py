@@ -360,6 +360,7 @@ inputs = [np.ones(4, "float32"), np.zeros(4, "float32"), 3]
 """
 
 
+@pytest.mark.slow
 def test_a_script_of_primfuncs_alone_is_a_program_of_loops(tvm: Sandbox, tmp_path: Path) -> None:
     script = tmp_path / "scale.py"
     script.write_text(LOOPS)

@@ -196,6 +196,7 @@ def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge: Judge, 
     assert "'test.of.the.script'" in verdict.title
 
 
+@pytest.mark.slow
 def test_a_local_function_reduces_to_itself(judge: Judge, opener: Sandbox, tmp_path: Path) -> None:
     """TVM's pipeline lowers no local function, whatever is in it."""
     case = case_of(opener, LOCAL)

@@ -172,7 +172,7 @@ def test_a_baseline_that_is_wrong_itself_is_not_held_against_it_either(judge: Ju
     assert not verdict.is_bug, verdict.title
 
 
-@pytest.mark.parametrize("text", ["tvm@run=off", "tvm:cuda@run=off"])
+@pytest.mark.parametrize("text", ["tvm@run=off", pytest.param("tvm:cuda@run=off", marks=pytest.mark.slow)])
 def test_a_program_that_is_only_compiled_has_nothing_to_compare(text: str) -> None:
     pytest.importorskip("tvm", reason="TVM is not installed")
     graph = "g (float[2] x) => (float[2] y) { y = Relu(x) }"

@@ -248,6 +248,7 @@ def test_operators_that_take_and_give_the_same_may_share_a_kernel():
     assert not share_a_kernel("Einsum", "com.example:Mine")
 
 
+@pytest.mark.slow
 def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
     for operator in ("Min", "Sum"):
         made = model([(operator, ["x", ""], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])})
@@ -432,6 +433,7 @@ def test_a_bug_lists_why_its_other_failures_were_not_reduced(tmp_path):
     assert document["explained"] == [{"why": "it says the same", "failures": 2, "first": "F00002"}]
 
 
+@pytest.mark.slow
 def test_the_core_of_one_of_tvms_passes_is_what_its_log_says():
     pytest.importorskip("tvm")
     nodes = [("CumSum", ["x", "axis"], ["c"]), ("Neg", ["c"], ["y"])]

@@ -34,6 +34,7 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) ->
         assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
 
 
+@pytest.mark.slow
 def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: Path) -> None:
     words = ("--strategy", "native", "--native-coverage")
     printed(tmp_path, "fuzz", "--tests", "64", *words)

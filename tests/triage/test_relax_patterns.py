@@ -116,6 +116,7 @@ def test_programs_around_patterns_are_well_formed_and_mostly_trigger(judge: Judg
     assert fired > 0.8 * placed
 
 
+@pytest.mark.slow
 def test_patterns_leave_the_programs_of_the_plain_strategy_as_they_are() -> None:
     (plain,) = find_strategy("relax")(range(3, 4), 10, None, UNLIMITED)
     bare = make_program(3, 10)
