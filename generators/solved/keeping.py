@@ -33,6 +33,12 @@ def _sampled(use: Use, wanted: tuple[DType, tuple[int, ...]]) -> Call | None:
     return None
 
 
+def _drawn(plan: Plan, found: Sequence[Operator]) -> Operator:
+    if not found:
+        raise DoesNotFit("operators")
+    return plan.draws.pick(found)
+
+
 def _planned(plan: Plan, found: Sequence[Operator], value: Value, dtype: DType) -> None:
     if not found:
         raise DoesNotFit("operators")
@@ -56,9 +62,7 @@ def retyped(plan: Plan) -> None:
     """The same dims in another dtype."""
     value = plan.focus(0)
     found = [each for each in plan.taking(value) if each.inverse.gives]
-    if not found:
-        raise DoesNotFit("operators")
-    operator = plan.draws.pick(found)
+    operator = _drawn(plan, found)
     _planned(plan, [operator], value, plan.draws.pick(operator.inverse.gives))
 
 
@@ -97,9 +101,7 @@ def joined(plan: Plan) -> None:
     """Two values that broadcast."""
     value = plan.focus(0)
     found = [each for each in plan.taking(value) if each.inverse.joins is not None]
-    if not found:
-        raise DoesNotFit("operators")
-    operator = plan.draws.pick(found)
+    operator = _drawn(plan, found)
     joins = operator.inverse.joins
     assert joins is not None
     other = plan.other(value.dtype, _rank_beside(plan, value.rank))
@@ -146,9 +148,7 @@ def reduced(plan: Plan) -> None:
     """Sums and the like over some axes."""
     value = plan.focus(1)
     found = [each for each in plan.taking(value) if each.inverse.axes_since]
-    if not found:
-        raise DoesNotFit("operators")
-    operator = plan.draws.pick(found)
+    operator = _drawn(plan, found)
     axes = tuple(plan.draws.sample(range(value.rank), plan.draws.between(1, value.rank)))
     keeps = plan.draws.chance(0.5)
 

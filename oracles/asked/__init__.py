@@ -67,6 +67,16 @@ def named(oracle: str, config: Config, what: str = "") -> Config:
     return replace(config, label=label, asked_by=f"{oracle}: {what}" if what else oracle)
 
 
+def instrumented(oracle: str, asking: Asking, setting: str) -> Iterator[Way]:
+    """Yield the optimised configuration with a setting by which the backend looks after every pass.
+
+    An empty setting yields none: the backend has no such look.
+    """
+    if setting:
+        settings = (*asking.optimised.settings, (setting, True))
+        yield Way(named(oracle, replace(asking.optimised, settings=settings)))
+
+
 @cache
 def asked_oracles() -> dict[str, Asked]:
     """Return every oracle of this package by its name."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from corpus.case import Case
-from oracles.asked import Asking, Way, named
+from oracles.asked import Asking, Way, instrumented
 from oracles.backends import find_backend
 
 NAME = "types"
@@ -14,7 +13,4 @@ NAME = "types"
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """Run the optimised configuration again with types compared after every pass, the case's own included."""
-    backend = find_backend(asking.target.backend)
-    if backend.typed_by:
-        settings = (*asking.optimised.settings, (backend.typed_by, True))
-        yield Way(named(NAME, replace(asking.optimised, settings=settings)))
+    return instrumented(NAME, asking, find_backend(asking.target.backend).typed_by)

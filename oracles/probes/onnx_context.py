@@ -170,16 +170,15 @@ class OnnxContext(Context):
         model = onnx.ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         model.graph.CopyFrom(onnx.helper.make_graph([node], "input", [value], [passed]))
         inputs = {name: given for name, given in self.job.inputs.items() if name == value.name}
-        job = replace(self.job, program=model.SerializeToString(), inputs=inputs, configs=(config,))
-        (run,) = self.executor.run(job)
-        return not run.is_ok and self.classify(run) == "unsupported"
+        return self._refuses(replace(self.job, program=model.SerializeToString(), inputs=inputs), config)
 
     def _lacks(self, node: onnx.NodeProto, config: Config) -> bool:
         output = next(filter(None, node.output), "")
         found = self.alone(node, output)
-        if found is None:
-            return False
-        (run,) = self.executor.run(replace(found[1], configs=(config,)))
+        return found is not None and self._refuses(found[1], config)
+
+    def _refuses(self, job: Job, config: Config) -> bool:
+        (run,) = self.executor.run(replace(job, configs=(config,)))
         return not run.is_ok and self.classify(run) == "unsupported"
 
     def truths_of(self, parting: Parting) -> Iterator[Truth]:

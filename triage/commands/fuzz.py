@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import CaseOptions, as_command, next_command
 from triage.console.output import Document, emit, say, table
 from triage.console.program_options import (
     MIXED,
@@ -85,7 +85,7 @@ def fuzz(
         emit(iter([{**summary, "failing": failing}]), as_json=True, show=_show, single=True)
     else:
         say(_sentence(summary))
-    say(f"next: crux {'reduce --all' if failing else 'hunt'}{f' --db {options.db}' if options.db else ''}")
+    say(f"next: {next_command('reduce --all' if failing else 'hunt', options)}")
     return 0
 
 
