@@ -121,7 +121,7 @@ class Rulebook:
 
     def tags(self, verdict: Verdict) -> tuple[str, ...]:
         """Return the backend's tags of a failure for a person, such as `importer-limit`."""
-        run, backend = verdict.runs[-1] if verdict.runs else None, self.executor.backend
+        run, backend = verdict.failing, self.executor.backend
         if run is None or run.is_ok or not verdict.is_bug:
             return ()
         return backend.tags(run)

@@ -164,3 +164,12 @@ class Verdict:
     def is_bug(self) -> bool:
         """Whether a maintainer would want to hear of it."""
         return self.outcome.is_bug
+
+    @property
+    def failing(self) -> Run | None:
+        """The run that shows the failure: the first one that ended as the outcome says, else the last one.
+
+        Of an un-optimised failure that is not the last one; of a wrong result it is the other side.
+        """
+        ended = (run for run in self.runs if run.status == self.outcome.value)
+        return next(ended, self.runs[-1] if self.runs else None)

@@ -48,7 +48,7 @@ def signature(
         raise ValueError("a verdict that passes has no signature")
     backend = case.target.backend if case is not None and case.target is not None else ""
     head = (("backend", backend), ("outcome", symptom.outcome.value), ("phase", symptom.phase.value))
-    run = verdict.runs[-1] if verdict.runs else None
+    run = verdict.failing
     match symptom.outcome:
         case Outcome.CRASH:
             return Signature.of(*head, *_crash(run, symptom.kind, measure, case))

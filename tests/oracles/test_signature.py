@@ -177,3 +177,28 @@ def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_b
     assert selu != elu
     assert dict(selu.components)["op"] == "Selu"
     assert selu == sign(refused("Selu", "_impl_v1", "not so"), POOL)
+
+
+def refused_plainly(site: str, words: str) -> Verdict:
+    """An exception of the un-optimised run alone: the optimised one stands behind it and is well."""
+    failed = Run(
+        Config("least"), Status.EXCEPTION, Phase.CODEGEN, error="InternalError", message=f"{site} {words}"
+    )
+    passed = Run(Config("default"), Status.OK, Phase.EXECUTE)
+    symptom = symptom_of_run(Outcome.EXCEPTION, failed, side="un-optimised")
+    return Verdict(Outcome.EXCEPTION, Phase.CODEGEN, "", symptom, (failed, passed))
+
+
+def test_what_only_the_un_optimised_run_says_stands_in_the_signature():
+    parallel = (
+        "Check failed: (!in_parallel_loop) is false: Nested parallel loop is not supported by threadpool"
+    )
+    dominance = "LLVM module verification failed: Instruction does not dominate all uses!\n  %T0 = call ptr %35(i32 1)"
+    one = sign(
+        refused_plainly("codegen_cpu.cc:9: void tvm::codegen::CodeGenCPU::Dispatch_()", parallel), CLIP
+    )
+    two = sign(
+        refused_plainly("codegen_llvm.cc:7: void tvm::codegen::CodeGenLLVM::Verify()", dominance), CLIP
+    )
+    assert dict(one.components)["message"].endswith("is not supported by threadpool")
+    assert "does not dominate" in dict(two.components)["message"]

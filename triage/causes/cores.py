@@ -60,7 +60,7 @@ def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
 
     One text says that there is no kernel, another that types do not fit: the operator set decides which.
     """
-    message = verdict.runs[-1].message if verdict.runs else ""
+    message = verdict.failing.message if verdict.failing is not None else ""
     operator = parse_message(message).op
     if not operator or operator in case.measure.ops or not _OF_TYPES.search(message):
         return ""
