@@ -67,15 +67,22 @@ def signature(
     return Signature.of(*head, ("side", symptom.side), *components.items())
 
 
-_FRAME = re.compile(r'^  File "(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M)
+_FRAME = re.compile(
+    r'^  File "(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M
+)
 _OF_ONE_OPERATOR = re.compile(r"_impl\w*|convert|<\w+>|__\w+__|_?construct_nodes")
 """Functions of an importer that each operator has one of, or that all go through."""
 
 
 def importer_site(trace: str) -> str:
-    """`file.py function` of the helper that an importer raised in; "" in an operator's own converter."""
+    """`file.py function` of the helper that an importer raised in; "" in an operator's own converter.
+
+    A library that the importer calls, such as numpy, serves anybody: the importer's frame above it counts.
+    """
     frames = _FRAME.findall(trace)
-    file, function = frames[-1] if frames else ("", "")
+    importer = next((package for package, *_ in frames if package), "")
+    own = [place for package, *place in frames if package in ("", importer)]
+    file, function = own[-1] if own else ("", "")
     return f"{file} {function}" if file.endswith(".py") and not _OF_ONE_OPERATOR.fullmatch(function) else ""
 
 

@@ -10,7 +10,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.measure import measure
 from corpus.target import Target
-from oracles.naming.components import signature, signature_of_text
+from oracles.naming.components import importer_site, signature, signature_of_text
 from oracles.naming.signature import Signature
 from oracles.naming.symptom import symptom_of_difference, symptom_of_run
 from oracles.numerics.mismatch_kind import kind_of_values
@@ -179,6 +179,17 @@ def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_b
     assert selu == sign(refused("Selu", "_impl_v1", "not so"), POOL)
 
 
+def test_a_library_that_the_importer_calls_is_no_place() -> None:
+    packages = 'File "/x/site-packages/{}", line 1, in {}\n    it'
+    converter, library = (
+        packages.format("tvm/onnx.py", "_impl_v1"),
+        packages.format("numpy/t.py", "broadcast_to"),
+    )
+    assert not importer_site(f"  {converter}\n  {library}\nValueError: not so")
+    helper = packages.format("tvm/onnx.py", "_dims")
+    assert importer_site(f"  {converter}\n  {helper}\n  {library}\nValueError: not so") == "onnx.py _dims"
+
+
 def refused_plainly(site: str, words: str) -> Verdict:
     """An exception of the un-optimised run alone: the optimised one stands behind it and is well."""
     failed = Run(
@@ -193,7 +204,7 @@ def test_what_only_the_un_optimised_run_says_stands_in_the_signature():
     parallel = (
         "Check failed: (!in_parallel_loop) is false: Nested parallel loop is not supported by threadpool"
     )
-    dominance = "LLVM module verification failed: Instruction does not dominate all uses!\n  %T0 = call ptr %35(i32 1)"
+    dominance = "LLVM module verification failed: Instruction does not dominate all uses!"
     one = sign(
         refused_plainly("codegen_cpu.cc:9: void tvm::codegen::CodeGenCPU::Dispatch_()", parallel), CLIP
     )

@@ -7,10 +7,12 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
 from corpus.case import Case
+from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
@@ -21,6 +23,7 @@ from tests.triage.test_cli import crux
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.yields import Worth, Yield, worth_of
+from triage.causes.bodies import ended_earlier
 from triage.causes.consequences import MOST_CHECKS, find_root
 from triage.causes.cores import core_of
 from triage.causes.effects import may_follow, names_itself
@@ -99,6 +102,46 @@ def test_a_root_needs_the_same_passes(judge):
     case = face("Tile")
     found = find_root(case, judge.verdict(case), ("ConstantFolding",), judge)
     assert found.root is None
+
+
+BRANCHES = """
+    <ir_version: 10, opset_import: ["" : 17]>
+    g (double[1,1] x, bool which) => (double[1,1] y) <double[1] w = {0}> {
+        y = If (which) <
+            then_branch = one () => (double[1,1] b) { b = Identity (x) },
+            else_branch = two () => (double[1,1] n) {
+                t = BatchNormalization (x, w, w, w, w)
+                n = Neg (t)
+            }
+        >
+    }
+"""
+"""TVM's importer takes what BatchNormalization gives as a whole for its result, and Neg stumbles over it."""
+
+
+def branches() -> Case:
+    made = onnx.parser.parse_model(BRANCHES)
+    inputs = {"x": np.zeros((1, 1)), "which": np.array(False)}
+    return Case("onnx", made.SerializeToString(), inputs, Target("tvm"))
+
+
+def test_a_body_ends_before_the_node_that_makes_its_result():
+    shorter = list(ended_earlier(branches().parsed, ("Neg",)))
+    assert [[node.op_type for node in walk_nodes(each.graph)] for each in shorter] == [
+        ["If", "Identity", "BatchNormalization"]
+    ]
+
+
+@pytest.mark.slow
+def test_what_stumbles_within_a_branch_is_a_face_of_what_went_wrong_before_it():
+    case = branches()
+    with Judge(Target("tvm")) as judge:
+        verdict = judge.verdict(case)
+        found = find_root(case, verdict, (), judge)
+    assert verdict.outcome is Outcome.EXCEPTION
+    assert found.root is not None
+    assert "Neg" not in found.root.case.measure.ops
+    assert "a sequence" in found.root.verdict.title
 
 
 def bug(case: Case, outcome: str, passes: tuple[str, ...] = (), key: int = 1) -> Bug:

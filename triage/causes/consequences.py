@@ -22,8 +22,9 @@ from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subjects import open_nodes
+from triage.causes.bodies import ended_earlier
 
-VERSION = 3
+VERSION = 4
 """Of the algorithm: what an older one decided is decided again."""
 
 MOST_CHECKS = 3
@@ -71,6 +72,10 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
         return Finding(None, NOTHING_WRONG, 0)
     subject, _ = opened
     experiment = _Experiment(case, passes, judge, failing_config(verdict, judge) is not None)
+    for part in _with_shorter_bodies(case, verdict):
+        root = experiment.fails(part) if experiment.checks < MOST_CHECKS else None
+        if root is not None:
+            return Finding(root, _words(root, 1), experiment.checks)
     for keep in _parts(subject, verdict):
         part = subject.keep_nodes(keep)
         if part is None or not part.is_valid:
@@ -80,6 +85,18 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
             if root is not None:
                 return Finding(root, _words(root, len(subject.nodes) - len(keep)), experiment.checks)
     return Finding(None, NOTHING_WRONG, experiment.checks)
+
+
+def _with_shorter_bodies(case: Case, verdict: Verdict) -> Iterator[Case]:
+    """Yield the program with a branch or a loop's body that ends before the node at which it fails.
+
+    Of wrong results there are none: a smaller body with the same symptom is what a reduction leaves.
+    """
+    if case.format != "onnx" or verdict.outcome is Outcome.MISMATCH or verdict.symptom is None:
+        return
+    named = (verdict.symptom.message.partition(": ")[0], *read_hints(verdict).operators)
+    for model in ended_earlier(case.parsed, named):
+        yield replace(case, program=model.SerializeToString(deterministic=True))
 
 
 def _as_it_is_and_read_on(part: Case, passes: tuple[str, ...]) -> Iterator[Case]:
