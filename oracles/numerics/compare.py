@@ -217,9 +217,15 @@ def epsilon(dtype: np.dtype[Any]) -> float:
 
 
 def distance(expected: Tensor, actual: Tensor) -> NDArray[np.float64]:
-    """The absolute difference of each element; infinite where just one is finite, 0 or 1 for strings."""
+    """The absolute difference of each element; infinite where just one is finite, 0 or 1 for strings.
+
+    Integers that a float64 does not tell apart are subtracted as integers.
+    """
     if expected.dtype.kind in "USOT":
         return np.asarray(expected != actual).astype(np.float64)
+    if expected.dtype == actual.dtype and expected.dtype.kind in "iu":
+        low, high = np.minimum(expected, actual), np.maximum(expected, actual)
+        return np.asarray(np.subtract(high.astype(np.uint64), low.astype(np.uint64)), np.float64)
     left, right = widen(expected), widen(actual)
     with np.errstate(all="ignore"):
         if left.dtype.kind != "c":

@@ -107,3 +107,12 @@ def test_a_changed_element_is_found(value: np.ndarray, data: st.DataObject) -> N
     found = compare("y", value, other, LOOSE)
     assert found is not None
     assert (found.where, found.count) == (place, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32, np.int8])
+def test_integers_are_as_far_apart_as_they_are_however_large(dtype):
+    limits = np.iinfo(dtype)
+    left = np.array([limits.max, limits.min, limits.max], dtype)
+    right = np.array([limits.max - 1, limits.min + 3, limits.min], dtype)
+    assert distance(left, right).tolist() == [1.0, 3.0, float(int(limits.max) - int(limits.min))]
+    assert distance(left[1], right[1]) == 3.0
