@@ -72,8 +72,8 @@ def find_root(case: Case, verdict: Verdict, passes: tuple[str, ...], judge: Judg
         return Finding(None, NOTHING_WRONG, 0)
     subject, _ = opened
     experiment = _Experiment(case, passes, judge, failing_config(verdict, judge) is not None)
-    for part in _with_shorter_bodies(case, verdict):
-        root = experiment.fails(part) if experiment.checks < MOST_CHECKS else None
+    for shorter in _with_shorter_bodies(case, verdict):
+        root = experiment.fails(shorter) if experiment.checks < MOST_CHECKS else None
         if root is not None:
             return Finding(root, _words(root, 1), experiment.checks)
     for keep in _parts(subject, verdict):
