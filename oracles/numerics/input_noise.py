@@ -21,11 +21,7 @@ HALF = 0.499
 """What a quantised value moves by, in steps: one that lies on the grid stays there."""
 
 INT8_STEP = 1 / 254
-"""What a product with weights of a quantised type is off by where a kernel rounds the other side to int8.
-
-onnxruntime's MatMulNBits does so by default (`session.qdq_matmulnbits_accuracy_level`), and its optimiser
-quantises the float weights of a product between DequantizeLinear and QuantizeLinear: it is meant.
-"""
+"""Half a step where the greatest magnitude is 127 of them: what rounding to int8 takes a value away."""
 
 EPSILON: dict[int, float] = {
     TensorProto.FLOAT: 2.0**-23,

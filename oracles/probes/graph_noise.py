@@ -109,7 +109,7 @@ def noisy_program(program: GraphProgram, values: Mapping[str, Value], seed: int)
 
 
 def snapped_program(program: GraphProgram, values: Mapping[str, Value], snaps: float) -> GraphProgram:
-    """Return the program with each result on a grid of round numbers (`oracles.numerics.perturbation`)."""
+    """Return the program with each result on a grid of round numbers, as `Perturbation` snaps them."""
     _, add, subtract = OPERATORS[program.format]
 
     def through(value: Tensor) -> list[Step]:

@@ -1,8 +1,8 @@
 """Telling wrong results from rounding: how far may the un-optimised result itself move?
 
 On a mismatch the un-optimised program is run again under several perturbations
-(`oracles.numerics.perturbation`). That gives a spread for each element; an element counts as different only
-where it lies clearly beyond its spread.
+(`oracles.numerics.noisy.perturbation`). That gives a spread for each element; an element counts as different
+only where it lies clearly beyond its spread.
 """
 
 from __future__ import annotations
@@ -114,6 +114,11 @@ class SampledNoise(Noise):
     def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether some values are rounded to steps, by an operator or by what optimisers make of it."""
+        return self.quantises
+
     @abstractmethod
     def _can_move(self, name: str) -> bool:
         """Return whether noise can reach an output."""
@@ -177,7 +182,7 @@ class SampledNoise(Noise):
             told |= ~np.isnan(moved)
             spread = np.fmax(spread, moved)
             # a few samples miss some of the elements that a step may reach: the others speak for them
-            usual = np.median(spread) if steps and self.quantises else 0.0
+            usual = np.median(spread) if steps and self.has_steps else 0.0
             left = left & (apart > np.maximum(clear * spread, usual))
         explained = differs & ~left & np.isfinite(spread)
         if left.any() and not _is_like(apart[left], apart[explained]):

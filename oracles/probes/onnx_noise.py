@@ -1,4 +1,4 @@
-"""Rounding-sized noise in an ONNX model, put in by `oracles.numerics.perturbation`."""
+"""Rounding-sized noise in an ONNX model, put in by `oracles.numerics.noisy.perturbation`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.numerics.compare import distance
 from oracles.numerics.in_double import NARROW
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
+from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.numerics.operators import operator_of
-from oracles.numerics.perturbation import Perturbation
 from oracles.numerics.value_types import tensor_types
 from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
@@ -61,7 +61,8 @@ class OnnxNoise(SampledNoise):
         return self._noisy(self._perturbation(seed, self._replaced, steps), inputs)
 
     def _perturbation(self, seed: int, replaced: frozenset[str], steps: bool) -> Perturbation:
-        return Perturbation(self.types, seed, replaced, steps, large=self._large, is_wide=self._is_wide)
+        large, is_wide = self._large, self._is_wide
+        return Perturbation(self.types, seed, replaced=replaced, steps=steps, large=large, is_wide=is_wide)
 
     def _noisy_inputs(self, seed: int, *, finite: bool = True) -> dict[str, Value]:
         """Add noise to inputs, unless torch's own operators read them: there only results are rounded."""
@@ -105,6 +106,11 @@ class OnnxNoise(SampledNoise):
     def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
         return any(operator_of(node).quantises for node in walk_nodes(self._model.graph))
+
+    @cached_property
+    def has_steps(self) -> bool:
+        """Whether some values are rounded to steps: floats beside integer weights are, by an optimiser."""
+        return self.quantises or any(operator_of(node).has_scale for node in walk_nodes(self._model.graph))
 
     @cached_property
     def types(self) -> dict[str, onnx.TypeProto.Tensor]:

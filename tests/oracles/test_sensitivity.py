@@ -9,16 +9,18 @@ import numpy as np
 import onnx
 import pytest
 
+from corpus.case import Case
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.input_noise import perturb_inputs
-from oracles.numerics.perturbation import Perturbation
+from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.numerics.value_types import tensor_types
 from oracles.probes.graph_noise import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
+from oracles.verdict import Outcome
 
 F = np.float32
 LOOSE = Tolerance()
@@ -193,6 +195,56 @@ def test_weights_that_become_integers_take_many_values_over_an_edge_at_once(
     x = np.zeros((1, 2, 3, 3), np.uint8)
     assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(1), steps, x=x) == ""
     assert weigh(judge, WEIGHTS_BETWEEN_INTEGERS, lambda y: y - np.uint8(9), steps, x=x) == "value"
+
+
+def of_integer_weights(operator: str, depth: int, weights: list[int], zero: int) -> onnx.ModelProto:
+    """A product of floats and weights that come out of int8: onnxruntime makes it MatMulNBits."""
+    tensors = [
+        onnx.helper.make_tensor("w", onnx.TensorProto.INT8, [depth, 3], weights),
+        onnx.helper.make_tensor("s", onnx.TensorProto.FLOAT, [], [0.1]),
+        onnx.helper.make_tensor("z", onnx.TensorProto.INT8, [], [zero]),
+    ]
+    graph = onnx.parser.parse_graph(
+        f"g (float[2,{depth}] x) => (float[2,3] y) {{ d = DequantizeLinear(w, s, z) y = {operator}(x, d) }}"
+    )
+    graph.initializer.extend(tensors)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm"])
+@pytest.mark.parametrize("weights", ["of all sizes", "only the zero point"])
+@pytest.mark.parametrize("depth", [4, 64])
+def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_bug(
+    judge: Judge, operator: str, weights: str, depth: int
+) -> None:
+    """MatMulNBits: what rounds is relative to the greatest of a block, and a zero point cancels."""
+    rng = np.random.default_rng(depth)
+    x = rng.normal(size=(2, depth)).astype(F)
+    x[:, 0] = 200
+    made = rng.integers(-128, 128, depth * 3) if weights == "of all sizes" else np.full(depth * 3, 100)
+    model = of_integer_weights(operator, depth, made.tolist(), 100)
+    case = Case("onnx", model.SerializeToString(), {"x": x})
+    way = judge.executor.run(Job(case.program, case.inputs, judge.configs))
+    assert (np.asarray(way[0].outputs["y"]) != np.asarray(way[-1].outputs["y"])).any()
+    assert judge.verdict(case).outcome is Outcome.PASS
+
+
+def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge: Judge) -> None:
+    """A block's rounding moves this product by some hundredths; one row that is lost moves it by more."""
+    rng = np.random.default_rng(1)
+    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
+    x = rng.normal(size=(2, 64)).astype(F)
+    job = Job(model.SerializeToString(), {"x": x}, judge.configs[:1])
+    (right,) = judge.executor.rerun(job)
+    expected = np.asarray(right.outputs["y"])
+
+    def left(factor: float) -> bool:
+        noise = OnnxNoise(model, job, judge.executor.rerun)
+        found = noise.beyond_noise({"y": expected}, {"y": (expected * factor).astype(F)}, LOOSE)
+        return next(found, None) is not None
+
+    assert not left(1.002)
+    assert left(1.3)
 
 
 def test_integers_have_no_noise_and_need_no_run() -> None:

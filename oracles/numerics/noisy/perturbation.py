@@ -2,10 +2,9 @@
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
 after a sum that of its terms (`oracles.numerics.sums`). Before every quantisation its input moves by up to
-half a step, so that a value may fall to the neighbouring one; under one seed all elements together, under one
-not at all, but weights of products are rounded to int8 (`TOGETHER`, `OF_WEIGHTS`). Integer paths have no
-rounding and stay as they are. Values that are not finite are replaced by several finite ones in turn: what
-then changes did depend on them.
+half a step, so that a value may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer
+paths have no rounding and stay as they are. Values that are not finite are replaced by several finite ones in
+turn: what then changes did depend on them.
 
 Seeds come in pairs of opposite noise, of at least half the full size at every element: whatever lies within
 half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a single
@@ -15,51 +14,32 @@ variants *snap*: each result that rounds and lies within its noise of a round nu
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, TensorProto, helper
+from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import subgraphs
-from oracles.numerics.constants import constant, scalar
+from oracles.numerics.constants import scalar
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
-    HALF,
-    INT8_STEP,
     MOST_NOISE,
     NOISE_ULPS,
     SHORT,
     grid_factor,
     stand_ins,
 )
+from oracles.numerics.noisy.quantised import QuantisedNoise
 from oracles.numerics.operators import operator_of
 from oracles.numerics.operators.row import Rounding
 from oracles.numerics.sums import growth, terms_of
-from oracles.numerics.value_types import Types, static_dims
-
-TOGETHER, OF_WEIGHTS = 5, 6
-"""The seeds under which quantised values move all the same way, and weights of products are rounded to int8.
-
-A weight that is rounded takes many values over an edge at once, and a sum of them then moves far.
-"""
-
-UNRANDOM_OPSET = 22
-"""From here on onnxruntime lacks the operator that draws random numbers."""
-
-MOST_DRAWN = 1 << 20
-"""Elements of a constant of noise."""
-
-QUANTISED_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
-
-_PREFIX = "crux_noise_"
+from oracles.numerics.value_types import static_dims
 
 
 @dataclass
-class Perturbation:
+class Perturbation(QuantisedNoise):
     """One noisy variant of a model.
 
     `seed` chooses the noise; an even seed moves everything the other way than the odd one before it.
@@ -70,19 +50,9 @@ class Perturbation:
     of 16 bits are computed as float32, so that an operator rounds once, whatever it sums.
     """
 
-    types: Types
-    seed: int
-    replaced: Collection[str] = ()
-    steps: bool = True
-    snaps: float = 0.0
-    draws: bool = False
-    large: Collection[str] = ()
-    is_wide: bool = False
-    _count: int = field(default=0, init=False)
-    _opset: int = field(default=0, init=False)
-    _raw: dict[str, str] = field(default_factory=dict, init=False)
-    _dequantised: set[str] = field(default_factory=set, init=False)
-    _weights: set[str] = field(default_factory=set, init=False)
+    replaced: Collection[str] = field(default=(), kw_only=True)
+    large: Collection[str] = field(default=(), kw_only=True)
+    is_wide: bool = field(default=False, kw_only=True)
 
     def apply(self, model: onnx.ModelProto) -> onnx.ModelProto:
         """Return a noisy copy; the model itself stays as it is."""
@@ -95,8 +65,8 @@ class Perturbation:
 
     def _perturb_graph(self, graph: GraphProto) -> None:
         self._weights |= {tensor.name for tensor in graph.initializer}
-        self._weights |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
-        self._dequantised |= {node.output[0] for node in graph.node if node.op_type == "DequantizeLinear"}
+        for node in graph.node:
+            self._note_weights(node)
         nodes = [new for node in graph.node for new in self._around(node)]
         del graph.node[:], graph.value_info[:]
         graph.node.extend(nodes)
@@ -106,89 +76,11 @@ class Perturbation:
         changed.CopyFrom(node)
         for body in subgraphs(changed):
             self._perturb_graph(body)
-        yield from self._before(changed)
+        yield from self._before_quantised(changed)
         yield from self._shake_operand(changed)
         after = [new for i in range(len(changed.output)) for new in self._after(changed, i)]
         yield changed
         yield from after
-
-    def _before(self, node: NodeProto) -> Iterator[NodeProto]:
-        if self.seed == OF_WEIGHTS:
-            yield from self._round_weights(node)
-        elif not self.steps or self.snaps:
-            return
-        elif node.op_type == "QuantizeLinear" and self._is_float(node.input[0]):
-            yield from self._shake_quantised(node, node.input[1])
-        elif node.op_type == "DynamicQuantizeLinear":
-            probe = [self._name() for _ in range(3)]
-            yield helper.make_node("DynamicQuantizeLinear", [node.input[0]], probe)
-            yield from self._shake_quantised(node, probe[1])
-
-    def _shake_quantised(self, node: NodeProto, scale: str) -> Iterator[NodeProto]:
-        """Move each element of the input by half a step, up or down; the next seed moves it the other way."""
-        step = yield from self._broadcastable(node, scale)
-        if step is None:
-            return
-        source, side, shift, moved = node.input[0], *(self._name() for _ in range(3))
-        yield from self._side(source, side)
-        half, move = self._name(), self._name()
-        yield scalar(half, HALF if self.seed % 2 else -HALF, self.types[source].elem_type)
-        yield helper.make_node("Mul", [side, half], [move])
-        yield helper.make_node("Mul", [move, step], [shift])
-        yield helper.make_node("Add", [source, shift], [moved])
-        node.input[0] = moved
-
-    def _round_weights(self, node: NodeProto) -> Iterator[NodeProto]:
-        """Weights of a product as onnxruntime's WeightBiasQuantization makes them int8: 256 steps with 0."""
-        if not self._may_become_integers(node):
-            return
-        weights, element = node.input[1], self.types[node.input[1]].elem_type
-        zero, low, high, least, most, span, steps = (self._name() for _ in range(7))
-        width, count, half, below, whole, rounded = (self._name() for _ in range(6))
-        yield scalar(zero, 0.0, element)
-        yield helper.make_node("ReduceMin", [weights], [low])
-        yield helper.make_node("ReduceMax", [weights], [high])
-        yield helper.make_node("Min", [low, zero], [least])
-        yield helper.make_node("Max", [high, zero], [most])
-        yield helper.make_node("Sub", [most, least], [span])
-        yield scalar(steps, 255.0, element)
-        yield helper.make_node("Div", [span, steps], [width])
-        yield helper.make_node("Div", [weights, width], [count])
-        yield scalar(half, 0.5, element)
-        yield helper.make_node("Sub", [count, half], [below])
-        yield helper.make_node("Ceil", [below], [whole])
-        yield helper.make_node("Mul", [whole, width], [rounded])
-        node.input[1] = rounded
-
-    def _may_become_integers(self, node: NodeProto) -> bool:
-        """Return whether a product has float weights beside an operand that comes out of integers."""
-        is_product = node.op_type in QUANTISED_PRODUCTS and self._is_float(node.input[1])
-        return is_product and node.input[1] in self._weights and node.input[0] in self._dequantised
-
-    def _side(self, source: str, side: str) -> Iterator[NodeProto]:
-        """One or minus one for each element of a value, by chance, or the same for all of them."""
-        if self.seed == TOGETHER:
-            yield scalar(side, 1.0, self.types[source].elem_type)
-            return
-        noise = self._name()
-        yield from self._uniform(source, noise, 1.0, (self.seed + 1) // 2)
-        yield helper.make_node("Sign", [noise], [side])
-
-    def _broadcastable(self, node: NodeProto, scale: str) -> Generator[NodeProto, None, str | None]:
-        """The scale shaped so that it broadcasts along its axis; None when its place cannot be told."""
-        declared, source = self.types.get(scale), self.types.get(node.input[0])
-        dims = static_dims(declared) if declared is not None else ()
-        if dims in ((), (1,)):
-            return scale
-        if dims is None or len(dims) != 1 or source is None or not source.HasField("shape"):
-            return None
-        rank = len(source.shape.dim)
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1) % rank
-        shape = [dims[0] if i == axis else 1 for i in range(rank)]
-        target, step = self._name(), self._name()
-        yield constant(target, np.array(shape, np.int64))
-        yield helper.make_node("Reshape", [scale, target], [step])
-        return step
 
     def _after(self, node: NodeProto, index: int) -> Iterator[NodeProto]:
         name = node.output[index]
@@ -235,7 +127,7 @@ class Perturbation:
         operator = operator_of(node)
         if operator.is_sum:
             ulps += growth(terms_of(node, self.types))
-        ulps += self._quantised_operands(node) / EPSILON[element]
+        ulps += self._of_integer_weights(node, element)
         if operator.is_sum or operator.rounding is Rounding.UNIT:
             size = yield from self._size(node, source, target)
         move = self._snap if self.snaps else self._move
@@ -243,15 +135,6 @@ class Perturbation:
 
     def _rounds_once(self, element: int) -> bool:
         return self.is_wide and element in SHORT
-
-    def _quantised_operands(self, node: NodeProto) -> float:
-        """Return the relative error of a product with an operand that comes out of integers.
-
-        Float weights may become int8, too.
-        """
-        if node.op_type == "MatMul" and node.input[1] in self._dequantised:
-            return INT8_STEP
-        return INT8_STEP if self._may_become_integers(node) else 0.0
 
     def _size(self, node: NodeProto, source: str, target: str) -> Generator[NodeProto, None, str]:
         """Compute what a sum's noise is relative to: the sum of magnitudes, or the greatest result."""
@@ -282,8 +165,11 @@ class Perturbation:
                 attribute.f = abs(attribute.f)
         for index, name in enumerate(node.input):
             if self._is_float(name):
-                twin.input[index] = self._name()
-                yield helper.make_node("Abs", [name], [twin.input[index]])
+                magnitudes = self._name()
+                yield helper.make_node("Abs", [name], [magnitudes])
+                if index == 1:
+                    magnitudes = yield from self._with_zero_point(node, magnitudes)
+                twin.input[index] = magnitudes
         del twin.output[:]
         twin.output.append(total)
         yield twin
@@ -338,45 +224,6 @@ class Perturbation:
         yield helper.make_node("LessOrEqual", [distance, most], [is_near])
         yield helper.make_node("Where", [is_near, snapped, source], [target])
 
-    def _uniform(
-        self, like: str, target: str, high: float, seed: int, element: int | None = None
-    ) -> Iterator[NodeProto]:
-        element = element or self.types[like].elem_type
-        wide = element in (TensorProto.FLOAT, TensorProto.DOUBLE)
-        drawn = target if wide else self._name()
-        made_as = element if wide else TensorProto.FLOAT
-        if self.draws or self._opset >= UNRANDOM_OPSET:
-            yield from self._drawn_here(like, drawn, high, seed, made_as)
-        else:
-            yield self._drawn_there(like, drawn, high, seed, made_as)
-        if not wide:
-            yield helper.make_node("Cast", [drawn], [target], to=element)
-
-    def _drawn_there(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> NodeProto:
-        return helper.make_node(
-            "RandomUniformLike",
-            [like],
-            [drawn],
-            dtype=made_as,
-            low=-high,
-            high=high,
-            seed=float(seed * 10007 + self._count),
-        )
-
-    def _drawn_here(self, like: str, drawn: str, high: float, seed: int, made_as: int) -> Iterator[NodeProto]:
-        """Yield a constant; the same noise everywhere if the shape is unknown or large."""
-        rng = np.random.default_rng((seed, self._count))
-        declared = self.types.get(self._raw.get(like, like))
-        dims = static_dims(declared) if declared is not None else None
-        dtype = np.float64 if made_as == TensorProto.DOUBLE else np.float32
-        if dims is not None and math.prod(dims) <= MOST_DRAWN:
-            yield constant(drawn, rng.uniform(-high, high, dims).astype(dtype))
-            return
-        shape = self._name()
-        value = onnx.numpy_helper.from_array(np.array([high * rng.choice([-1, 1])], dtype))
-        yield helper.make_node("Shape", [like], [shape])
-        yield helper.make_node("ConstantOfShape", [shape], [drawn], value=value)
-
     def _make_finite(self, source: str, target: str, element: int) -> Iterator[NodeProto]:
         """Infinities become huge, NaNs one finite value; both differ from seed to seed."""
         low, high, nan, above, bounded, size, mask = (self._name() for _ in range(7))
@@ -391,10 +238,3 @@ class Perturbation:
         yield scalar(limit, huge * 1.01, element)
         yield helper.make_node("Less", [size, limit], [mask])
         yield helper.make_node("Where", [mask, bounded, nan], [target])
-
-    def _is_float(self, name: str) -> bool:
-        return name in self.types and self.types[name].elem_type in EPSILON
-
-    def _name(self) -> str:
-        self._count += 1
-        return f"{_PREFIX}{self._count}"
