@@ -28,6 +28,7 @@ from triage.causes.consequences import MOST_CHECKS, find_root
 from triage.causes.cores import core_of
 from triage.causes.effects import may_follow, names_itself
 from triage.causes.explaining import Bug, by_symptom, explain
+from triage.causes.forms import form_of
 from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.clustering.similarity import MERGE, compare
 from triage.reductions.roots import name_reduced
@@ -182,12 +183,12 @@ def test_a_crash_of_a_kernel_explains_one_in_the_same_operator_with_the_same_kin
     assert "0 holds the least integer" in site.special
 
 
-def quantised(operator: str, *constants: str) -> Case:
+def quantised(operator: str, *constants: str, opset: int = 13) -> Case:
     """int32 taken back to float32 and moved: QDQPropagation puts a quantisation to uint8 behind."""
     nodes = [("DequantizeLinear", ["x", "scale"], ["d"]), (operator, ["d", *constants], ["y"])]
     weights = {"scale": np.array(1.0, np.float32), **{name: np.array([0], np.int64) for name in constants}}
     dims = [1] if operator == "Unsqueeze" else []
-    made = model(nodes, {"x": (TensorProto.INT32, [])}, {"y": (FLOAT, dims)}, weights, opset=13)
+    made = model(nodes, {"x": (TensorProto.INT32, [])}, {"y": (FLOAT, dims)}, weights, opset=opset)
     return Case("onnx", made.SerializeToString(), {"x": np.array(-1, np.int32)}, ORT, origin=operator)
 
 
@@ -300,6 +301,31 @@ def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
     crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
     (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
     assert cluster["count"] == 2
+
+
+def test_values_optional_operands_and_the_operator_set_are_no_part_of_a_form():
+    old, new = (quantised("Unsqueeze", "axes", opset=opset) for opset in (13, 21))
+    assert form_of(old) == form_of(new)
+    assert form_of(old) != form_of(quantised("Squeeze"))
+    offset = model(
+        [("DequantizeLinear", ["x", "scale", "x"], ["d"]), ("Unsqueeze", ["d", "axes"], ["y"])],
+        {"x": (TensorProto.INT32, [])},
+        {"y": (FLOAT, [1])},
+        {"scale": np.array(3.0, np.float32), "axes": np.array([0], np.int64)},
+    )
+    assert form_of(replace(old, program=offset.SerializeToString())) == form_of(old)
+
+
+@pytest.mark.slow
+def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug(tmp_path):
+    """No kernel quantises to uint8 with opset 21's int32; with the older one negative values are lost."""
+    for opset in (13, 21):
+        quantised("Unsqueeze", "axes", opset=opset).save(tmp_path / f"opset{opset}")
+    crux(tmp_path, "check", "opset13", "opset21", "--db", "crux.db", "--json")
+    crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
+    (cluster,) = json.loads(crux(tmp_path, "triage", "--db", "crux.db", "--json").stdout)
+    assert cluster["count"] == 2
+    assert len(cluster["faces"]) == 1
 
 
 def test_what_a_reduction_was_worth(tmp_path):

@@ -52,6 +52,10 @@ ONE_BUG = {
         crash(signal="SIGSEGV", ops="LSTM"),
         crash(signal="SIGABRT", ops="LSTM"),
     ),
+    "an Identity that stands beside what is wrong": (
+        wrong("", "Scan:int64", "nondeterministic"),
+        wrong("", "Scan:float64 Identity:float64", "nondeterministic"),
+    ),
     "a crash in a renamed function": (
         crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
         crash(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),

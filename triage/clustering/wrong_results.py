@@ -88,9 +88,13 @@ def _gone_and_come(core: str) -> tuple[Counter[str], Counter[str]]:
 
 
 def names(facts: Facts) -> list[str]:
-    """Return the operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`."""
-    named = (word.partition(":")[0] for word in facts.get("ops", "").split())
-    return [name for name in named if not _DTYPE.fullmatch(name)]
+    """Return the operators of a pattern such as `Pad:float32 MaxPool:float32`, or of `float32 relu add`.
+
+    Identity computes nothing, and names nothing beside an operator that does.
+    """
+    every = (word.partition(":")[0] for word in facts.get("ops", "").split())
+    named = [name for name in every if not _DTYPE.fullmatch(name)]
+    return [name for name in named if name != "Identity"] or named
 
 
 def dtypes(facts: Facts) -> frozenset[str]:

@@ -22,8 +22,9 @@ from reducer.options import DoesNotFail, Options
 from triage.bugs.failures import record_failure, record_reduction
 from triage.causes.consequences import Finding, Root, find_root
 from triage.causes.cores import core_of, ill_typed
+from triage.causes.forms import form_of
 from triage.causes.sites import share_a_kernel, site_of_crash
-from triage.store.causes import note_face, reduced_with_signature, shown_alike
+from triage.store.causes import note_face, reduced_with_signature, rewritten_by, shown_alike
 from triage.store.clusters import get_signature
 from triage.store.database import Store
 from triage.store.failures import Failure, get_failure
@@ -66,13 +67,26 @@ def record_result(
     passes = tuple(document["passes"])
     finding = find_root(reduced, verdict, passes, judge)
     root = _keep_root(store, failure, finding.root, settings, judge) if finding.root else None
-    if finding.root is None and (twin := _twin(store, failure, reduced, passes)):
-        root = twin
-        finding = replace(finding, why=f"it dies in the same native function as {root.name}")
     named = get_signature(store, root.signature) if root else name_reduced(reduced, verdict, passes, judge)
+    alike = _alike(store, failure, reduced, passes, named) if finding.root is None else None
+    if alike is not None:
+        root, why = alike
+        named, finding = get_signature(store, root.signature), replace(finding, why=why)
     after = record_reduction(store, failure, reduced, verdict, named, document)
     note_face(store, failure.id, root.id if root else None, finding.evidence())
     return after, finding
+
+
+def _alike(
+    store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...], named: Signature
+) -> tuple[Failure, str] | None:
+    """The known failure that is one bug with this one though they are named otherwise, and why it is."""
+    if twin := _twin(store, failure, reduced, passes):
+        return twin, f"it dies in the same native function as {twin.name}"
+    if reduced_with_signature(store, named.digest):
+        return None
+    twin = _of_one_form(store, failure, reduced, passes)
+    return (twin, f"the same passes rewrite the same graph as in {twin.name}") if twin else None
 
 
 def _twin(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
@@ -85,6 +99,21 @@ def _twin(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]
         if len(other) == 1 and other != own and share_a_kernel(own[0], other[0]) and not known.passes:
             return get_failure(store, known.failure)
     return None
+
+
+def _of_one_form(store: Store, failure: Failure, reduced: Case, passes: tuple[str, ...]) -> Failure | None:
+    """The first failure of another outcome for which the same passes need the same graph.
+
+    None where such failures stand in several clusters: two defects of one rewrite, and nothing tells which.
+    """
+    form = form_of(reduced) if passes else None
+    if form is None:
+        return None
+    rewritten = rewritten_by(store, failure.target, passes)
+    alike = [known for known in rewritten if form_of(store.load_case(known.case_id)) == form]
+    others = [known for known in alike if known.outcome != failure.outcome]
+    is_one = bool(others) and len({known.cluster for known in alike}) == 1
+    return get_failure(store, others[0].root) if is_one else None
 
 
 def _operators(case: Case) -> list[str]:

@@ -140,6 +140,35 @@ def reduced_bugs(store: Store, target: str) -> list[Reduced]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A reduced failure that needs passes; `root` is itself where it is no face."""
+
+    root: int
+    cluster: int
+    case_id: str
+    outcome: str
+
+
+def rewritten_by(store: Store, target: str, passes: Iterable[str]) -> list[Rewritten]:
+    """Return the reduced failures of a target that need these passes, faces among them, oldest first."""
+    rows = store.rows(
+        """SELECT coalesce(root, failures.id) AS root, cluster, failures.reduced_case AS case_id, outcome,
+                  json_extract(document, '$.passes') AS passes
+           FROM failures JOIN reductions ON reductions.failure = failures.id
+               AND reductions.reduced_case = failures.reduced_case
+           LEFT JOIN faces ON faces.failure = failures.id
+           WHERE target = ? AND failures.status = 'reduced' ORDER BY failures.id""",
+        (target,),
+    )
+    wanted = {*passes}
+    return [
+        Rewritten(int(row["root"]), int(row["cluster"]), str(row["case_id"]), str(row["outcome"]))
+        for row in rows
+        if {*json.loads(row["passes"] or "[]")} == wanted
+    ]
+
+
 def _shown(text: str) -> tuple[str, str]:
     """Return the symptom and the release of `RELEASE SYMPTOM`."""
     release, _, symptom = text.partition(" ")

@@ -1,0 +1,49 @@
+"""The form of a reduced program: its graph with the types of what flows in, whatever the values.
+
+Where one rewrite fails on programs of one form in two ways, that is one bug: the node that it puts in is
+refused where no kernel takes its types, and computes nonsense where one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+
+from corpus.case import Case
+
+Form = tuple[tuple[Any, ...], ...]
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+
+
+def form_of(case: Case) -> Form | None:
+    """Return the form of an ONNX program, without names, values, optional operands and the operator set.
+
+    None for programs of other formats.
+    """
+    if case.format != "onnx":
+        return None
+    graph = case.parsed.graph
+    sources = {item.name: _type_of(item) for item in graph.input}
+    sources |= {item.name: ("weight", item.data_type, *item.dims) for item in graph.initializer}
+    places: dict[str, tuple[Any, ...]] = {"": ()}
+    form = []
+    for at, node in enumerate(graph.node):
+        operands = tuple(places.get(name, sources.get(name, ())) for name in _needed(node))
+        attributes = sorted(each.SerializeToString(deterministic=True) for each in node.attribute)
+        form.append((node.domain, node.op_type, operands, tuple(attributes)))
+        places |= {name: ("node", at, index) for index, name in enumerate(node.output) if name}
+    return tuple(form)
+
+
+def _type_of(item: onnx.ValueInfoProto) -> tuple[Any, ...]:
+    return ("input", item.type.SerializeToString(deterministic=True))
+
+
+def _needed(node: onnx.NodeProto) -> Sequence[str]:
+    """Return the operands that the operator's schema asks for; all of an operator that it lacks."""
+    if not onnx.defs.has(node.op_type, node.domain):
+        return list(node.input)
+    formal = onnx.defs.get_schema(node.op_type, domain=node.domain).inputs
+    return [name for at, name in enumerate(node.input) if at >= len(formal) or formal[at].option != _OPTIONAL]
