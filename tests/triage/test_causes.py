@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import onnx.parser
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
@@ -303,7 +303,7 @@ def test_crashes_in_one_native_function_are_faces_of_one_bug(tmp_path):
     assert cluster["count"] == 2
 
 
-def test_values_optional_operands_and_the_operator_set_are_no_part_of_a_form():
+def test_inputs_optional_operands_and_the_operator_set_are_no_part_of_a_form_and_constants_are():
     old, new = (quantised("Unsqueeze", "axes", opset=opset) for opset in (13, 21))
     assert form_of(old) == form_of(new)
     assert form_of(old) != form_of(quantised("Squeeze"))
@@ -311,9 +311,12 @@ def test_values_optional_operands_and_the_operator_set_are_no_part_of_a_form():
         [("DequantizeLinear", ["x", "scale", "x"], ["d"]), ("Unsqueeze", ["d", "axes"], ["y"])],
         {"x": (TensorProto.INT32, [])},
         {"y": (FLOAT, [1])},
-        {"scale": np.array(3.0, np.float32), "axes": np.array([0], np.int64)},
+        {"scale": np.array(1.0, np.float32), "axes": np.array([0], np.int64)},
     )
+    offset.graph.initializer.sort(key=lambda tensor: tensor.name)
     assert form_of(replace(old, program=offset.SerializeToString())) == form_of(old)
+    offset.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.array(3.0, np.float32), "scale"))
+    assert form_of(replace(old, program=offset.SerializeToString())) != form_of(old)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The form of a reduced program: its graph with the types of what flows in, whatever the values.
+"""The form of a reduced program: its graph with its constants and the types of what flows in.
 
 Where one rewrite fails on programs of one form in two ways, that is one bug: the node that it puts in is
 refused where no kernel takes its types, and computes nonsense where one does.
@@ -18,7 +18,9 @@ _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 def form_of(case: Case) -> Form | None:
-    """Return the form of an ONNX program, without names, values, optional operands and the operator set.
+    """Return the form of an ONNX program, without names, optional operands, the operator set and its inputs.
+
+    Constants count: a factor of infinity is refused for what it is, whatever else is wrong with the rewrite.
 
     None for programs of other formats.
     """
@@ -26,7 +28,7 @@ def form_of(case: Case) -> Form | None:
         return None
     graph = case.parsed.graph
     sources = {item.name: _type_of(item) for item in graph.input}
-    sources |= {item.name: ("weight", item.data_type, *item.dims) for item in graph.initializer}
+    sources |= {item.name: _weight_of(item) for item in graph.initializer}
     places: dict[str, tuple[Any, ...]] = {"": ()}
     form = []
     for at, node in enumerate(graph.node):
@@ -39,6 +41,13 @@ def form_of(case: Case) -> Form | None:
 
 def _type_of(item: onnx.ValueInfoProto) -> tuple[Any, ...]:
     return ("input", item.type.SerializeToString(deterministic=True))
+
+
+def _weight_of(tensor: onnx.TensorProto) -> tuple[Any, ...]:
+    nameless = onnx.TensorProto()
+    nameless.CopyFrom(tensor)
+    nameless.name = ""
+    return ("weight", nameless.SerializeToString(deterministic=True))
 
 
 def _needed(node: onnx.NodeProto) -> Sequence[str]:
