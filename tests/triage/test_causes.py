@@ -258,6 +258,12 @@ def test_what_names_itself_needs_no_check():
     assert by_symptom(CRASH, "1.31.1", Counter({"Clip": 1}), [known]) is None
     broken = replace(known, outcome="mismatch", shown=frozenset({(DECLARED, "1.31.1")}))
     assert by_symptom(DECLARED, "1.31.1", Counter({"ReduceMax": 1}), [broken]) is not None
+    mixed = "exception | import | TypeError | Pow: uses {} on the left and {} on the right | optimised"
+    power = replace(known, outcome="exception", shown=frozenset({(mixed.format("int64", "float32"), "0.27")}))
+    power = replace(power, case=face("Tile"))
+    every = power.operators
+    assert by_symptom(mixed.format("bool", "float16"), "0.27", every, [power]) is not None
+    assert by_symptom(mixed.format("bool", "a shape"), "0.27", every, [power]) is None
     by_pass = "exception | optimise | Fail | pool.h Pool | Pad should be smaller | optimised"
     assert not names_itself(by_pass, ("Pad_Fusion",))
     assert names_itself(by_pass)

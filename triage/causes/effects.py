@@ -5,6 +5,8 @@ A symptom is kept as text (`oracles.verdict.Symptom`): outcome, phase, kind, sit
 
 from __future__ import annotations
 
+import re
+
 SEPARATOR = " | "
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _STRUCTURAL = ("shape", "dtype")
@@ -24,6 +26,17 @@ def names_itself(symptom: str, passes: tuple[str, ...] = ()) -> bool:
         return len(rest) == len(("kind", "operator", "side", "")) and rest[2] == "un-optimised"
     is_told = outcome in ("exception", "crash") and len(rest) > 2
     return is_told and (phase == "import" or not is_optimised or not passes)
+
+
+_DTYPE = re.compile(r"\b(?:bfloat|float|u?int|complex)\d+\b|\bbool\b")
+
+
+def says_the_same(symptom: str, known: str) -> bool:
+    """Return whether two symptoms are equal; exceptions may name other dtypes, as one check does of each."""
+    if symptom == known:
+        return True
+    is_told = symptom.startswith("exception") and known.startswith("exception")
+    return is_told and _DTYPE.sub("*", symptom) == _DTYPE.sub("*", known)
 
 
 def is_of_any_operator(symptom: str) -> bool:

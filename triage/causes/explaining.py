@@ -19,7 +19,7 @@ from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import failing_config
-from triage.causes.effects import is_of_any_operator, is_one_damage, may_follow, names_itself
+from triage.causes.effects import is_of_any_operator, is_one_damage, may_follow, names_itself, says_the_same
 from triage.causes.sites import Sites, share_a_kernel
 from triage.causes.without import without_operator
 
@@ -97,7 +97,8 @@ def operators_of(case: Case) -> Counter[str]:
 def by_symptom(symptom: str, release: str, held: Counter[str], bugs: Sequence[Bug]) -> Explanation | None:
     """The bug that says the same of itself on the same release, at no check; None where there is none."""
     for bug in bugs:
-        tells = names_itself(symptom, bug.passes) and (symptom, release) in bug.shown
+        told = any(says_the_same(symptom, known) for known, where in bug.shown if where == release)
+        tells = told and names_itself(symptom, bug.passes)
         if tells and (is_of_any_operator(symptom) or _holds(held, bug)):
             return Explanation(bug, f"it says what {bug.name} says, in the same place", 0)
     return None
