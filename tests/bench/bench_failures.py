@@ -40,7 +40,7 @@ def test_labelled_failures_through_the_commands(capsys, tmp_path):
         found = crux(tmp_path, "check", *map(str, folders), "--target", target, "--db", "crux.db")
         verdicts |= dict(zip(folders, found, strict=True))
     before = scored(tmp_path, labels)
-    crux(tmp_path, "reduce", "--all", "--db", "crux.db")
+    crux(tmp_path, "reduce", "--all", "--trust", "--db", "crux.db")
     with capsys.disabled():
         show_verdicts({folder: labels[folder] for folder in verdicts}, verdicts)
         print("\n| | Bugs | Labels | Clusters | Precision | Recall | F1 | B-cubed F1 |\n" + "|---" * 8 + "|")

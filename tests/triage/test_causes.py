@@ -366,6 +366,16 @@ def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path)
     assert list(states.items()) == [(other.cluster_name, "new"), (limit.cluster_name, "limit")]
 
 
+def test_a_failure_that_is_left_as_it_is_comes_once(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        known = [record_failure(store, healthy(size), verdict("boom" * size)).id for size in (1, 2, 3)]
+        seen = []
+        for failure in waiting(store):
+            seen.append(failure.id)
+            assert len(seen) <= len(known)
+    assert sorted(seen) == known
+
+
 @pytest.mark.slow
 def test_the_faces_of_a_bug_are_one_cluster_that_names_its_root(tmp_path):
     folders = []

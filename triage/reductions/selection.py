@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import TypeAlias
 
 from oracles.verdict import Outcome
 from triage.store.causes import samples
 from triage.store.database import Store
-from triage.store.failures import NEW, REDUCED, Failure, list_failures
+from triage.store.failures import NEW, REDUCED, Failure, get_failure, list_failures
 
 MOST_PRESUMED = 2
 """How many failures of one symptom are reduced although they look like a bug that is known already."""
@@ -40,15 +40,17 @@ class Selection:
         self._is_refuted = is_refuted
         self._operators: dict[str, Counter[str]] = {}
 
-    def next(self, *, urgent: bool = False) -> Failure | None:
+    def next(self, *, urgent: bool = False, without: Container[int] = ()) -> Failure | None:
         """Return the most promising un-reduced failure: unlike the known ones, of a rare symptom, small.
+
+        Those whose numbers are in `without` are not asked for.
 
         What does not end comes last: each check and each proof takes all the time that a run may take.
         `urgent` asks only for the first of a symptom, which ends and is like no bug that is known.
         """
         failures = [each for each in list_failures(self._store) if each.target == self._target]
         reduced = [each for each in failures if each.status == REDUCED]
-        waiting = [each for each in failures if each.status == NEW]
+        waiting = [each for each in failures if each.status == NEW and each.id not in without]
         by_symptom = Counter(_kind(each) for each in reduced)
         sampled = samples(self._store)
         ranked = {
@@ -87,13 +89,24 @@ class Selection:
 
 
 def waiting(store: Store) -> Iterator[Failure]:
-    """Yield every un-reduced failure, each after the one before is reduced; what tells most comes first."""
+    """Yield every un-reduced failure, each after the one before is reduced; what tells most comes first.
+
+    One that is as new when the next is asked for was left, such as one that needs trust: it comes once.
+    """
+    left: set[int] = set()
     for target in sorted({failure.target for failure in list_failures(store, status=NEW)}):
         selection = Selection(store, target)
-        while failure := selection.next():
+        while failure := selection.next(without=left):
             yield failure
-    while rest := list_failures(store, status=NEW, most=1):
+            _note_left(store, failure, left)
+    while rest := [each for each in list_failures(store, status=NEW) if each.id not in left]:
         yield rest[0]
+        _note_left(store, rest[0], left)
+
+
+def _note_left(store: Store, failure: Failure, left: set[int]) -> None:
+    if get_failure(store, failure.id).status == NEW:
+        left.add(failure.id)
 
 
 def _kind(failure: Failure) -> str:
