@@ -143,6 +143,12 @@ class Backend:
     baseline: str = ""
     """The backend that its results are compared with, if it has no un-optimised mode to be trusted."""
 
+    handed_on: Callable[[Config], Config] | None = None
+    """For a backend that writes programs for another framework: the same by an independent implementation.
+
+    It says whether the backend or that framework is wrong. What either lacks is no bug of the backend.
+    """
+
     reads_onnx: bool = True
     """False if programs are lowered by us: which ONNX models are accepted is then our own doing."""
 

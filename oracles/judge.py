@@ -18,6 +18,7 @@ from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
 from oracles.probes.context import Context
+from oracles.probes.handed_on import is_handed_on, say_whose
 from oracles.probes.parting import Parting
 from oracles.rulebook import Opened, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
@@ -201,7 +202,11 @@ class Judge:
         return self._asker.ask_way(opened, baseline, config, fresh) or _harmless((baseline,), (), {})
 
     def explain(self, case: Case, verdict: Verdict) -> Verdict:
-        """Return a wrong result with the first tensor that differs; it takes a few runs more."""
+        """Return a wrong result with the first tensor that differs; it takes a few runs more.
+
+        Where the target writes the program for another framework, a note says which of the two is wrong.
+        """
+        verdict = self._with_whose(case, verdict)
         wrong = verdict.wrong
         if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
             return verdict
@@ -215,6 +220,14 @@ class Judge:
         return replace(
             verdict, wrong=replace(wrong, first=located.tensor, operator=located.op, located=located)
         )
+
+    def _with_whose(self, case: Case, verdict: Verdict) -> Verdict:
+        """Return the verdict with a note of who is wrong, the target or what it has written a program for."""
+        handed_on = self.backend.handed_on
+        if handed_on is None or not is_handed_on(verdict):
+            return verdict
+        (independent,) = self.runs(case, (handed_on(verdict.runs[-1].config),))
+        return self._rulebook.noted(verdict, say_whose(verdict, independent, self.tolerance))
 
     def parting(self, case: Case, verdict: Verdict) -> Parting | None:
         """Find where the runs of a wrong result first differ; None if unknown, or if not ONNX."""

@@ -54,6 +54,9 @@ class Mark(StrEnum):
     LIMIT = "importer-limit"
     """The compiler itself declares that it does not do this yet."""
 
+    ELSEWHERE = "another framework's"
+    """What runs the program that the target has written is wrong, and not the target."""
+
 
 class Notes:
     """Notes as they come, and what they mean: by mark the text of the first note that has it."""

@@ -1,12 +1,12 @@
 """torch's ONNX exporters: a module as a model, which un-optimised onnxruntime runs, against eager torch.
 
-The module is an ONNX graph lowered to torch, operator by operator, as the backend `torch` runs it.
+The module is an ONNX graph lowered to torch, operator by operator, or a program of torch.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, AbstractSet, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAME = "torch-onnx"
 PACKAGE = "torch"
+DISABLED_BY = "`{}=False` of `torch.onnx.export`"
+EAGER = "eager"
 
 # In the worker
 
@@ -32,50 +34,106 @@ def load() -> str:
 def run(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Lower one model, export it by `exporter` (`dynamo` or `torchscript`), run the exported one."""
+    """Run a module as it is, or export it by `exporter` (`dynamo` or `torchscript`) and run that model.
+
+    `runner` runs it: onnxruntime, un-optimised, or ONNX's `reference` evaluator. `disabled_passes` are
+    arguments of `torch.onnx.export` that are false. `show=source` gives the module's text instead.
+    """
+    if settings.get("format") == "torch" and settings.get("exporter", EAGER) == EAGER:
+        from oracles.in_worker.torch.run import run_program
+
+        return run_program(program, inputs, settings, outputs, enter)
+    if settings.get("show") == "source":
+        from oracles.in_worker.lowered.source import source
+        from oracles.in_worker.onnx.program import read_model
+
+        return source(read_model(program), inputs)
+    values = _results(program, inputs, settings, enter)
+    return values if outputs is None else {name: values[name] for name in outputs}
+
+
+def _results(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any], enter: Callable[[str], None]
+) -> dict[str, Any]:
     import torch
 
+    from oracles.in_worker.torch.exported import export, run_exported
+    from oracles.in_worker.torch.tensors import from_torch
+
+    exporter = settings.get("exporter", EAGER)
+    if exporter == EAGER:
+        enter("execute")
+    with torch.no_grad():
+        module, feeds, names = _module(program, inputs, settings)
+        if exporter == EAGER:
+            return {name: from_torch(value) for name, value in zip(names, module(*feeds))}  # noqa: B905
+        enter("optimise")
+        model = export(module, feeds, exporter, settings.get("disabled_passes", ()))
+    enter("execute")
+    values = run_exported(model, feeds, settings.get("runner", ""))
+    return dict(zip(names, values))  # noqa: B905 (Python 3.8)
+
+
+def _module(
+    program: Any, inputs: dict[str, Any], settings: dict[str, Any]
+) -> tuple[Any, list[Any], list[str]]:
+    """Return a module, what to call it with, and its outputs' names."""
+    if settings.get("format") == "torch":
+        from oracles.in_worker.torch.graph import read_module
+
+        return read_module(program, inputs)
     from oracles.in_worker.lowered.module import build
     from oracles.in_worker.onnx.program import read_model
-    from oracles.in_worker.torch.exported import export, run_exported
 
     model = read_model(program)
-    with torch.no_grad():
-        module, feeds = build(model, inputs)
-        enter("optimise")
-        exported = export(module, feeds, settings["exporter"])
-    enter("execute")
-    values = run_exported(exported, feeds)
-    names = [value.name for value in model.graph.output]
-    wanted = names if outputs is None else outputs
-    return {name: values[names.index(name)] for name in wanted}
+    module, feeds = build(model, inputs)
+    return module, feeds, [value.name for value in model.graph.output]
+
+
+def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
+    from oracles.in_worker.torch import graph as torch_graph
+
+    return torch_graph.describe(program.encode(), inputs)
 
 
 def vocabulary() -> list[str]:
-    """Return the operators of ONNX models that have a lowering."""
+    """Return the operators of ONNX models that have a lowering, and all of torch's own."""
     from oracles.in_worker.lowered.table import TABLE
+    from oracles.in_worker.onnx.domain import DOMAIN
 
-    return list(TABLE)
+    return [*TABLE, f"{DOMAIN}.*"]
 
 
 # In crux
 
-EXPORTERS = ("torchscript", "dynamo")
+EXPORTERS = ("dynamo", "torchscript")
+"""The exporter that torch uses, then the older one, which it advises against."""
 
 
 def configs(target: Target) -> tuple[Config, ...]:
-    """Return the exporter by tracing, then the one by `torch.export`; `@exporter=` chooses one."""
+    """Eager, then the exporter by `torch.export`, then the one that traces; `@exporter=` chooses one."""
     from corpus.errors import UserError
     from oracles.run import Config
 
     if target.device != "cpu":
-        raise UserError(f"target {target}: ONNX graphs are lowered to torch for the CPU only")
+        raise UserError(f"target {target}: what is exported runs on the CPU only")
     chosen = target.get("exporter")
     if chosen and chosen not in EXPORTERS:
         raise UserError(f"target {target}: @exporter= is one of {', '.join(EXPORTERS)}")
-    return tuple(Config(name, (("exporter", name),)) for name in EXPORTERS if chosen in ("", name))
+    ways = (EAGER, *(name for name in EXPORTERS if chosen in ("", name)))
+    return tuple(Config(name, (("exporter", name),)) for name in ways)
 
 
+def handed_on(config: Config) -> Config:
+    """Return the configuration that runs the same exported model by ONNX's reference evaluator."""
+    from oracles.run import Config
+
+    label = f"{config.label}, by ONNX's reference evaluator"
+    return Config(label, (*config.settings, ("runner", "reference")))
+
+
+REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
 UNSUPPORTED = re.compile(
     r"not implemented for|(is )?not (currently )?supported|has no lowering|takes no |No ONNX function found"
     r"|NOT_IMPLEMENTED|Could not find an implementation|Unsupported|unsupported"
@@ -88,13 +146,37 @@ def classify(run: Run) -> str:
     """Return `unsupported` for a missing lowering, translation to ONNX, or kernel of the exported model."""
     if run.is_ok:
         return ""
-    is_known = run.error in ("Unsupported", "UnsupportedOperatorError") or UNSUPPORTED.search(run.message)
-    return "unsupported" if is_known else ""
+    if run.error in ("Unsupported", "UnsupportedOperatorError") or UNSUPPORTED.search(run.message):
+        return "unsupported"
+    is_eager = run.config.get("exporter") == EAGER
+    return "invalid-input" if is_eager and REFUSED.search(run.message) else ""
+
+
+# Passes
+
+SIMPLIFYING = {"torchscript": "do_constant_folding", "dynamo": "optimize"}
+"""The argument of each exporter that makes it simplify the model that it has written."""
+
+
+def simplifying(run: Run) -> tuple[str, ...]:
+    """Return the argument that has the exporter of a run simplify the model."""
+    name = SIMPLIFYING.get(str(run.config.get("exporter")))
+    return (name,) if name else ()
+
+
+def likely(names: Iterable[str], operators: AbstractSet[str]) -> tuple[str, ...]:
+    """Return all of them: nothing tells."""
+    return tuple(names)
+
+
+def without(config: Config, disabled: Iterable[str]) -> Config:
+    """Return the configuration with these arguments false."""
+    return config.adding("disabled_passes", disabled)
 
 
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend
+    from oracles.abilities import Backend, Graphs, Passes
 
     return Backend(
         NAME,
@@ -102,9 +184,12 @@ def backend() -> Backend:
         __file__,
         configs,
         classify,
-        baseline="torch",
         reads_onnx=False,
         keeps_tolerances=True,
         forks=True,
+        dialect="aten",
         tells_operators=True,
+        handed_on=handed_on,
+        passes=Passes(DISABLED_BY, simplifying, simplifying, simplifying, likely, without),
+        graphs=Graphs(("torch",), double=(("exporter", EAGER), ("double", 1))),
     )

@@ -1,11 +1,13 @@
 """Baseline: where another backend's result is what to compare with, and that backend gives none.
 
-Also what a target refuses there for want of a kernel, which says nothing about its optimiser.
+Also what a target refuses there for want of a kernel, which says nothing about its optimiser. If it writes
+programs for another framework, then also what it has no words for, or that framework no kernel.
 """
 
 from __future__ import annotations
 
 from corpus.case import Case
+from oracles.backends import find_backend
 from oracles.naming.symptom import symptom_of_run
 from oracles.probes.context import Context, evidence, own
 from oracles.run import Run, Status
@@ -17,9 +19,9 @@ BY_NAME = frozenset(["OpNotImplemented", "NotImplementedError", "Unsupported"])
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Invalid or unsupported, if the un-optimised run of another package refuses."""
+    """Invalid or unsupported, if the un-optimised run of another package refuses, or what is handed on."""
     baseline = runs[0]
-    if not baseline.config.backend:
+    if not baseline.config.backend and not (baseline.is_ok and _hands_on(case)):
         return None
     for run in own(runs):
         if run.status is Status.EXCEPTION and _is_unsupported(run, baseline, context):
@@ -29,6 +31,10 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     refused = baseline.status is Status.EXCEPTION and context.classify(baseline) != "unsupported"
     outcome = Outcome.INVALID if refused else Outcome.UNSUPPORTED
     return _verdict(outcome, baseline, f"{baseline.config.label} gives nothing to compare", runs, context)
+
+
+def _hands_on(case: Case) -> bool:
+    return case.target is not None and find_backend(case.target.backend).handed_on is not None
 
 
 def _is_unsupported(run: Run, baseline: Run, context: Context) -> bool:

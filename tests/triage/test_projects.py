@@ -40,7 +40,7 @@ def imaginary(monkeypatch):
 
 def test_every_backend_that_runs_a_compiler_has_a_project():
     without = {name for name in backends() if project_of(name) is GENERAL}
-    assert without == {"golden", "reference", "torch-onnx"}  # references, and an exporter
+    assert without == {"golden", "reference"}
 
 
 @pytest.mark.parametrize("project", EVERY, ids=lambda each: each.name)
@@ -72,7 +72,9 @@ def test_variants_of_a_package_are_of_its_project_and_companions_are_not():
 
 def test_a_target_without_a_project_has_no_script():
     assert all(project_of("reference").runner("reference", format) is None for format in format_names())
-    with pytest.raises(UserError, match=r"repro\.py can be written for inductor, ort, torch, tvm only"):
+    with pytest.raises(
+        UserError, match=r"repro\.py can be written for inductor, ort, torch, torch-onnx, tvm only"
+    ):
         runner_of("reference", "onnx")
 
 

@@ -92,7 +92,7 @@ class Expectation:
 
     def to_show(self, passes: tuple[str, ...]) -> ToShow:
         """Return what a script shows of a case that runs these passes itself."""
-        return ToShow(self.failing.config, self.own, passes, self.compares_floats)
+        return ToShow(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
 
     @property
     def compares_floats(self) -> bool:

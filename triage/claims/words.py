@@ -29,7 +29,7 @@ def while_doing(run: Run, project: Project) -> str:
     """Say what the framework was doing when the run ended, such as "while it runs the model"."""
     words = {
         Phase.IMPORT: "while it loads the model",
-        Phase.OPTIMISE: project.words.optimising,
+        Phase.OPTIMISE: project.words.optimising(run.config),
         Phase.CODEGEN: "while it compiles the model",
         Phase.EXECUTE: "while it runs the model",
     }

@@ -1,8 +1,8 @@
 """The compilers as projects: what their maintainers call things, ask for and install, one file each.
 
-Each module here has a `PROJECT`, which is found by itself (`tvm` is a folder, since its scripts are of three
-kinds); a part that a project leaves out has a default. In comes the name of a backend, a package or a form;
-out comes the `Project`. Everything in `triage` may ask.
+Each module here has a `PROJECT`, which is found by itself (`tvm` and `pytorch` are folders, since their scripts
+are of several kinds); a part that a project leaves out has a default. In comes the name of a backend, a package or
+a form; out comes the `Project`. Everything in `triage` may ask.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from corpus.errors import UserError
-from oracles.run import Config, Phase
+from oracles.run import Config, Phase, Run
 
 Release = tuple[int, ...]
 """The first numbers of a release, such as (0, 27)."""
@@ -26,13 +26,14 @@ class ToShow:
     """The content of a script: the failing configuration, and all of the target's own by label.
 
     `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
-    should be the same on every run.
+    should be the same on every run; `phase` is the one that the failing run reached.
     """
 
     failing: Config
     own: Mapping[str, Config]
     passes: tuple[str, ...] = ()
     compares_values: bool = False
+    phase: Phase = Phase.EXECUTE
 
     def passes_of(self, config: Config) -> tuple[str, ...]:
         """Return the passes that a configuration runs first: its own, else those of the case."""
@@ -112,13 +113,13 @@ class Words:
     """A project's words for configurations: `of(config)` stands behind a verb, "" without a name.
 
     `kind` stands before a configuration's label in a title, `every` says that all of them fail, `optimising`
-    is what the framework does in the phase of optimisation.
+    is what the framework does in the phase of optimisation by a configuration.
     """
 
     of: Callable[[Config], str] = lambda config: ""
     kind: str = ""
     every: str = ""
-    optimising: str = "while it optimises the model"
+    optimising: Callable[[Config], str] = lambda config: "while it optimises the model"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Project:
     """A compiler as a project.
 
     `package` is what pip installs, `variants` other packages of the same code, `companions` what is released
-    with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(phase, is_onnx)`
+    with it, `beside` other packages whose versions matter. `template`, `issues` and `labels(run, is_onnx)`
     are of the form in which it takes issues, `of_fuzzers` those of the labels that only made programs get. `environment_tool` is a module that prints what its maintainers
     want to know of a machine. `varied` are backends cheap enough to try other element types on. `weights` are
     the shares of message, operator and site in the distance of two exceptions. `import_script` imports every
@@ -142,7 +143,7 @@ class Project:
     devices: tuple[str, ...] = ("cpu",)
     template: str = "issue_general.md.j2"
     issues: str = ""
-    labels: Callable[[Phase, bool], tuple[str, ...]] = lambda phase, is_onnx: ()
+    labels: Callable[[Run, bool], tuple[str, ...]] = lambda run, is_onnx: ()
     of_fuzzers: tuple[str, ...] = ()
     environment_tool: str = ""
     import_script: str = ""
@@ -161,6 +162,11 @@ class Project:
     def packages(self) -> tuple[str, ...]:
         """The packages whose versions a report names, the project's own first."""
         return (*self.own_packages, *self.companions, *self.beside)
+
+    @property
+    def known_packages(self) -> tuple[str, ...]:
+        """The packages whose versions any report of the project may name."""
+        return (*self.packages, *(name for runner in self.runners for name in runner.needs))
 
     def runner(self, backend: str, format: str) -> Runner | None:
         """Return the part of a script for such programs; None where there is none."""

@@ -186,7 +186,12 @@ PROJECT = Project(
     issues="https://github.com/microsoft/onnxruntime/issues",
     runners=(Runner(("onnxruntime",), "onnxruntime", PART, _settings, short=SHORT),),
     varied=("ort",),
-    words=Words(_words, "optimisation level ", "at every optimisation level", "while it makes the session"),
+    words=Words(
+        _words,
+        "optimisation level ",
+        "at every optimisation level",
+        lambda config: "while it makes the session",
+    ),
     weights={"message": 0.65, "op": 0.2, "site": 0.15},
     installing=Installing(alone=True),
 )

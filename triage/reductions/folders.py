@@ -24,7 +24,7 @@ from triage.claims.interpreted import interpreted
 from triage.claims.titles import operators_of, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
-from triage.projects import project_of
+from triage.projects import project_of, runner_of
 from triage.reductions.request import Request
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
@@ -120,7 +120,9 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     project, told = project_of(options.target.backend), interpreted(case, verdict)
     expectation = expect(verdict, tolerance, project, names_of_case(case), told=told)
     title = title_of(expectation, operators_of(case))
-    claim = Claim(expectation, title, tolerance, options.limits.cpu_seconds + 10, options.limits.memory_bytes)
+    runner = runner_of(options.target.backend, case.format)
+    seconds = options.limits.cpu_seconds + 10 + runner.slow
+    claim = Claim(expectation, title, tolerance, seconds, options.limits.memory_bytes)
     try:
         with Judge(options.target, limits=options.limits, format=case.format) as judge:
             source = source_of(case, judge)

@@ -10,7 +10,7 @@ from corpus.release import is_before
 from oracles.numerics.compare import compare_outputs
 from oracles.numerics.in_double import outputs_like
 from oracles.run import Run
-from oracles.verdict import Outcome
+from oracles.verdict import Mark, Outcome
 from triage.bugs.history import History
 from triage.claims.claim import UNOPTIMISED
 from triage.claims.words import is_reference, whose
@@ -39,6 +39,8 @@ def checks(draft: Draft, files: Mapping[str, bytes]) -> Iterator[Check]:
     same = shown.is_built(proof.model)
     if same is not None:
         yield Check(same, f"the {who.noun} that `repro.py` builds is `{next(iter(shown.files))}`")
+    if elsewhere := draft.verdict.marks.get(Mark.ELSEWHERE):
+        yield Check(False, f"the bug is {draft.project.name}'s ({elsewhere})")
     yield Check(shown.complaint is None, f"{who.checked_by} accepts the {who.noun}")
     yield _reference(draft)
     yield _release(draft)

@@ -39,7 +39,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
     """Write the parts of a draft's issue."""
-    labels = draft.form.labels(draft.expectation.failing.phase, draft.case.format == "onnx")
+    labels = draft.form.labels(draft.expectation.failing, draft.case.format == "onnx")
     labels = requests.request_labels(labels, draft.verdict)
     labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
     environment = dict(_environment_rows(draft))
@@ -302,7 +302,9 @@ def _environment_rows(draft: Draft) -> Iterator[tuple[str, str]]:
     packages = found["packages"]
     project = draft.expectation.project
     own = next((name for name in project.own_packages if name in packages), draft.package)
-    others = [f"{name} {packages[name]}" for name in project.packages if name in packages and name != own]
+    runner = runner_of(draft.judge.target.backend, draft.case.format)
+    every = dict.fromkeys((*project.packages, *runner.needs))
+    others = [f"{name} {packages[name]}" for name in every if name in packages and name != own]
     yield "package", package_line(found, draft.package) + " (Python API)"
     yield "version", packages.get(own, draft.judge.release)
     yield "other packages", ", ".join(others)

@@ -75,6 +75,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         baseline=whose(passing.config) if passing and passing.config.backend else "",
         **{
             "has_double": False,
+            "says_more": False,
             **_claim_fields(claim),
             **runner.settings(claim.expectation.to_show(case.passes)),
         },

@@ -57,7 +57,7 @@ def package_line(environment: Mapping[str, Any], package: str) -> str:
 
 
 def _ask(python: str) -> dict[str, Any]:
-    packages = dict.fromkeys(name for project in projects().values() for name in project.packages)
+    packages = dict.fromkeys(name for project in projects().values() for name in project.known_packages)
     command = [python, "-I", "-c", QUESTION, *packages]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environment)

@@ -1,11 +1,11 @@
-"""A torch module as an ONNX model by torch's own exporters, and that model run by onnxruntime as it is."""
+"""A torch module as an ONNX model by torch's own exporters, and that model run."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import warnings
-from typing import Any
+from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 import onnxruntime
 import torch
@@ -13,29 +13,53 @@ import torch
 from oracles.in_worker.torch.tensors import Unsupported, from_torch
 
 
-def export(module: Any, feeds: list[Any], exporter: str) -> bytes:
-    """Return the model's bytes; what the exporter has no words for it raises."""
+def export(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str] = ()) -> bytes:
+    """Return the model's bytes; what the exporter has no words for it raises.
+
+    The arguments that are `disabled` are false.
+    """
     file = io.BytesIO()
     names = [f"x{place}" for place in range(len(feeds))]
+    options = {"input_names": names, "verbose": False, **dict.fromkeys(disabled, False)}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         if exporter == "torchscript":
-            torch.onnx.export(module, tuple(feeds), file, dynamo=False, input_names=names, verbose=False)
+            torch.onnx.export(module, tuple(feeds), file, dynamo=False, **options)
             return file.getvalue()
-        made = torch.onnx.export(module, tuple(feeds), dynamo=True, input_names=names, verbose=False)
+        made = torch.onnx.export(module, tuple(feeds), dynamo=True, **options)
         made.save(file)
     return file.getvalue()
 
 
-def run_exported(model: bytes, feeds: list[Any]) -> list[Any]:
-    """Return the model's outputs, in order; an input that the exporter left out is not fed."""
+def run_exported(model: bytes, feeds: list[Any], runner: str = "") -> list[Any]:
+    """Return the model's outputs, in order, by onnxruntime or, by name, ONNX's `reference` evaluator.
+
+    An input that the exporter left out is not fed.
+    """
+    given = {f"x{place}": fed(each) for place, each in enumerate(feeds)}
+    if runner == "reference":
+        return run_by_reference(model, given)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     taken = {item.name for item in session.get_inputs()}
-    given = {f"x{place}": fed(each) for place, each in enumerate(feeds)}
+    found: list[Any] = session.run(None, {name: value for name, value in given.items() if name in taken})
+    return found
+
+
+def run_by_reference(model: bytes, given: dict[str, Any]) -> list[Any]:
+    """Return a valid model's outputs, in order, by ONNX's reference evaluator.
+
+    The evaluator does not look at types: whether the model keeps to the operators' says the checker.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    onnx.checker.check_model(model, full_check=True)
+    session = ReferenceEvaluator(model)
+    taken = set(session.input_names)
     found: list[Any] = session.run(None, {name: value for name, value in given.items() if name in taken})
     return found
 

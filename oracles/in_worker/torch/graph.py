@@ -15,6 +15,13 @@ from oracles.in_worker.torch.data import NotData, is_property, resolve
 from oracles.in_worker.torch.tensors import STORED, from_torch, to_torch
 
 
+def read_module(program: bytes, inputs: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
+    """Return the module of a program's bytes, what to call it with, and its outputs' names."""
+    document = json.loads(program)
+    main = document["main"]
+    return to_module(document)[0], feeds(inputs, main["inputs"]), main["outputs"]
+
+
 def to_module(program: dict[str, Any], double: bool = False, device: str = "cpu") -> tuple[Any, list[str]]:
     """The GraphModule and the names of its inputs; `double` computes in float64 wherever it is in floats."""
     weights: dict[str, Any] = {}

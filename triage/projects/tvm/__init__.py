@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.run import Config, Phase
+from oracles.run import Config, Phase, Run
 from triage.projects import Installing, Project, Words
 from triage.projects.tvm import loops, onnx, relax
 
@@ -18,10 +18,15 @@ def _words(config: Config) -> str:
     return f"with {how}{', for CUDA' if config.get('device') == 'cuda' else ''}"
 
 
-def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:
+def _labels(run: Run, is_onnx: bool) -> tuple[str, ...]:
     """Return the labels that TVM's triage asks for: the frontend, and the failing part of the compiler."""
     parts = {Phase.IMPORT: "frontend", Phase.OPTIMISE: "relax:transform", Phase.CODEGEN: "codegen:llvm"}
-    return ("needs-triage", *(("frontend:onnx",) if is_onnx else ()), parts.get(phase, "relax"), "type:bug")
+    return (
+        "needs-triage",
+        *(("frontend:onnx",) if is_onnx else ()),
+        parts.get(run.phase, "relax"),
+        "type:bug",
+    )
 
 
 PROJECT = Project(

@@ -1,15 +1,27 @@
-"""PyTorch as a project: eager mode and `torch.compile`."""
+"""Torch modules in a script, as they are and through `torch.compile`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from oracles.run import Config, Phase
-from triage.projects import Installing, Printed, Project, Runner, ToShow, Words
+from oracles.run import Config
+from triage.projects import Printed, Runner, ToShow
 
-PART = '''\
+IMPORTS = ("import torch", "import torch.nn.functional as F")
+
+FROM_TORCH = '''\
+def from_torch(value):
+    """The element type and the array; bfloat16, which numpy lacks, as bit patterns."""
+    value = value.detach(){{ ".cpu()" if on_gpu }}.contiguous()
+    if value.dtype is torch.bfloat16:
+        return "bfloat16", value.view(torch.int16).numpy().view("uint16")
+    return str(value.dtype).replace("torch.", ""), value.numpy()
+'''
+"""Makes arrays of a module's results."""
+
+PART = (
+    '''\
 CONFIGS = {{ configs | repr }}
 {% if on_gpu %}
 ON_GPU = {{ on_gpu | repr }}
@@ -70,12 +82,9 @@ def run(config, path):
     return 0
 
 
-def from_torch(value):
-    """The element type and the array; bfloat16, which numpy lacks, as bit patterns."""
-    value = value.detach(){{ ".cpu()" if on_gpu }}.contiguous()
-    if value.dtype is torch.bfloat16:
-        return "bfloat16", value.view(torch.int16).numpy().view("uint16")
-    return str(value.dtype).replace("torch.", ""), value.numpy()
+'''
+    + FROM_TORCH
+    + '''\
 {% if has_double %}
 
 
@@ -90,6 +99,7 @@ def errors(results):
     return "; " + ", ".join(told) if told else ""
 {% endif %}
 '''
+)
 """Runs the module that stands above it, as it is or compiled."""
 
 SHORT = """\
@@ -140,15 +150,12 @@ def _settings(shown: ToShow) -> Mapping[str, Any]:
     return {"configs": configs, "has_double": has_double, "on_gpu": on_gpu}
 
 
-def _words(config: Config) -> str:
+def words(config: Config) -> str:
+    """Name a backend of `torch.compile`, or eager mode, behind a verb."""
     backend, there = config.get("backend"), " on CUDA" if config.get("device") == "cuda" else ""
     if backend and backend != "eager":
         return f'with `torch.compile(backend="{backend}")`{there}'
     return f"in eager mode{there}" if backend or config.label.startswith("eager") else ""
-
-
-def _labels(phase: Phase, is_onnx: bool) -> tuple[str, ...]:
-    return ("oncall: pt2", "module: inductor", "topic: fuzzer")
 
 
 RUNNER = Runner(
@@ -156,26 +163,9 @@ RUNNER = Runner(
     "torch",
     PART,
     _settings,
-    imports=("import torch", "import torch.nn.functional as F"),
+    imports=IMPORTS,
     printed=MODULE,
     backends=("torch",),
     slow=20.0,
     short=SHORT,
-)
-
-PROJECT = Project(
-    "pytorch",
-    package="torch",
-    backends=("torch", "inductor"),
-    beside=("triton", "numpy"),
-    devices=("cpu", "cuda"),
-    template="issue_pytorch.md.j2",
-    issues="https://github.com/pytorch/pytorch/issues",
-    labels=_labels,
-    of_fuzzers=("topic: fuzzer",),
-    environment_tool="torch.utils.collect_env",
-    runners=(RUNNER, replace(RUNNER, backends=("inductor",), slow=210.0)),
-    varied=("torch",),
-    words=Words(_words),
-    installing=Installing(needs=("onnx",)),
 )
