@@ -17,17 +17,24 @@ NAME = "torch-onnx"
 PACKAGE = "torch"
 DISABLED_BY = "`{}=False` of `torch.onnx.export`"
 EAGER = "eager"
+EXPORTERS = ("dynamo", "torchscript")
+"""The exporter that torch uses, then the older one, which it advises against."""
 
 # In the worker
 
 
 def load() -> str:
-    """Import both frameworks (in the zygote); torch's version."""
+    """Import both frameworks (in the zygote); export one module, which imports the rest; torch's version."""
     import onnxruntime
     import torch
 
+    from oracles.in_worker.torch.exported import export
+
     torch.set_num_threads(1)
     onnxruntime.set_default_logger_severity(4)
+    for exporter in EXPORTERS:
+        with torch.no_grad():
+            export(torch.nn.ReLU(), [torch.ones(2)], exporter)
     return str(torch.__version__)
 
 
@@ -106,9 +113,6 @@ def vocabulary() -> list[str]:
 
 
 # In crux
-
-EXPORTERS = ("dynamo", "torchscript")
-"""The exporter that torch uses, then the older one, which it advises against."""
 
 
 def configs(target: Target) -> tuple[Config, ...]:

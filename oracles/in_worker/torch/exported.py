@@ -14,10 +14,21 @@ from oracles.in_worker.torch.tensors import Unsupported, from_torch
 
 
 def export(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str] = ()) -> bytes:
-    """Return the model's bytes; what the exporter has no words for it raises.
+    """Return the model's bytes; raises the exception that began it all where the exporter gives up.
 
-    The arguments that are `disabled` are false.
+    What the exporter puts around that one says which step it was at, and nothing of the program. The
+    arguments that are `disabled` are false.
     """
+    try:
+        return _exported(module, feeds, exporter, disabled)
+    except Exception as error:
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        raise first from None
+
+
+def _exported(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str]) -> bytes:
     file = io.BytesIO()
     names = [f"x{place}" for place in range(len(feeds))]
     options = {"input_names": names, "verbose": False, **dict.fromkeys(disabled, False)}

@@ -42,6 +42,8 @@ def run(config, path):
                 results = [from_torch(each) for each in torch.utils._pytree.tree_leaves(module(*inputs))]
         save_outputs(path, [(f"output {place}", *each) for place, each in enumerate(results)])
     except Exception as error:
+        while error.__cause__:  # what the exporter puts around it says only which step it was at
+            error = error.__cause__
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 4 if re.search("MemoryError|bad_alloc|allocate memory", repr(error)) else 3
     return 0
