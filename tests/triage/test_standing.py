@@ -77,6 +77,20 @@ def test_another_database_is_part_of_the_command():
             "pass",
             "FuseReluClip",
         ),
+        (
+            (("phase", "optimise"), ("side", "optimised"), ("site", "matmul.cc MatMul::MatMul")),
+            "kernel",
+            "MatMul",
+        ),
+        (
+            (
+                ("phase", "execute"),
+                ("side", "optimised"),
+                ("site", "pool.cc onnxruntime::Pool<float>::Compute"),
+            ),
+            "kernel",
+            "Pool",
+        ),
         ((("phase", "import"), ("site", "_convert_clip")), "importer", "_convert_clip"),
         ((("phase", "execute"), ("site", "Reduction")), "kernel", "Reduction"),
     ],

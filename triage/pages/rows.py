@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ KINDS = {
 }
 IMPORTING = "import"
 MOST_BLAME = 40
+OF_KERNEL = re.compile(r"(?:\w+::)*(\w+)(?:<.*>)?::(?:\1|Compute\w*|PrePack\w*)")
+"""A kernel's constructor and methods: they refuse what the optimiser has left, and are no pass."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
         return "pass", _short(passes)
     site = components.get("site", "") or components.get("frame", "") or components.get("frames", "")
     name = _short(site.split()[-1].removesuffix("::Apply") if site else components.get("ops", ""))
+    if found := OF_KERNEL.fullmatch(name):
+        return "kernel", found[1]
     if components.get("phase") == IMPORTING:
         return "importer", name
     if components.get("side") == "optimised" or components.get("phase") in ("optimise", "codegen"):
