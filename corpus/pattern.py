@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -77,6 +77,10 @@ class Pattern:
     def sized_model(self) -> onnx.ModelProto:
         """Return the pattern alone in its newest opset, each named dim of another small size."""
         return self.model(self.opsets[1], self.usual_sizes)
+
+    def settled(self) -> Pattern:
+        """Return the pattern with a small size in the place of each named dim."""
+        return replace(self, graph=self.sized_model().graph, least=())
 
     @property
     def usual_sizes(self) -> dict[str, int]:

@@ -180,6 +180,8 @@ def _outputs(scope: Scope) -> list[Operand]:
     for value in scope.pool:
         if value.producer is None:
             continue
+        if value.name in scope.enclosed and value.name in used and value.name not in scope.shown:
+            continue
         rate = shared if value.name in used else 0.6 if value.name in later else 1.0
         if value.name in scope.shown or draws.chance(rate):
             outputs.append(value)

@@ -75,7 +75,7 @@ class Scope:
     """The one mutable thing in growth: every sampler draws, reuses and creates through it.
 
     Whatever a declined call had created is taken back by `restore`. Results in `shown` are outputs, used
-    or not.
+    or not; other results in `enclosed` are outputs only if nothing uses them.
     """
 
     def __init__(self, draws: Draws, temper: Temper, grower: Grower) -> None:
@@ -91,6 +91,7 @@ class Scope:
         self.constants: list[tuple[str, Tensor]] = []
         self.costs: list[tuple[int, int]] = []
         self.shown: set[str] = set()
+        self.enclosed: set[str] = set()
         self._names = 0
         self.depth = 0
 

@@ -39,9 +39,9 @@ _REUSED = 0.85
 """How often a value that is there is taken where one suits."""
 _ADAPTED = 0.7
 """How often one is brought to the type where none suits."""
-_OPEN = 0.3
+_OPEN = 0.04
 """How often the values within a pattern may be used by the rest of the program."""
-_SHOWN = 0.1
+_SHOWN = 0.02
 """How often some of them are outputs of the program."""
 _TRIES = 3
 _LARGEST = 1e3
@@ -80,6 +80,7 @@ def _open_up(scope: Scope, recipe: Recipe, made: dict[str, Operand], hidden: Hid
     if inner and draws.chance(_SHOWN):
         scope.shown.add(draws.pick(inner).name)
     names = {value.name for value in inner}
+    scope.enclosed |= names
     scope.pool[:] = [value for value in scope.pool if value.name not in names]
     hidden.extend(inner)
 

@@ -19,6 +19,7 @@ from generators.language.operator import Operator
 from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind
 from generators.language.types import DType, Range, is_float
 from generators.ops import all_operators
+from generators.patterns.held import HELD
 
 Dims = tuple[int | str, ...]
 """An axis is of a size, or of any size; the same one wherever its name stands."""
@@ -106,7 +107,7 @@ class NoRule(Exception):
 
 @cache
 def _by_name() -> Mapping[str, Operator]:
-    return {operator.name: operator for operator in all_operators()}
+    return {operator.name: operator for operator in (*all_operators(), *HELD)}
 
 
 def _use(node: onnx.NodeProto) -> Use:

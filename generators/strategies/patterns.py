@@ -33,9 +33,19 @@ def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[Program]:
     """One program a seed, with a pattern wherever one has room."""
-    recipes = _recipes(source or FOLDER)
+    yield from around(_recipes(source or FOLDER), seeds, nodes, budget)
+
+
+def around(
+    recipes: Recipes,
+    seeds: Sequence[int],
+    nodes: int,
+    budget: Budget = UNLIMITED,
+    more: float = _MORE,
+) -> Iterator[Program]:
+    """Yield one program a seed, grown around these patterns; without `more` it holds one of them."""
     for seed in seeds:
-        yield _program(Draws(f"patterns/{seed}/{nodes}"), nodes, recipes, budget)
+        yield _program(Draws(f"patterns/{seed}/{nodes}"), nodes, recipes, budget, more)
 
 
 @cache
@@ -50,7 +60,7 @@ def _recipes(folder: Path) -> Recipes:
     return dict(sorted(found.items()))
 
 
-def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget) -> Program:
+def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
     temper = draw_temper(draws, budget)
     first = _drawn(draws, recipes, nodes, None)
     if first is not None:
@@ -66,7 +76,7 @@ def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget) -> Prog
             fires[first.fires] = None
     while len(scope.nodes) < nodes:
         before = len(scope.nodes)
-        if draws.chance(_MORE):
+        if draws.chance(more):
             recipe = _drawn(draws, recipes, nodes - before, temper.opset)
             if recipe is not None and place_recipe(scope, recipe, nodes - before, hidden):
                 fires[recipe.fires] = None

@@ -31,7 +31,7 @@ RULES = {
         "ConvBNFusion": "Conv",
         "Pad_Fusion": "Pad",
         "MatMul_BatchNormalization_Fusion": "MatMul",
-        "LabelEncoderFusion": "LabelEncoder",
+        "LabelEncoderFusion": "ai.onnx.ml:LabelEncoder",
     },
     "Level2_RuleBasedTransformer": {
         "ClipQuantRewrite": "Clip",
@@ -100,6 +100,11 @@ def suspects(run: Run) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def may_have_fired(run: Run) -> tuple[str, ...]:
+    """List the passes that fired, those that cannot be disabled too; all rules if a rule fired."""
+    return (*suspects(run), *(name for name in fired(run) if name in ALWAYS))
+
+
 def told_with(name: str) -> tuple[str, ...]:
     """The other rules of the transformers that apply this one: the log has one line for all of them."""
     families = [rules for rules in RULES.values() if name in rules]
@@ -135,5 +140,5 @@ DISABLING = Passes(
     optimizers,
     likely,
     without,
-    telling=Telling(may_have_fired=suspects, told_with=told_with, has_fired=has_fired),
+    telling=Telling(may_have_fired=may_have_fired, told_with=told_with, has_fired=has_fired),
 )

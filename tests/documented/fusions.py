@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, parser
 
-HEADER = '<ir_version: 8, opset_import: ["" : {}, "com.microsoft" : 1, "ai.onnx.ml" : 2]>'
+HEADER = '<ir_version: 8, opset_import: ["" : {}, "com.microsoft" : 1, "ai.onnx.ml" : 4]>'
 
 
 def model(text: str, opset: int = 17, **weights: tuple[int, ...]) -> onnx.ModelProto:
@@ -288,3 +288,138 @@ def test_nchw_kept_in_blocks() -> None:
         w=(8, 8, 3, 3),
         v=(8, 8, 1, 1),
     )
+
+
+def test_gelu_written_out() -> None:
+    model(
+        """g (float[2,3,4] x) => (float y) <float root = {1.4142135}, float one = {1.0}, float half = {0.5}> {
+        d = Div(x, root) e = Erf(d) f = Add(e, one) m = Mul(x, f) y = Mul(m, half) }""",
+        20,
+    )
+    for text in (
+        "p = Pow(x, three) m = Mul(p, small) s = Add(x, m) t = Mul(s, root)",
+        "n = Mul(x, small) p = Mul(n, x) m = Add(p, one) s = Mul(x, root) t = Mul(s, m)",
+    ):
+        model(
+            f"""g (float[2,3,4] x) => (float y) <float root = {{0.7978845834732056}}, float one = {{1.0}},
+            float small = {{0.044714998453855515}}, float half = {{0.5}}, float three = {{3.0}}> {{
+            {text} h = Tanh(t) a = Add(h, one) b = Mul(x, half) c = Mul(b, a) y = Neg(c) }}"""
+        )
+
+
+def test_pixels_to_channels() -> None:
+    for order in ("a, b, c, d", "a, c, b, d"):
+        model(
+            f"""g (float[1,3,8,8] x) => (float y) <int64[2] axes = {{2, 3}}, int64[2] two = {{2, 2}},
+            int64[2] p = {{0, 0}}, int64[2] q = {{0, 1}}, int64[2] r = {{1, 0}}, int64[2] s = {{1, 1}},
+            int64[2] end = {{9223372036854775807, 9223372036854775807}}> {{
+            a = Slice(x, p, end, axes, two) b = Slice(x, r, end, axes, two)
+            c = Slice(x, q, end, axes, two) d = Slice(x, s, end, axes, two)
+            y = Concat<axis = 1>({order}) }}"""
+        )
+
+
+def test_rows_from_a_range() -> None:
+    model(
+        """g (float[2,6,4] x, int64 end) => (float y) <int64 start = {-3}, int64 one = {1}> {
+        r = Range(start, end, one) a = Gather<axis = 1>(x, r) y = Neg(a) }"""
+    )
+
+
+def test_convolution_of_weights_that_are_computed() -> None:
+    for last in ("Relu", "Sigmoid", "Tanh", "LeakyRelu"):
+        model(
+            f"""g (float[1,2,6,6] x, float[1,3,6,6] z, float[3,2,3,3] w, float[3] n) => (float y) {{
+            c = Conv<pads = [1, 1, 1, 1]>(x, w, n) a = Add(c, z) b = {last}(a) y = Neg(b) }}"""
+        )
+
+
+def test_bias_of_a_skipped_layer_norm() -> None:
+    for operands in ("a, z", "z, a"):
+        model(
+            f"""g (float[2,3,4] x, float[2,3,4] z, float[2,4,4] k) => (float y) {{
+            m = MatMul(x, k) a = Add(m, n)
+            y = com.microsoft.SkipLayerNormalization<epsilon = 0.00001>({operands}, w, b) }}""",
+            n=(4,),
+            w=(4,),
+            b=(4,),
+        )
+
+
+def test_packed_weights_and_a_bias() -> None:
+    made = model(
+        """g (float[2,32] x) => (float y) {
+        c = com.microsoft.MatMulNBits<K = 32, N = 4, bits = 4, block_size = 32>(x, packed, s)
+        y = Add(c, b) }""",
+        s=(4,),
+        b=(4,),
+    )
+    packed = (np.arange(64) % 200).astype(np.uint8).reshape(4, 1, 16)
+    made.graph.initializer.append(numpy_helper.from_array(packed, "packed"))
+
+
+def test_embeddings() -> None:
+    for ids in ("int64", "int32"):
+        model(
+            f"""g ({ids}[1,3] word, {ids}[1,3] segment) => (float y) <int64[1,3] place = {{0, 1, 2}}> {{
+            a = Gather(words, word) b = Gather(places, place) s = Add(a, b) c = Gather(segments, segment)
+            t = Add(s, c) l = LayerNormalization<axis = -1, epsilon = 0.00001>(t, w, n)
+            y = com.microsoft.Attention<num_heads = 2>(l, k, m) }}""",
+            words=(5, 4),
+            places=(3, 4),
+            segments=(2, 4),
+            w=(4,),
+            n=(4,),
+            k=(4, 12),
+            m=(12,),
+        )
+
+
+def test_bounds_that_quantising_has_itself() -> None:
+    for first in ("Clip(n, low, high)", "Relu(n)"):
+        model(
+            f"""g (float[3,4] x) => (float y)
+            <float s = {{0.05}}, uint8 q = {{0}}, float low = {{0.0}}, float high = {{100.0}}> {{
+            n = Exp(x) a = {first} b = QuantizeLinear(a, s, q) c = DequantizeLinear(b, s, q) y = Neg(c) }}"""
+        )
+
+
+def test_a_choice_beside_what_is_quantised() -> None:
+    for operands in ("d, half", "half, d"):
+        model(
+            f"""g (bool[3,4] c, uint8[3,4] x) => (float y)
+            <float s = {{0.05}}, uint8 q = {{128}}, float half = {{0.5}}> {{
+            d = DequantizeLinear(x, s, q) w = Where(c, {operands}) e = QuantizeLinear(w, s, q)
+            y = DequantizeLinear(e, s, q) }}"""
+        )
+
+
+def test_back_and_quantised_again() -> None:
+    model(
+        """g (uint8[3,4] x) => (float y) <float s = {0.05}, uint8 q = {128}> {
+        d = DequantizeLinear(x, s, q) e = com.microsoft.QuantizeLinear(d, s, q)
+        y = com.microsoft.DequantizeLinear(e, s, q) }"""
+    )
+
+
+def test_halves_without_a_kernel() -> None:
+    for text in (
+        "a = Softplus(x) y = Softplus(a)",
+        "a = Softplus(x) b = Cast<to = 1>(a) c = Cast<to = 10>(b) y = Softplus(c)",
+        "a = Softplus(x) y = Abs(a)",
+    ):
+        model(f"g (float16[3,4] x) => (float16 y) {{ {text} }}")
+
+
+def test_labels_of_labels() -> None:
+    for first, second in (
+        ("values_int64s = [3, 4], default_int64 = 0", "keys_int64s = [3, 4], values_int64s = [5, 6]"),
+        (
+            "values_strings = ['a', 'b'], default_string = 'c'",
+            "keys_strings = ['a', 'b'], values_int64s = [5, 6]",
+        ),
+    ):
+        text = f"""g (int64[3] x) => (int64[3] y) {{
+            a = ai.onnx.ml.LabelEncoder<keys_int64s = [1, 2], {first}>(x)
+            y = ai.onnx.ml.LabelEncoder<{second}, default_int64 = 7>(a) }}"""
+        model(text.replace("'", '"'))

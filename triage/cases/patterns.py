@@ -18,6 +18,7 @@ from corpus.pattern import Pattern
 from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
+from generators.strategies.patterns import around
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
 from reducer.patterns.least_graph import least_graph
@@ -28,6 +29,8 @@ OPSETS = range(FIRST_OPSET, LAST_OPSET + 1)
 MOST_NODES = 150
 """Of a program; a larger one is no small example."""
 STANDARD = ("", "ai.onnx")
+SEEDS, CONTEXT = 6, 5
+"""Programs that are grown around a pattern to see whether it holds, and the nodes of each beside it."""
 
 
 @dataclass
@@ -59,13 +62,29 @@ class Extraction:
             pattern = self._pattern(case, name)
             if pattern is None:
                 self.counts["left out: fires in no form that programs can hold"] += 1
-            elif (recipe := recipe_of(pattern)) is None or not is_sound(recipe):
+                continue
+            sound = [each for each in (pattern, pattern.settled()) if is_placeable(each)]
+            kept = next(filter(self.holds, sound), None)
+            if not sound:
                 self.counts["left out: holds what programs are not made of"] += 1
-            elif pattern.digest in self.found:
+            elif kept is None:
+                self.counts["left out: does not fire in a context"] += 1
+            elif kept.digest in self.found:
                 self.counts["duplicates"] += 1
             else:
-                self.found[pattern.digest] = pattern
-                yield pattern
+                self.found[kept.digest] = kept
+                yield kept
+
+    def holds(self, pattern: Pattern) -> bool:
+        """Return whether its pass fires on programs that grew around it, on all but one at most."""
+        recipe = recipe_of(pattern)
+        if recipe is None:
+            return False
+        made = around({recipe.fires: (recipe,)}, range(SEEDS), recipe.nodes + CONTEXT, more=0.0)
+        placed = [each for each in made if each.fires]
+        programs = [each.model.SerializeToString(deterministic=True) for each in placed]
+        fired = sum(self.firing.fires(program, pattern.fires) for program in programs)
+        return fired > 0 and fired >= len(programs) - 1
 
     def _fired(self, case: Case, told: str) -> list[str]:
         """The passes that change the program, less those that change any; only the one that was told."""
@@ -110,6 +129,12 @@ class Extraction:
             "passes": len({pattern.fires for pattern in patterns}),
             **{key: number for key, number in sorted(self.counts.items()) if key != "models"},
         }
+
+
+def is_placeable(pattern: Pattern) -> bool:
+    """Return whether programs are made of what a pattern holds, and their types come out right."""
+    recipe = recipe_of(pattern)
+    return recipe is not None and is_sound(recipe)
 
 
 def _static_case(case: Case) -> Case | None:
