@@ -62,6 +62,20 @@ class Look:
     covered: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """How many patterns a program holds, for how many the pass fires, and what fires together.
+
+    An effect is a pattern's pass that fires, or such a pass and another one that fires with it.
+    """
+
+    patterns: int = 0
+    fired: int = 0
+    effects: frozenset[str] = frozenset()
+
+
+NO_PATTERNS = Fired()
+
 Sighted = Callable[[Drawn, Met | None], Sighting | None]
 """What of that which a test met its campaign had not known; None where nobody asks."""
 
@@ -119,7 +133,8 @@ def lesson_of(tests: Sequence[Tested]) -> Lesson:
 class Tally:
     """Counts of tests; `valid` ones ran on the backend, or should have run.
 
-    A test is valid if it is not `unsupported`: the target has its operators and types.
+    A test is valid if it is not `unsupported`: the target has its operators and types. Of the programs
+    `around` patterns those are `triggering` on which the pass of one of them fires at least.
     """
 
     tests: int = 0
@@ -129,6 +144,8 @@ class Tally:
     failures: int = 0
     patterns: int = 0
     fired: int = 0
+    around: int = 0
+    triggering: int = 0
 
     def add(self, tested: Tested) -> Tally:
         """Return the tally with one more test."""
@@ -142,6 +159,8 @@ class Tally:
             failures=self.failures + verdict.is_bug,
             patterns=self.patterns + tested.patterns,
             fired=self.fired + tested.fired,
+            around=self.around + bool(tested.patterns),
+            triggering=self.triggering + bool(tested.fired),
         )
 
 
@@ -155,14 +174,14 @@ def judge_cases(
     judgement: Judgement,
     seconds: float,
     met: Callable[[], Met | None] = lambda: None,
-    fired: Callable[[Case], tuple[int, int]] = lambda case: (0, 0),
+    fired: Callable[[Case], Fired] = lambda case: NO_PATTERNS,
     looking: Looking | None = None,
     known: frozenset[str] = frozenset(),
     sighted: Sighted = nothing,
 ) -> Iterator[Tested]:
     """Judge the cases of a tester's seeds until the time is over.
 
-    `fired` counts the patterns in programs that run, and those of them whose pass fires. With a `looking`
+    `fired` says of programs that run which of their patterns' passes fire. With a `looking`
     function the tester looks at each block as a whole first; `known` is the coverage of its pool.
     """
     deadline = time.monotonic() + seconds
@@ -175,10 +194,10 @@ def judge_cases(
             verdict = look.verdict if look else judgement(each.case, each.seed % THOROUGH_EVERY == 0)
             news = met()
             runs = verdict.outcome not in (Outcome.INVALID, Outcome.UNSUPPORTED)
-            patterns = fired(each.case) if runs else (0, 0)
+            seen = fired(each.case) if runs else NO_PATTERNS
             cpu = shared + time.process_time() - before + sum(run.cpu_seconds for run in verdict.runs)
-            shown = (verdict, each.covered, news, each.arm, each.forms, *patterns)
-            trial = _trial(each, look.covered if look else frozenset(), known, verdict)
+            shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)
+            trial = _trial(each, look.covered if look else seen.effects, known, verdict)
             reached = sighted(each, news)
             yield Tested(each.seed, each.case.case_id, *shown, trial=trial, sighting=reached, cpu=cpu)
             before = time.process_time()
@@ -199,7 +218,8 @@ def _trial(each: Drawn, covered: frozenset[str], known: frozenset[str], verdict:
     if verdict.outcome is not Outcome.PASS:
         return Trial(str(each.seed), each.bred, failed=True)
     case = each.case
-    return trial_of(str(each.seed), each.bred, covered, known, case.program.decode(), case.passes)
+    program = each.bred.made_of or case.program.decode()
+    return trial_of(str(each.seed), each.bred, covered, known, program, case.passes)
 
 
 def fuzz(

@@ -148,7 +148,7 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
                 if case.format != LOOPS:
                     case = case.with_passes(passes[seed - first])
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
-                bred = tested.bred if isinstance(tested, TirProgram) else None
+                bred = tested.bred if isinstance(tested, (TirProgram, RelaxProgram, Program)) else None
                 whole = lineage if mode is Mode.STRICT else None
                 yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
 

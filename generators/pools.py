@@ -30,10 +30,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bred:
-    """The origin of a test: its entry in the pool (empty for a fresh program), and the parts that changed."""
+    """The origin of a test: its entry in the pool (empty for a fresh program), and the parts that changed.
+
+    `made_of` is kept in the place of the program's document, where it says how to make that again.
+    """
 
     parent: str = ""
     changed: str = FRESH
+    made_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from generators.language.scope import DoesNotFit, Scope
 from generators.language.temper import draw_temper
 from generators.language.types import ALL, F32, Range, TensorType, dtype_of
 from generators.ops import find_operator
+from generators.pools import Bred
 
 _RANKS, _RANK_WEIGHTS = (0, 1, 2, 3, 4, 5), (0.4, 1.0, 2.5, 2.5, 4.0, 0.5)
 # How far back the next operator reaches: long chains, with branches. 0 is as far as the first value.
@@ -44,6 +45,8 @@ class Program:
     ranges: Mapping[str, Range]
     fires: tuple[str, ...] = ()
     """The passes whose patterns it holds."""
+    bred: Bred | None = None
+    """What it was bred on, where a campaign keeps a pool."""
 
 
 Choose = Callable[[Scope, Operand], Operator | None]

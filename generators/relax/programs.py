@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corpus.case import Case, Remark
@@ -11,6 +11,7 @@ from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
+from generators.pools import Bred
 from generators.relax.choices import Choices
 from generators.relax.finished.blocks import in_blocks
 from generators.relax.finished.counting import count_program
@@ -28,6 +29,8 @@ _MOST_SIZE = 4
 """Of a symbolic dim."""
 _PATTERN = 0.6
 """How often it is a pattern's turn, where a policy has any."""
+_MOSTLY = 0.85
+"""How often it is, where patterns are put into a program that holds some."""
 
 
 USUAL = Choices()
@@ -42,6 +45,8 @@ class RelaxProgram:
     types: Mapping[str, Type]
     fires: tuple[str, ...] = ()
     """The passes whose patterns it holds."""
+    bred: Bred | None = None
+    """What it was bred on, where a campaign keeps a pool."""
 
     def as_case(self, seed: int) -> Case:
         """Return the case that a campaign judges."""
@@ -53,31 +58,49 @@ class RelaxProgram:
         return count_program(self.program, self.types)
 
 
-def make_program(seed: int, nodes: int, policy: Choices = USUAL, budget: Budget = UNLIMITED) -> RelaxProgram:
-    """Make the program of a seed under a policy, of about `nodes` bindings, within a budget."""
+def make_program(
+    seed: int,
+    nodes: int,
+    policy: Choices = USUAL,
+    budget: Budget = UNLIMITED,
+    then: Sequence[int] = (),
+    further: int = 0,
+) -> RelaxProgram:
+    """Make the program of a seed under a policy, of about `nodes` bindings, within a budget.
+
+    Each seed of `then` puts patterns into it, by about `further` bindings.
+    """
     growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget, forms())
     _bind_symbols(growth)
     outputs: dict[str, None] = {}
     fires: list[str] = []
-    for _ in range(_ATTEMPTS):
-        if growth.left <= 0 and (outputs or fires):
-            break
-        fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
-        if policy.patterns and growth.draws.chance(_PATTERN):
-            with growth.attempt(growth.main) as is_lost:
-                fires.append(place_pattern(growth, fuel))
-                is_lost.clear()
-            continue
-        with growth.attempt(growth.main) as is_lost:
-            target = policy.result(growth.asking(growth.main))
-            outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
-            is_lost.clear()
+    _go_on(growth, outputs, fires, _PATTERN)
+    for each in then:
+        growth.draws, growth.left = Draws(f"relax/{policy.name}/on/{each}"), further
+        _go_on(growth, outputs, fires, _MOSTLY)
     return RelaxProgram(
         _document(growth, _results(growth, outputs)),
         dict(growth.feeds),
         growth.types,
         tuple(dict.fromkeys(fires)),
     )
+
+
+def _go_on(growth: Growth, outputs: dict[str, None], fires: list[str], share: float) -> None:
+    """Grow until no binding is left; a pattern comes as often as `share` says, where a policy has any."""
+    for _ in range(_ATTEMPTS):
+        if growth.left <= 0 and (outputs or fires):
+            return
+        fuel = growth.draws.between(1, max(1, min(growth.left, _MOST_FUEL)))
+        if growth.policy.patterns and growth.draws.chance(share):
+            with growth.attempt(growth.main) as is_lost:
+                fires.append(place_pattern(growth, fuel))
+                is_lost.clear()
+            continue
+        with growth.attempt(growth.main) as is_lost:
+            target = growth.policy.result(growth.asking(growth.main))
+            outputs[growth.grow(growth.main, target, ANY, fuel).name] = None
+            is_lost.clear()
 
 
 def _bind_symbols(growth: Growth) -> None:

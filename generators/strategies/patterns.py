@@ -23,6 +23,8 @@ from generators.patterns.recipes import Recipe, recipe_of
 
 _MORE = 0.45
 """How often it is another pattern's turn and not an operator's."""
+_MOSTLY = 0.85
+"""How often it is, where patterns are put into a program that holds some."""
 _TRIES = 4
 
 Recipes = Mapping[str, Sequence[Recipe]]
@@ -60,32 +62,58 @@ def _recipes(folder: Path) -> Recipes:
     return dict(sorted(found.items()))
 
 
+def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UNLIMITED) -> Program:
+    """Return the program of the first seed, into which each further one puts `further` nodes."""
+    recipes = _recipes(FOLDER)
+    growth = _Growth(Draws(f"patterns/{seeds[0]}/{nodes}"), nodes, recipes, budget, _MORE)
+    for at, seed in enumerate(seeds[1:], 1):
+        growth.scope.draws = Draws(f"patterns/on/{seed}")
+        growth.go_on(nodes + at * further, _MOSTLY)
+    return growth.program()
+
+
 def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
-    temper = draw_temper(draws, budget)
-    first = _drawn(draws, recipes, nodes, None)
-    if first is not None:
-        dtypes = leaning_dtypes(draws, first, temper.dtypes)
-        temper = replace(temper, dtypes=dtypes, opset=draws.between(*first.opsets))
-    scope, hidden = new_scope(draws, temper), Hidden()
-    fires: dict[str, None] = {}
-    choose = leaning_choice(draws)
-    begin(scope)
-    if first is not None:
-        grow_to(scope, choose, draws.below(nodes - first.nodes + 1) // 2)
-        if place_recipe(scope, first, nodes - len(scope.nodes), hidden):
-            fires[first.fires] = None
-    while len(scope.nodes) < nodes:
-        before = len(scope.nodes)
-        if draws.chance(more):
-            recipe = _drawn(draws, recipes, nodes - before, temper.opset)
-            if recipe is not None and place_recipe(scope, recipe, nodes - before, hidden):
-                fires[recipe.fires] = None
-                continue
-        grow_to(scope, choose, before + 1)
-        if len(scope.nodes) == before:
-            break  # the budget is spent
-    scope.pool.extend(hidden)
-    return replace(finish(scope), fires=tuple(fires))
+    return _Growth(draws, nodes, recipes, budget, more).program()
+
+
+class _Growth:
+    """A program under growth around patterns: the first one comes early, then others and operators."""
+
+    def __init__(self, draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: float) -> None:
+        self.recipes = recipes
+        self.fires: dict[str, None] = {}
+        temper = draw_temper(draws, budget)
+        first = _drawn(draws, recipes, nodes, None)
+        if first is not None:
+            dtypes = leaning_dtypes(draws, first, temper.dtypes)
+            temper = replace(temper, dtypes=dtypes, opset=draws.between(*first.opsets))
+        self.scope, self.hidden = new_scope(draws, temper), Hidden()
+        self.choose = leaning_choice(draws)
+        begin(self.scope)
+        if first is not None:
+            grow_to(self.scope, self.choose, draws.below(nodes - first.nodes + 1) // 2)
+            if place_recipe(self.scope, first, nodes - len(self.scope.nodes), self.hidden):
+                self.fires[first.fires] = None
+        self.go_on(nodes, more)
+
+    def go_on(self, nodes: int, more: float) -> None:
+        """Grow to so many nodes, by a pattern as often as `more` says."""
+        scope, draws = self.scope, self.scope.draws
+        while len(scope.nodes) < nodes:
+            before = len(scope.nodes)
+            if draws.chance(more):
+                recipe = _drawn(draws, self.recipes, nodes - before, scope.opset)
+                if recipe is not None and place_recipe(scope, recipe, nodes - before, self.hidden):
+                    self.fires[recipe.fires] = None
+                    continue
+            grow_to(scope, self.choose, before + 1)
+            if len(scope.nodes) == before:
+                return  # the budget is spent
+
+    def program(self) -> Program:
+        """Return the program as it is now."""
+        self.scope.pool.extend(self.hidden)
+        return replace(finish(self.scope), fires=tuple(self.fires))
 
 
 def _drawn(draws: Draws, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:

@@ -23,7 +23,7 @@ def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[RelaxProgram]:
     """A program a seed, with a pattern wherever one has room, in dataflow blocks: most passes look there."""
-    policy = policy_of(_patterns(source or FOLDER))
+    policy = policy_of(patterns_of(source or FOLDER))
     for seed in seeds:
         yield make_program(seed, nodes, policy, budget)
 
@@ -40,7 +40,8 @@ def policy_of(patterns: Mapping[str, Sequence[GraphPattern]]) -> Policy:
 
 
 @cache
-def _patterns(folder: Path) -> Mapping[str, Sequence[GraphPattern]]:
+def patterns_of(folder: Path) -> Mapping[str, Sequence[GraphPattern]]:
+    """Return the patterns of a folder by their passes; raises `UserError` if there is none."""
     found: dict[str, list[GraphPattern]] = {}
     for pattern in load_graph_patterns(folder):
         found.setdefault(pattern.fires, []).append(pattern)

@@ -66,7 +66,17 @@ def test_a_mixture_holds_every_strategy_and_every_mode() -> None:
     for case in make_cases(Plan(nodes=4), range(60 * BLOCK)):
         strategies[case.notes[0].removeprefix("strategy: ")] += 1
         modes["refusal" if demands_refusal(case) else "survival" if demands_survival(case) else "none"] += 1
-    apart = {"aten", "native", "relax", "relax_mutate", "relax_patterns", "smt", "tir"}
+    apart = {
+        "aten",
+        "high_order",
+        "native",
+        "relax",
+        "relax_high_order",
+        "relax_mutate",
+        "relax_patterns",
+        "smt",
+        "tir",
+    }
     assert set(strategies) - {"smt"} == set(strategy_names()) - apart
     assert modes["none"] > 0.8 * modes.total()
     assert min(modes["refusal"], modes["survival"]) > 0.02 * modes.total()

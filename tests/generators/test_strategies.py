@@ -36,7 +36,7 @@ STRATEGIES = pytest.mark.parametrize(
     [
         pytest.param(name, marks=needs_z3) if name == "smt" else name
         for name in strategy_names()
-        if name not in ("relax", "relax_mutate", "relax_patterns", "tir")
+        if not name.startswith("relax") and name != "tir"
     ],
 )
 
@@ -47,11 +47,13 @@ def test_the_strategies_are_found() -> None:
         "backward",
         "coverage",
         "functions",
+        "high_order",
         "mutate",
         "native",
         "patterns",
         "random",
         "relax",
+        "relax_high_order",
         "relax_mutate",
         "relax_patterns",
         "smt",

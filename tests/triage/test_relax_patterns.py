@@ -100,7 +100,7 @@ def test_a_file_that_is_no_pattern_is_a_mistake_of_the_user(tmp_path: Path) -> N
 
 def test_shipped_patterns_are_many_and_each_is_there_once() -> None:
     shipped = list(load_graph_patterns(FOLDER))
-    assert len({each.fires for each in shipped}) >= 28
+    assert len({each.fires for each in shipped}) >= 60
     assert len({each.digest for each in shipped}) == len(shipped)
 
 

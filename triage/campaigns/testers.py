@@ -19,7 +19,9 @@ from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import (
+    NO_PATTERNS,
     THOROUGH_EVERY,
+    Fired,
     Judgement,
     Look,
     Looking,
@@ -110,22 +112,33 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     return test
 
 
-def asker_of(judge: Judge) -> Callable[[Case], tuple[int, int]]:
-    """Counts the patterns in a case, and those whose pass changes it (the paper's trigger, and ours)."""
+def asker_of(judge: Judge) -> Callable[[Case], Fired]:
+    """Counts the patterns in a case, and those whose pass changes it; tells what fires together."""
     told = judge.backend.passes
 
-    def fired(case: Case) -> tuple[int, int]:
+    def fired(case: Case) -> Fired:
         names = case.remarks(Remark.PATTERN)
         if not names or told is None or told.telling is None:
-            return 0, 0
+            return NO_PATTERNS
         executor = judge.of_format(case.format).executor
         if case.format != "onnx":
-            return len(names), len(executor.changed_by(case.program, names))
+            found = executor.changed_by(case.program, names)
+            return Fired(len(names), len(found), _effects(dict.fromkeys(found, found)))
         ways = [told.without(executor.configs[1], told.telling.told_with(name)) for name in names]
         runs = executor.runs(case, tuple(ways), collect_log=True)
-        return len(names), sum(map(told.telling.has_fired, runs, names))
+        firing = {
+            name: told.fired(run)
+            for name, run in zip(names, runs, strict=True)
+            if told.telling.has_fired(run, name)
+        }
+        return Fired(len(names), len(firing), _effects(firing))
 
     return fired
+
+
+def _effects(firing: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Name each pass that fires, alone and with every other that does."""
+    return frozenset(f"{name} with {other}" for name, others in firing.items() for other in (name, *others))
 
 
 def looking(judge: Judge) -> Looking:

@@ -46,12 +46,20 @@ class GraphExtraction:
     counts: Counter[str] = field(default_factory=Counter)
 
     @cached_property
-    def passes(self) -> tuple[str, ...]:
-        """The passes that the target runs by name, less those that change a program of one plain operator."""
+    def names(self) -> tuple[str, ...]:
+        """The passes that the target runs by name."""
         sequences = self.judge.backend.sequences
-        names = (*sequences.names, *sequences.asked_about) if sequences is not None else ()
-        anywhere = self.judge.executor.changed_by(_single_operator(), names)
-        return tuple(name for name in names if name not in anywhere)
+        return (*sequences.names, *sequences.asked_about) if sequences is not None else ()
+
+    @cached_property
+    def anywhere(self) -> frozenset[str]:
+        """The passes that change a program of one plain operator; only such programs are asked about them."""
+        return frozenset(self.judge.executor.changed_by(_single_operator(), self.names))
+
+    def wanted(self, told: str, bindings: int) -> list[str]:
+        """List the passes to ask about a program of so many bindings, which may be for one pass."""
+        names = (name for name in self.names if told in name and not self._has_enough(name))
+        return [name for name in names if bindings == 1 or name not in self.anywhere]
 
     def of(self, documents: Iterable[Document]) -> Iterator[GraphPattern]:
         """Yield the patterns of these documents that are new."""
@@ -64,8 +72,7 @@ class GraphExtraction:
         if len(subject.bindings) > MOST_BINDINGS:
             self.counts["left out: too large"] += 1
             return
-        wanted = [name for name in self.passes if told in name and not self._has_enough(name)]
-        fired = self._fired(subject.program, wanted)
+        fired = self._fired(subject.program, self.wanted(told, len(subject.bindings)))
         if not fired:
             return
         learned, broken = learn_graph(subject, self.judge, case)

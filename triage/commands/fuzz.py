@@ -28,6 +28,7 @@ from triage.console.program_options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from generators.fuzz import Tally
     from generators.mixture import Plan
     from triage.console.progress import Progress
     from triage.store.failures import Failure
@@ -138,8 +139,18 @@ def summary_of(fuzzer: Any, clusters: int, seconds: float) -> Document:
         "clusters": clusters,
         "seconds": round(seconds, 3),
         "tests_per_second": round(tally.tests / seconds, 1) if seconds else 0.0,
-        **({"patterns": tally.patterns, "fired": tally.fired} if tally.patterns else {}),
+        **(_of_patterns(tally) if tally.patterns else {}),
         **({"native_blocks": fuzzer.native.blocks} if fuzzer.native else {}),
+    }
+
+
+def _of_patterns(tally: Tally) -> Document:
+    """Count patterns and those whose pass fires, and the programs around them, and on how many one fires."""
+    return {
+        "patterns": tally.patterns,
+        "fired": tally.fired,
+        "around": tally.around,
+        "triggering": tally.triggering,
     }
 
 
@@ -159,7 +170,11 @@ def _sentence(summary: Document) -> str:
     patterns = ""
     if "patterns" in summary:
         share = summary["fired"] / summary["patterns"]
-        patterns = f", {share:.1%} of {summary['patterns']:,} patterns make their pass fire"
+        graphs = summary["triggering"] / summary["around"]
+        patterns = (
+            f", {share:.1%} of {summary['patterns']:,} patterns make their pass fire, "
+            f"{graphs:.1%} of {summary['around']:,} programs around them a pass"
+        )
     return (
         f"{summary['tests']:,} tests in {summary['seconds']:.0f} s ({summary['tests_per_second']:.0f}/s), "
         f"{summary['supported'] / max(summary['tests'], 1):.1%} of what the target has, "

@@ -24,7 +24,8 @@ Strategy = Annotated[
         "--strategy",
         metavar="X",
         help="How graphs grow: random, coverage, backward, functions, mutate, patterns, relax, relax_mutate, "
-        "relax_patterns, smt, uniform; or PATH.py:NAME, a function of yours (with --trust).",
+        "relax_patterns, high_order, relax_high_order, smt, uniform; or PATH.py:NAME, a function "
+        "of yours (with --trust).",
     ),
 ]
 

@@ -1,0 +1,32 @@
+"""Patterns in what patterns have become: programs that ran and triggered their passes are contexts of others.
+
+OATest's high order (§3.3). A campaign (`fuzz`, `hunt`) keeps those on which passes fired together for the
+first time; where nothing is known yet programs are those of `patterns`, of the shipped ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from generators.growth.grow import Program
+from generators.language.budget import UNLIMITED, Budget
+from generators.learning import NOTHING, Lesson
+from generators.patterns.contexts import bred_of, further_nodes, seeds_of
+from generators.strategies.patterns import grown_on
+
+
+def programs(
+    seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
+    """Yield a program a seed, each of the first order."""
+    return taught(seeds, nodes, NOTHING, budget)
+
+
+def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED) -> Iterator[Program]:
+    """Yield a program a seed, in a context that the campaign knows."""
+    for seed in seeds:
+        bred = bred_of(seed, lesson.pool)
+        made = grown_on(seeds_of(bred), nodes, further_nodes(nodes), budget)
+        yield replace(made, bred=bred)

@@ -1,0 +1,94 @@
+"""The pool of contexts: what triggered becomes a context, bounded, the same for any number of workers."""
+
+from __future__ import annotations
+
+import json
+
+from corpus.case import Case, Remark
+from generators.changes.modes import Mode
+from generators.fuzz import NO_PATTERNS, Fired, judge_cases, lesson_of
+from generators.language.budget import UNLIMITED
+from generators.learning import NOTHING, Course, Lesson
+from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.patterns.contexts import DEEPEST, bred_of, further_nodes, seeds_of
+from generators.pools import MOST, Bred, Pool, Trial
+from generators.strategies import find_taught
+from oracles.verdict import Outcome, Phase, Verdict
+
+PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
+
+
+def pool_of(*chains: tuple[int, ...]) -> Pool:
+    trials = [
+        Trial(str(chain[-1]), Bred(made_of=json.dumps(chain)), (f"effect {at}",), json.dumps(chain))
+        for at, chain in enumerate(chains)
+    ]
+    return Pool().after(trials)
+
+
+def test_where_nothing_is_known_programs_are_of_the_first_order() -> None:
+    assert bred_of(7, Pool()) == Bred(made_of="[7]")
+
+
+def test_a_program_goes_on_from_a_context_and_is_made_of_its_seeds() -> None:
+    pool = pool_of((1,), (2, 3))
+    found = [bred_of(seed, pool) for seed in range(200)]
+    assert {each.parent for each in found} == {"", "1", "3"}
+    assert {seeds_of(each)[:-1] for each in found} == {(), (1,), (2, 3)}
+    deepest = bred_of(9, pool_of(tuple(range(DEEPEST + 3))))
+    assert len(seeds_of(deepest)) <= DEEPEST
+
+
+def test_one_context_more_changes_only_the_seeds_that_it_wins() -> None:
+    few, more = pool_of((1,), (2,), (3,)), pool_of((1,), (2,), (3,), (4,))
+    for seed in range(200):
+        assert bred_of(seed, more).parent in (bred_of(seed, few).parent, "4")
+
+
+def test_a_pool_keeps_no_more_than_it_may() -> None:
+    assert len(pool_of(*((seed,) for seed in range(MOST + 50))).entries) == MOST
+
+
+def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds() -> None:
+    taught = find_taught("high_order")
+    assert taught is not None
+    lesson = Lesson(pool=pool_of((1,), (2,), (3,)))
+    first, again = (list(taught(range(50, 62), 10, lesson, UNLIMITED)) for _ in range(2))
+    assert [each.model for each in first] == [each.model for each in again]  # type: ignore[union-attr]
+    orders = [len(seeds_of(each.bred)) for each in first]  # type: ignore[union-attr, arg-type]
+    assert set(orders) == {1, 2}
+    larger = [len(each.model.graph.node) for each, order in zip(first, orders, strict=True) if order == 2]  # type: ignore[union-attr]
+    assert max(larger) > 10 + further_nodes(10) // 2
+
+
+def campaign(blocks: int, order: list[int]) -> list[str]:
+    """The ids of all cases where blocks end in another order than they began, as with several workers."""
+    plan = Plan("high_order", Mode.STRICT, nodes=6, sequences=False)
+    course, ids = Course(), dict[int, list[str]]()
+
+    def fired(case: Case) -> Fired:
+        names = case.remarks(Remark.PATTERN)
+        return Fired(len(names), len(names), frozenset(names)) if names else NO_PATTERNS
+
+    waiting: list[tuple[int, Lesson]] = []
+    for block in range(blocks):
+        lesson = course.lesson(block)
+        while lesson is None:
+            course.add(*waiting.pop(order[block] % len(waiting)))
+            lesson = course.lesson(block)
+        drawn: list[Drawn] = list(make_tests(plan, range(block * BLOCK, (block + 1) * BLOCK), lesson))
+        ids[block] = [each.case.case_id for each in drawn]
+        tests = list(judge_cases(drawn, lambda case, thorough: PASS, 60, fired=fired, known=lesson.pool.seen))
+        waiting.append((block, lesson_of(tests)))
+        if order[block] % 2:
+            while waiting:
+                course.add(*waiting.pop())
+    return [each for block in sorted(ids) for each in ids[block]]
+
+
+def test_a_campaign_makes_the_same_programs_whenever_its_blocks_end() -> None:
+    eager, lazy = campaign(4, [1, 1, 1, 1]), campaign(4, [0, 0, 0, 0])
+    assert eager == lazy
+    plain = campaign(1, [1])
+    assert eager[: len(plain)] == plain
+    assert NOTHING.pool.entries == ()
