@@ -16,7 +16,7 @@ from corpus.measure import Measure
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.names import renamed
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
-from corpus.tir.tree import Block, For, Module
+from corpus.tir.tree import Attr, Block, Break, Continue, For, Module, Stmt
 from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
 from corpus.tir.walk import buffers, expressions, statements
@@ -177,10 +177,25 @@ def has_blocks(module: Module) -> bool:
     return any(isinstance(stmt, Block) for one in module.functions.values() for stmt in statements(one.body))
 
 
-def has_vectorised(module: Module) -> bool:
-    """Return whether any loop runs in lanes."""
-    loops = (stmt for one in module.functions.values() for stmt in statements(one.body))
-    return any(isinstance(stmt, For) and stmt.kind == "vectorized" for stmt in loops)
+def marks(module: Module) -> frozenset[str]:
+    """Name what passes must heed: `lanes`, `jumps` out of loops, `matches`, `staged` and `doubled` loops."""
+    found = (_mark(stmt) for one in module.functions.values() for stmt in statements(one.body))
+    return frozenset(filter(None, found))
+
+
+def _mark(stmt: Stmt) -> str:
+    match stmt:
+        case For(kind="vectorized"):
+            return "lanes"
+        case For() if "software_pipeline_stage" in stmt.annotations:
+            return "staged"
+        case Break() | Continue():
+            return "jumps"
+        case Block(matches=(_, *_)):
+            return "matches"
+        case Attr(key="double_buffer_scope"):
+            return "doubled"
+    return ""
 
 
 def is_flat(module: Module) -> bool:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from corpus.tir.names import substituted
-from corpus.tir.tree import Alloc, Axis, Block, Body, For, Module, Stmt, Store
-from corpus.tir.values import Buffer, Const, Expr, Load, Range, Region, Var
-from corpus.tir.walk import buffers, expressions, with_function
+from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Var, type_of
+from corpus.tir.walk import buffers, expressions, map_expressions, with_function
+from generators.language.draws import Draws
 from generators.tir.frame import Names
+from generators.tir.regions import accessed, whole
 from generators.tir.sites import is_independent
 
+_MATCHED = 0.3
+"""How often a block reads a buffer under another name, as one that matches a part of it."""
 
-def in_blocks(module: Module) -> Module:
+
+def in_blocks(draws: Draws, module: Module) -> Module:
     """The module with the innermost store of each fitting nest as a block, and one block around all."""
     function = module.main
     names = Names.of(function)
     known = {buffer.name: buffer for buffer in buffers((function,))}
-    body = tuple(_changed(stmt, (), names, known) for stmt in function.body)
+    body = _Making(draws, names, known).body(function.body, ())
     allocs, rest = _allocations(body)
     root = Block(names.fresh("root"), (), (), (), rest, allocs=allocs)
     return with_function(module, module.entry, replace(function, body=(root,)))
@@ -29,30 +34,124 @@ def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
     return allocs, tuple(stmt for stmt in body if not isinstance(stmt, Alloc))
 
 
-def _changed(stmt: Stmt, loops: tuple[For, ...], names: Names, known: dict[str, Buffer]) -> Stmt:
-    if isinstance(stmt, For) and _is_plain(stmt) and len(stmt.body) == 1:
-        inner = _changed(stmt.body[0], (*loops, stmt), names, known)
-        return replace(stmt, body=(inner,))
-    if isinstance(stmt, Store) and loops and all(map(is_independent, loops)):
-        return _block(stmt, loops, names, known)
-    return stmt
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """Makes blocks of the nests of one function."""
+
+    draws: Draws
+    names: Names
+    known: dict[str, Buffer]
+
+    def body(self, body: Body, loops: tuple[For, ...]) -> Body:
+        """Change each statement of a body; a first store and the sum that follows it become one block."""
+        found: list[Stmt] = []
+        place = 0
+        while place < len(body):
+            pair = body[place : place + 2]
+            summed = _sum_of(pair)
+            if summed is not None and (not loops or len(body) == 2) and _can_be_block(pair, loops):
+                found.append(self.summing(*summed, loops))
+                place += 2
+                continue
+            found.append(self.changed(body[place], loops, is_alone=len(body) == 1))
+            place += 1
+        return tuple(found)
+
+    def changed(self, stmt: Stmt, loops: tuple[For, ...], *, is_alone: bool) -> Stmt:
+        """Return a statement with blocks; within loops only one that is the whole body."""
+        if loops and not is_alone:
+            return stmt
+        if isinstance(stmt, For) and _is_plain(stmt) and len(stmt.body) <= 2:
+            return replace(stmt, body=self.body(stmt.body, (*loops, stmt)))
+        if isinstance(stmt, Store) and loops and _can_be_block((stmt,), loops):
+            return self.block(stmt, loops)
+        return stmt
+
+    def block(self, stmt: Store, loops: tuple[For, ...]) -> Block:
+        """Return a store as a block with an axis for each loop."""
+        axes = self.axes(loops, "spatial")
+        store: Store = substituted(stmt, _inside(loops, axes))
+        return self.matched(self.named(axes, (store,), None))
+
+    def summing(self, start: Store, loop: For, loops: tuple[For, ...]) -> Stmt:
+        """Return a loop over a block that sums, with its first value as the block's own."""
+        axes = (*self.axes(loops, "spatial"), *self.axes((loop,), "reduce"))
+        inside = _inside((*loops, loop), axes)
+        body: Body = substituted(loop.body, inside)
+        init: Body = substituted((start,), inside)
+        return replace(loop, body=(self.named(axes, body, init),))
+
+    def axes(self, loops: tuple[For, ...], kind: str) -> tuple[Axis, ...]:
+        """Return an axis for each loop."""
+        return tuple(
+            Axis(Var(self.names.fresh("v")), Range(Const(0), loop.extent), kind, loop.var) for loop in loops
+        )
+
+    def named(self, axes: tuple[Axis, ...], body: Body, init: Body | None) -> Block:
+        """Return a block of a name, with what it reads and writes."""
+        reads, writes = accessed((*(init or ()), *body), self.known)
+        if init:  # a sum is not said to read what it writes
+            reads = tuple(each for each in reads if each not in writes)
+        return Block(self.names.fresh("block"), axes, reads, writes, body, init)
+
+    def matched(self, block: Block) -> Block:
+        """Return the block with a view of a buffer that it only reads, of one row where an axis picks it."""
+        stored = {region.buffer for region in block.writes}
+        loads = [
+            each for each in expressions(block.body) if isinstance(each, Load) and each.buffer not in stored
+        ]
+        if not loads or not self.draws.chance(_MATCHED):
+            return block
+        load = self.draws.pick(loads)
+        source = self.known[load.buffer]
+        row = load.indices[0] if isinstance(load.indices[0], Var) and self.draws.chance(0.5) else None
+        region = whole(source)
+        if row is not None:
+            region = replace(region, ranges=(Range(row, Const(1)), *region.ranges[1:]))
+        offset = Var(self.names.fresh("offset"))
+        shape = tuple(each.extent for each in region.ranges)
+        view = Buffer(self.names.fresh("M"), shape, source.dtype, offset=offset, scope=source.scope)
+
+        def seen(expr: Expr) -> Expr:
+            if not isinstance(expr, Load) or expr.buffer != source.name:
+                return expr
+            if row is None:
+                return replace(expr, buffer=view.name)
+            is_there = expr.indices[0] == row
+            return (
+                replace(expr, buffer=view.name, indices=(Const(0), *expr.indices[1:])) if is_there else expr
+            )
+
+        body = map_expressions(block.body, seen)
+        return replace(block, body=body, matches=(Match(view, region),))
+
+
+def _inside(loops: tuple[For, ...], axes: tuple[Axis, ...]) -> dict[str, Expr]:
+    return {loop.var.name: axis.var for loop, axis in zip(loops, axes, strict=True)}
 
 
 def _is_plain(loop: For) -> bool:
     return loop.kind == "serial" and loop.min == Const(0) and isinstance(loop.extent, Const)
 
 
-def _block(stmt: Store, loops: tuple[For, ...], names: Names, known: dict[str, Buffer]) -> Block:
-    """Return a store as a block with an axis for each loop."""
-    axes = tuple(
-        Axis(Var(names.fresh("v")), Range(Const(0), loop.extent), "spatial", loop.var) for loop in loops
-    )
-    inside: dict[str, Expr] = {loop.var.name: axis.var for loop, axis in zip(loops, axes, strict=True)}
-    store: Store = substituted(stmt, inside)
-    reads = {item.buffer: item for item in expressions((store,)) if isinstance(item, Load)}
-    regions = tuple(_whole(known[name]) for name in reads)
-    return Block(names.fresh("block"), axes, regions, (_whole(known[store.buffer]),), (store,))
+def _can_be_block(body: Body, loops: tuple[For, ...]) -> bool:
+    """Return whether each round of the loops stores at places of its own."""
+    return all(is_independent(replace(loop, body=body)) for loop in loops)
 
 
-def _whole(buffer: Buffer) -> Region:
-    return Region(buffer.name, tuple(Range(Const(0), dim) for dim in buffer.shape))
+def _sum_of(pair: Body) -> tuple[Store, For] | None:
+    """Return the parts of a store and of a loop that goes on from what it stored; None for all else."""
+    start, loop = pair if len(pair) == 2 else (None, None)
+    if not isinstance(start, Store) or not isinstance(loop, For) or not _is_plain(loop):
+        return None
+    step = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(step, Store) or not isinstance(step.value, Binary):
+        return None
+    own = [each for each in expressions((start.value, step.value)) if _is_load(each, step.buffer)]
+    goes_on = own == [step.value.a] and step.value.a == Load(step.buffer, step.indices, type_of(own[0]))
+    is_same = (start.buffer, start.indices) == (step.buffer, step.indices)
+    return (start, loop) if goes_on and is_same and loop.var not in expressions(step.indices) else None
+
+
+def _is_load(expr: Expr, buffer: str) -> bool:
+    return isinstance(expr, Load) and expr.buffer == buffer

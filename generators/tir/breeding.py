@@ -16,9 +16,8 @@ from generators.language.draws import Draws
 from generators.pools import BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.mutators import Mutator, all_mutators
-from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated
+from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
 from oracles.abilities import Sequences
-from oracles.backends import find_backend
 
 N_MAX = 5
 """After this many changes of a program without news its passes change, as in the paper."""
@@ -66,7 +65,8 @@ def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
     if module is parent and not is_sound(module, seed):
         return _fresh(draws, seed, nodes, rules)  # what another seed's values define, these need not
     if changed in (PASSES, BOTH):
-        passes = change_passes(draws, passes, [each.passes for each in pool.entries if each.passes])
+        others = [each.passes for each in pool.entries if each.passes]
+        passes = change_passes(draws, sequences_for(module), passes, others)
     return TirProgram(module, make_inputs(module, seed), fitting(passes, module), Bred(entry.key, changed))
 
 
@@ -82,7 +82,7 @@ def _what(draws: Draws, entry: Entry, rules: Rules) -> str:
 def _fresh(draws: Draws, seed: int, nodes: int, rules: Rules) -> TirProgram:
     """Return a new program with passes of its own, some of them with options."""
     made = make_program(seed, nodes, _mutators(rules))
-    passes = change_options(draws, made.passes) if rules.passes else ()
+    passes = change_options(draws, sequences_for(made.module), made.passes) if rules.passes else ()
     return TirProgram(made.module, made.inputs, passes, Bred("", FRESH))
 
 
@@ -96,9 +96,8 @@ def _mutators(rules: Rules) -> tuple[Mutator, ...]:
     return every if rules.domain else tuple(each for each in every if each.NAME.startswith(GENERAL))
 
 
-def change_passes(draws: Draws, passes: Passes, others: Sequence[Passes]) -> Passes:
+def change_passes(draws: Draws, sequences: Sequences, passes: Passes, others: Sequence[Passes]) -> Passes:
     """A fresh sequence, or a mutant of this one, perhaps with the end of another; options change apart."""
-    sequences = _sequences()
     options = tuple(name for name in passes if "=" in name)
     plain = [tuple(name for name in each if "=" not in name) for each in (passes, *others)]
     own = [each for each in plain[:1] if each]
@@ -106,12 +105,12 @@ def change_passes(draws: Draws, passes: Passes, others: Sequence[Passes]) -> Pas
         made = draw_sequence(draws, sequences)
     else:
         made = next_sequence(draws, sequences, own + [each for each in plain[1:] if each][:1])
-    return change_options(draws, (*options, *made[:LONGEST]))
+    return change_options(draws, sequences, (*options, *made[:LONGEST]))
 
 
-def change_options(draws: Draws, passes: Passes) -> Passes:
+def change_options(draws: Draws, sequences: Sequences, passes: Passes) -> Passes:
     """Return the sequence with an option more, fewer, or of another value; mostly as it is."""
-    known = _sequences().options
+    known = sequences.options
     options = [name for name in passes if "=" in name]
     rest = tuple(name for name in passes if "=" not in name)
     if known and draws.chance(_OPTION):
@@ -122,9 +121,3 @@ def change_options(draws: Draws, passes: Passes) -> Passes:
             options = [name for name in options if not name.startswith(f"{key}=")]
             options.append(f"{key}={draws.pick(known[key])}")
     return (*sorted(options), *rest)
-
-
-def _sequences() -> Sequences:
-    found = find_backend("tvm").sequences
-    assert found is not None
-    return found

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from corpus.case import Case
 from corpus.tir.document import to_bytes
-from corpus.tir.program import make_inputs, words
+from corpus.tir.program import make_inputs, marks, words
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
 from corpus.tir.values import Var, type_of
@@ -21,7 +21,9 @@ from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks
 from generators.tir.frame import Names, start_of
 from generators.tir.mutators import Mutator, all_mutators
+from generators.tir.staging import is_rightly_staged
 from generators.tir.statements import Maker
+from oracles.abilities import Sequences
 from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
 
@@ -32,6 +34,8 @@ _MOST_STEPS = 3_000
 _IN_BLOCKS = 0.35
 _WITH_PASSES = 0.75
 """How many programs come as blocks instead of plain loops, and how many with passes of their own."""
+_DOUBLED, _DOUBLES, _DOUBLED_FIRST = "doubled", "s_tir.InjectDoubleBuffer", 0.8
+"""A mark, the pass that takes it, and how often that pass comes first: TVM's pipeline ends at most others."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def make_program(seed: int, nodes: int, mutators: tuple[Mutator, ...] | None = N
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
         module = mutated(draws, module, seed, mutators)
     if draws.chance(_IN_BLOCKS):
-        module = in_blocks(module)
+        module = in_blocks(draws, module)
     return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
 
 
@@ -96,17 +100,31 @@ def mutated(draws: Draws, module: Module, seed: int, mutators: tuple[Mutator, ..
 
 def is_sound(module: Module, seed: int) -> bool:
     """Return whether it is well-formed and, with the inputs of a seed, defined throughout."""
-    if not is_well_formed(module):
+    if not is_well_formed(module) or not is_rightly_staged(module):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
 
 
 def _passes(draws: Draws, module: Module) -> Passes:
     """Return a sequence that suits the module's form; none for some."""
-    sequences = find_backend("tvm").sequences
-    if sequences is None or not draws.chance(_WITH_PASSES):
+    if not draws.chance(_WITH_PASSES):
         return ()
-    return fitting(draw_sequence(draws, sequences), module)
+    drawn = draw_sequence(draws, sequences_for(module))
+    if _DOUBLED in marks(module) and draws.chance(_DOUBLED_FIRST):
+        drawn = (
+            *(name for name in drawn if "=" in name),
+            _DOUBLES,
+            *(name for name in drawn if "=" not in name),
+        )
+    return fitting(drawn, module)
+
+
+def sequences_for(module: Module) -> Sequences:
+    """Return what sequences for a module of this form are made of."""
+    found = find_backend("tvm").sequences
+    assert found is not None
+    assert found.on_loops is not None
+    return found.on_loops(found.facts_of("tir", to_bytes(module)))
 
 
 def fitting(drawn: Passes, module: Module) -> Passes:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corpus.tir.tree import Alloc, Assert, Bind, Body, Evaluate, For, If, Stmt, Store, While
+from corpus.tir.tree import (
+    Alloc,
+    Assert,
+    Bind,
+    Body,
+    Break,
+    Continue,
+    Evaluate,
+    For,
+    If,
+    Stmt,
+    Store,
+    While,
+)
 from corpus.tir.types import is_float, is_integer
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Var, literal
+from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, Names, static_shape
@@ -16,6 +29,8 @@ from generators.tir.values import Sampler, bounded, element_type, usable
 _EXTENTS = (1, 2, 3, 4, 4, 5, 8, 8, 16)
 _MOST_ELEMENTS = 64
 _FUEL = 6
+_IN_ROWS = 0.6
+"""How often a sum fills a row of its buffer, and not one element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +154,32 @@ def _while(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
     return (Alloc(counter), start, While(Binary("gt", load, Const(0)), (*body, step))), frame
 
 
-def _assert(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+def _claim(maker: Maker, frame: Frame) -> Expr | None:
+    """Return what holds of one of the variables; None if nothing is known of any."""
     known = [each for each in frame.known if is_integer(each.var.dtype) and each.high < 1 << 20]
     if not known:
         return None
     each = maker.draws.pick(known)
-    return (Assert(Binary("le", each.var, Const(each.high, each.var.dtype)), ("out of range",)),), frame
+    return Binary("le", each.var, Const(each.high, each.var.dtype))
+
+
+def _assert(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    claim = _claim(maker, frame)
+    return ((Assert(claim, ("out of range",)),), frame) if claim is not None else None
+
+
+def _leave(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """Return the end of a loop, or of its round, under a condition."""
+    if not frame.loops:
+        return None
+    end = maker.draws.pick((Break(), Continue()))
+    return (If(maker.truth(frame), (end,)),), frame
+
+
+def _assume(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
+    """Tell the compiler what holds of a variable."""
+    claim = _claim(maker, frame)
+    return ((Evaluate(Call("assume", (claim,), "bool")),), frame) if claim is not None else None
 
 
 def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
@@ -158,21 +193,31 @@ def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None
     if not pairs:
         return None
     source, target = maker.draws.pick(pairs)
-    shape, place = static_shape(source) or (), static_shape(target) or ()
+    place = static_shape(target) or ()
+    row = Known(Var(maker.names.fresh("i")), 0, place[0] - 1)
+    if not maker.draws.chance(_IN_ROWS):
+        return _summed(maker, frame, source, target, Sampler(maker.draws, frame).indices(place)), frame
+    at = (row.var, *Sampler(maker.draws, frame).indices(place[1:]))
+    body = _summed(maker, frame.with_loop(row), source, target, at)
+    return (For(row.var, Const(0), Const(place[0]), "serial", body),), frame
+
+
+def _summed(maker: Maker, frame: Frame, source: Buffer, target: Buffer, at: tuple[Expr, ...]) -> Body:
+    """Return the sum or an extreme over the last dim of a buffer, in one element of another."""
+    shape = static_shape(source) or ()
     var = Var(maker.names.fresh("k"))
     inner = frame.with_loop(Known(var, 0, shape[-1] - 1))
-    at = Sampler(maker.draws, frame).indices(place)
     read = (*Sampler(maker.draws, inner).indices(shape[:-1]), var)
-    value = Load(source.name, read, source.dtype)
     op = maker.draws.pick(("add", "max", "min"))
+    value = Load(source.name, read, source.dtype)
     step = Store(target.name, at, Binary(op, Load(target.name, at, target.dtype), value))
     start = Store(target.name, at, literal(0, target.dtype))
-    return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,))), frame
+    return (start, For(var, Const(0), Const(shape[-1]), "serial", (step,)))
 
 
 Form = Callable[[Maker, Frame, int, int], Made | None]
 _SIMPLE: tuple[Form, ...] = (_store, _store, _bind, _evaluate)
 _ALL: tuple[Form, ...] = (
     *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
-    *(_while, _assert, _reduction, _reduction),
+    *(_while, _assert, _assume, _leave, _reduction, _reduction),
 )

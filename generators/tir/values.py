@@ -10,29 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
-from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal, type_of
+from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, static_shape
+from generators.tir.functions import drawn_function
 
 INTEGER_TYPES = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32")
 FLOAT_TYPES = ("float32", "float32", "float64", "float16")
-_TAME = (
-    "sin",
-    "cos",
-    "tanh",
-    "sigmoid",
-    "erf",
-    "floor",
-    "ceil",
-    "trunc",
-    "fabs",
-    "atan",
-    "round",
-    "nearbyint",
-)
-_SMALL_ENOUGH = ("exp", "exp2", "sinh", "cosh", "expm1")
-_ROUGH = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
-"""Functions that a rounding error may move by one: their operand is an exact one."""
+_LOW = 0.05
+"""How many buffers hold floats that TVM computes in a wider type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +213,20 @@ def _wrapped(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
 
 
 def _counted(sampler: Sampler, dtype: str, fuel: int) -> Valued | None:
+    """Count the ones of an integer, or the zeros before its first one: that of zero nothing defines.
+
+    Of few bits seldom: TVM refuses the second of these.
+    """
     if dtype != "int32":
         return None
-    made = sampler.value(sampler.draws.pick(("uint32", "uint8", "int32")), fuel)
-    if made.low < 0 or type_of(made.expr) != "uint32":
+    kind = sampler.draws.pick(("uint32", "int32", "int64") if sampler.draws.chance(0.97) else ("uint8",))
+    made = sampler.value(kind, fuel)
+    if made.low < 0:
         return None
-    return Valued(Cast("int32", Call("popcount", (made.expr,), "uint32")), 0, 32)
+    if sampler.draws.chance(0.5):
+        return Valued(Cast("int32", Call("popcount", (made.expr,), kind)), 0, 64)
+    some = Binary("max", made.expr, Const(1, kind))
+    return Valued(Call("clz", (some,), "int32"), 0, 64)
 
 
 def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -245,17 +239,13 @@ def _ratio(sampler: Sampler, dtype: str, fuel: int) -> Valued:
 
 
 def _function(sampler: Sampler, dtype: str, fuel: int) -> Valued:
-    draws = sampler.draws
-    if draws.chance(0.3):
-        bounded = Binary("min", sampler.value(dtype, fuel).expr, literal(4, dtype))
-        bounded = Binary("max", bounded, literal(-4, dtype))
-        return Valued(Call(draws.pick(_SMALL_ENOUGH[:2]), (bounded,), dtype))
-    if draws.chance(0.2):
-        inside = Call("fabs", (sampler.value(dtype, fuel).expr,), dtype)
-        return Valued(Call("sqrt", (inside,), dtype))
-    name = draws.pick(_TAME)
-    operand = sampler.leaf(dtype) if name in _ROUGH else sampler.value(dtype, fuel)
-    return Valued(Call(name, (operand.expr,), dtype))
+    """Return an intrinsic of floats; one that rounding may move by one gets an operand that is exact."""
+    function = drawn_function(sampler.draws, dtype)
+    operands = [
+        sampler.leaf(dtype).expr if function.is_rough else sampler.value(dtype, fuel // function.arity).expr
+        for _ in range(function.arity)
+    ]
+    return Valued(function.of(tuple(operands), dtype))
 
 
 def _compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -269,6 +259,14 @@ def _exactly_compared(sampler: Sampler, dtype: str, fuel: int) -> Valued:
     kind = sampler.draws.pick(FLOAT_TYPES)
     a, b = sampler.leaf(kind).expr, sampler.leaf(kind).expr
     return Valued(Binary(sampler.draws.pick(("lt", "le", "gt", "ge")), a, b))
+
+
+def _classified(sampler: Sampler, dtype: str, fuel: int) -> Valued:
+    """Ask of a float that no arithmetic has touched whether it is a number, or finite."""
+    kind = sampler.draws.pick(FLOAT_TYPES)
+    is_known = sampler.draws.chance(0.97)  # TVM takes no program with one of the others
+    name = "isnan" if is_known else sampler.draws.pick(("isinf", "isfinite"))
+    return Valued(Call(name, (sampler.leaf(kind).expr,), "bool"))
 
 
 def _logic(sampler: Sampler, dtype: str, fuel: int) -> Valued:
@@ -295,7 +293,10 @@ _FLOATS: tuple[Kind, ...] = (
     _function,
     _function,
 )
-_BOOLS: tuple[Kind, ...] = (_compared, _compared, _exactly_compared, _logic)
+_BOOLS: tuple[Kind, ...] = (
+    *(_compared, _compared, _compared, _exactly_compared, _exactly_compared, _logic, _logic),
+    _classified,
+)
 
 
 def bounded(valued: Valued, dtype: str, draws: Draws) -> Expr:
@@ -309,6 +310,8 @@ def bounded(valued: Valued, dtype: str, draws: Draws) -> Expr:
 
 def element_type(draws: Draws) -> str:
     """Return a type for a buffer."""
+    if draws.chance(_LOW):
+        return "bfloat16"
     return draws.pick(FLOAT_TYPES if draws.chance(0.5) else INTEGER_TYPES)
 
 

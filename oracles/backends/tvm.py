@@ -9,7 +9,7 @@ from oracles.in_worker.tvm import passes as tvm_passes
 from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
 
 if TYPE_CHECKING:
-    from oracles.abilities import Backend
+    from oracles.abilities import Backend, Sequences
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
@@ -274,6 +274,9 @@ REACHED = "reached operator "
 # In crux
 
 
+LOOP_PASSES = ("tirx.", "s_tir.")
+"""How the names of passes over PrimFuncs begin, and of the options of their context."""
+
 SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
 
 
@@ -286,19 +289,31 @@ def facts_of(format: str, program: bytes) -> frozenset[str]:
     """Name the form of a module of PrimFuncs: blocks, plain loops, or these over buffers of one dim."""
     if format != "tir":
         return tvm_passes.START
-    from corpus.tir.program import has_blocks, has_vectorised, is_flat, parse
+    from corpus.tir.program import has_blocks, is_flat, marks, parse
 
     module = parse(program)
-    lanes = {"lanes"} if has_vectorised(module) else set()
+    found = marks(module)
     if has_blocks(module):
-        return tvm_passes.BLOCKS | lanes
-    return tvm_passes.PLAIN_LOOPS | lanes | ({"flat"} if is_flat(module) else set())
+        boxed = {"boxed"} if "doubled" in found else set()
+        return tvm_passes.BLOCKS | found | boxed
+    return tvm_passes.PLAIN_LOOPS | found | ({"flat"} if is_flat(module) else set())
+
+
+def sequences_on_loops(facts: frozenset[str]) -> Sequences:
+    """Return the sequences of passes for modules of PrimFuncs of which these facts hold."""
+    from dataclasses import replace
+    from functools import partial
+
+    all_of_them = sequences()
+    names = tuple(name for name in all_of_them.names if name.startswith(LOOP_PASSES))
+    fitting = partial(tvm_passes.repaired, facts=facts)
+    return replace(all_of_them, names=names, seldom=tvm_passes.IDLE_ON_LOOPS, repaired=fitting)
 
 
 def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:
     """Say why these passes cannot stand in this order; without a Relax function only passes of loops can."""
     names = tuple(names)
-    others = [name for name in names if not name.startswith(("tirx.", "s_tir."))]
+    others = [name for name in names if not name.startswith(LOOP_PASSES)]
     options = [name for name in names if is_option(name)]
     if options and "operators" in facts:
         return f"{options[0]} is an option for modules of PrimFuncs alone"
@@ -317,9 +332,25 @@ def options_of(names: Iterable[str]) -> dict[str, Any]:
     return config_of(names)
 
 
+def sequences() -> Sequences:
+    """Return what sequences of passes are made of, and which orders there are."""
+    from oracles.abilities import Sequences
+
+    return Sequences(
+        SEQUENCEABLE,
+        (*tvm_passes.ASKED_ABOUT, *sorted(tvm_passes.UNDRAWN)),
+        tvm_passes.SELDOM,
+        facts_of,
+        misplaced,
+        tvm_passes.repaired,
+        sequences_on_loops,
+        OPTIONS,
+    )
+
+
 def backend() -> Backend:
     """Describe this backend."""
-    from oracles.abilities import Backend, Graphs, Sequences
+    from oracles.abilities import Backend, Graphs
     from oracles.optimisers.tvm_passes import DISABLING
     from oracles.optimisers.tvm_refusals import classify, tags
     from oracles.optimisers.tvm_ways import configs, configs_of_graphs
@@ -339,15 +370,7 @@ def backend() -> Backend:
         typed_by="types",
         libraries=LIBRARIES,
         passes=DISABLING,
-        sequences=Sequences(
-            SEQUENCEABLE,
-            (*tvm_passes.ASKED_ABOUT, *sorted(tvm_passes.UNDRAWN)),
-            tvm_passes.SELDOM,
-            facts_of,
-            misplaced,
-            tvm_passes.repaired,
-            OPTIONS,
-        ),
+        sequences=sequences(),
         graphs=Graphs(
             ("relax", "tir"),
             opens=("relax",),

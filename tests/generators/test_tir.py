@@ -25,7 +25,7 @@ from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 
 SEEDS = range(60)
-BASES = [make_program(seed, 8).module for seed in range(12)]
+BASES = [make_program(seed, 8).module for seed in range(30)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

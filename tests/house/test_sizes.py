@@ -25,6 +25,7 @@ MOST_MODULES = 16
 WIDE = {
     "generators/ops": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
+    "generators/tir/mutators": "finds its own modules: a file a mutator",
     "triage/commands": "finds its own modules: a file a command",
 }
 

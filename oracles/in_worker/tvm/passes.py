@@ -15,7 +15,7 @@ alone. The bodies around them must not be in dataflow blocks any more, where TVM
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
 
 from oracles.in_worker.tvm.options import complaint, is_option
@@ -32,7 +32,7 @@ BLOCKS = frozenset(("primfuncs", "plain"))
 PLAIN_LOOPS = BLOCKS | {"initialised", "opaque", "loops"}
 """The facts of one without blocks; where all buffers have one dim, it is `flat` as well.
 
-One with vectorised loops has `lanes`, which passes over memory do not take.
+One with vectorised loops has `lanes`, which passes over memory do not take; see `MARKED` for the others.
 """
 
 
@@ -119,6 +119,41 @@ ON_PRIMFUNCS = """
 """
 """Passes over PrimFuncs in any form: of blocks, as legalising the operators makes them, or of loops."""
 
+MARKED = {
+    "jumps": (
+        "s_tir.AnnotateIrregularLoop",
+        "s_tir.InjectSoftwarePipeline s_tir.LoopPartition tirx.UnrollLoop",
+    ),
+    "matches": (
+        "s_tir.LowerMatchBuffer",
+        "s_tir.LowerOpaqueBlock tirx.FlattenBuffer s_tir.InjectPermutedLayout s_tir.InjectSoftwarePipeline",
+    ),
+    "staged": (
+        "s_tir.InjectSoftwarePipeline",
+        "s_tir.LowerOpaqueBlock s_tir.LoopPartition s_tir.InjectVirtualThread s_tir.InjectDoubleBuffer"
+        " s_tir.HoistIfThenElse s_tir.HoistExpression tirx.UnrollLoop tirx.RemoveNoOp tirx.RemoveAssume",
+    ),
+    "doubled": (
+        "s_tir.InjectDoubleBuffer",
+        "tirx.StorageRewrite s_tir.HoistIfThenElse s_tir.HoistExpression tirx.UnrollLoop tirx.RemoveNoOp"
+        " tirx.RemoveAssume tirx.PointerValueTypeRewrite",
+    ),
+    "boxed": ("s_tir.LowerOpaqueBlock", "s_tir.InjectDoubleBuffer"),
+    "lanes": ("tirx.VectorizeLoop", "s_tir.InjectDoubleBuffer"),
+}
+"""What some programs of loops hold: the pass that takes it, and those that TVM's pipelines run after that.
+
+Loops that are left early; blocks with views of buffers; software pipelines; double buffers; these as memory
+of a block; lanes.
+"""
+
+
+def _marks(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the marks that bar a pass, and those that it takes."""
+    bars = frozenset(mark for mark, (_, later) in MARKED.items() if name in later.split())
+    return bars, frozenset(mark for mark, (taker, _) in MARKED.items() if taker == name)
+
+
 ON_FLAT = """
     tirx.PointerValueTypeRewrite
     s_tir.DecorateDeviceScope s_tir.InstrumentProfileIntrinsics
@@ -156,8 +191,14 @@ CONDITIONAL = (
 )
 """Passes with conditions of their own."""
 
+
+def _with_marks(each: Pass) -> Pass:
+    bars, takes = _marks(each.name)
+    return replace(each, bars=each.bars | bars, takes=each.takes | takes)
+
+
 PASSES = {
-    each.name: each
+    each.name: _with_marks(each)
     for each in (
         *map(_pass, ANYWHERE.split()),
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
@@ -260,6 +301,18 @@ SELDOM = _words(
     """
 )
 """Passes for what importing and legalising for a CPU make none of: threads, devices, other memory."""
+
+
+IDLE_ON_LOOPS = _words(
+    """
+    tirx.ConvertSSA tirx.InlinePrivateFunctions tirx.VerifyMemory
+    s_tir.InstrumentBoundCheckers s_tir.LiftThreadBinding s_tir.LowerAutoCopy s_tir.LowerCrossThreadReduction
+    s_tir.LowerVtcmAlloc s_tir.ManifestSharedMemoryLocalStage s_tir.MergeSharedMemoryAllocations
+    s_tir.RemoveWeightLayoutRewriteBlock s_tir.TransformMmaBufferLayout s_tir.VerifyVTCMLimit
+    s_tir.UseAssumeToReduceBranches s_tir.InjectPermutedLayout
+    """
+)
+"""Passes that seldom change programs of loops for a CPU: they are for threads, devices and other memory."""
 
 
 def facts_after(names: Iterable[str], facts: frozenset[str] = START) -> frozenset[str]:
