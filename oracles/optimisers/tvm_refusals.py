@@ -19,6 +19,9 @@ UNSUPPORTED = re.compile(
 A weight of int4 or uint4 is refused by its bytes: TVM's tensors pack two values in a byte, numpy's do not.
 """
 
+ON_A_DEVICE = "CodeGenLLVM::GetThreadIndex"
+"""What a CPU's code generator is at where a loop is bound to the threads of a device."""
+
 LIMIT = re.compile(
     r"not (yet )?(supported|handled|implemented)|unsupported|must be (a )?(constant|static)|Dynamic \w+"
     r"|only supports?|currently|cannot handle|no value in Constant",
@@ -30,7 +33,7 @@ def classify(run: Run) -> str:
     """Classify a failed run by its own words; empty if it may be a bug."""
     if run.is_ok:
         return ""
-    if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message):
+    if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message) or ON_A_DEVICE in run.trace:
         return "unsupported"
     return ""
 
