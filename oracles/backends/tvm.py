@@ -128,7 +128,14 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
     from oracles.in_worker.onnx.program import fed_names, read_model
 
     model = read_model(program)
-    module = _written_and_read(from_onnx(model, keep_params_in_input=False), settings.get("via", ""))
+    try:
+        imported = from_onnx(model, keep_params_in_input=False)
+    except Exception as error:
+        containers = {item.name for item in model.graph.input if not item.type.HasField("tensor_type")}
+        if any(containers.intersection(node.input) for node in _nodes_reached(error)):
+            raise NotImplementedError(NO_INPUT) from error  # it takes such an input for a tensor
+        raise
+    module = _written_and_read(imported, settings.get("via", ""))
     taken = [(name, "tensor") for name in fed_names(model.graph)]
     return module, "main", taken, [value.name for value in model.graph.output]
 
@@ -222,13 +229,16 @@ def _optimised(module: Any, pipeline: str, target: Any) -> Any:
     return relax.get_pipeline("default")(module)
 
 
+NO_INPUT = "TVM takes no input of dtype string, sequence or optional"
+
+
 def _to_tvm(given: Any, kind: str, device: Any) -> Any:
     from oracles.in_worker.onnx.program import to_array
     from oracles.in_worker.tvm.params import passed
 
     value = to_array(given)
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
-        raise NotImplementedError("TVM takes no input of dtype string, sequence or optional")
+        raise NotImplementedError(NO_INPUT)
     if value.dtype.name.endswith("int4"):  # its tensors pack two in a byte, numpy's do not
         raise NotImplementedError(f"TVM takes no input of dtype {value.dtype.name} from numpy")
     return passed(value, kind, device)
@@ -252,19 +262,31 @@ def about(error: BaseException) -> tuple[str, str]:
     Neither the error's text nor the traceback tells. A line says what the importer's own documentation claims
     where the error refuses it.
     """
-    trace, operator, reached, at = error.__traceback__, "", "", ""
-    while trace is not None:
-        known = trace.tb_frame.f_locals
-        if trace.tb_frame.f_code.co_name == "_convert_operator":
-            operator = str(known.get("op_name", ""))
-        if trace.tb_frame.f_code.co_name == "_construct_nodes" and "node" in known:
-            reached = known["node"].op_type
-            at = at or next((name for name in known["node"].output if name), "")
-        trace = trace.tb_next
+    operator, reached, at = "", "", ""
+    for known in _locals_of(error, "_convert_operator"):
+        operator = str(known.get("op_name", ""))
+    for node in _nodes_reached(error):
+        reached = node.op_type
+        at = at or next((name for name in node.output if name), "")
     claim = claim_of(form_of(str(error)), documents_along(error, IMPORTERS))
     head = f"{REACHED}{reached}\n" if reached else ""
     head = f"Error converting operator {operator}\n" if operator else head
     return f"{head}{DOCUMENTED}{claim}\n" if claim else head, at
+
+
+def _nodes_reached(error: BaseException) -> list[Any]:
+    """List the nodes that the importer was at, the outermost first, a body's node behind that of the body."""
+    return [known["node"] for known in _locals_of(error, "_construct_nodes") if "node" in known]
+
+
+def _locals_of(error: BaseException, function: str) -> list[dict[str, Any]]:
+    """List what the frames of a function hold that an exception came through."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name == function:
+            found.append(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+    return found
 
 
 IMPORTERS = "tvm.relax.frontend"

@@ -41,6 +41,7 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _NAMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"has no attribute '(\w+)'", r"has no attribute \1"),  # the compiler's own word, no model's
         (r"'(?!tensor\(|seq\(|optional\()[^'\n]*'", "'*'"),
         (r'"(?!tensor\(|seq\(|optional\()[^"\n]*"', '"*"'),
         (

@@ -116,6 +116,17 @@ def test_a_sequence_of_strings_that_flows_in_is_unsupported(judge: Judge) -> Non
     assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
 
 
+@pytest.mark.parametrize("operator", ["SequenceLength", "SequenceErase"])
+def test_a_node_of_the_importer_that_stumbles_over_a_sequence_that_flows_in_is_unsupported(
+    judge: Judge, operator: str
+) -> None:
+    graph = f"g (seq(float[1]) s, float[2] x) => (n, float[2] y) {{ n = {operator}(s) y = Relu(x) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
+    inputs: dict[str, Value] = {"s": [np.zeros(1, np.float32)], "x": floats(1, 2)}
+    verdict = judge.verdict(Case("onnx", model.SerializeToString(), inputs, TVM))
+    assert verdict.outcome is Outcome.UNSUPPORTED, verdict.title
+
+
 def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
     graph = "g (float[2] x, float[3] y) => (float[k] z) { z = Add(x, y) }"
     verdict = verdict_of(judge, graph, x=floats(1, 2), y=floats(1, 2, 3))

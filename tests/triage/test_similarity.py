@@ -89,6 +89,10 @@ ONE_BUG |= {
     ),
 }
 TWO_BUGS = {
+    "one operator of whose operand other attributes are missing": (
+        tvm(op="Expand", message="'*' object has no attribute value"),
+        tvm(op="Expand", message="'*' object has no attribute shape"),
+    ),
     "one text, two operators": (
         ort(op="Gather", message="indices element out of data bounds, idx=*"),
         ort(op="Scatter", message="indices element out of data bounds, idx=*"),
