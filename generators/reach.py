@@ -87,8 +87,11 @@ class Root:
 
     @property
     def weight(self) -> float:
-        """How often it is chosen beside others: more for more news, but slowly."""
-        return float(np.log2(1 + self.gain))
+        """How often it is chosen beside others: more for more news, but slowly.
+
+        In whole steps, so that a few blocks more or less, which may be chance, change no choice.
+        """
+        return float(round(np.log2(1 + self.gain)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ class Breakpoints:
         self._shared = int(shared)
         self._tables = [tuple(map(int, table.split(":"))) for table in tables]
 
+    @property
+    def is_armed(self) -> bool:
+        """Return whether the code of some library is watched."""
+        return self._handler is not None
+
     def arm(self) -> int:
         """Set the breakpoints of every library that is loaded; how many there are.
 

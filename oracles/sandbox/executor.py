@@ -62,6 +62,10 @@ class Executor:
         """Start the target's sandbox without waiting for it."""
         self._sandbox.begin()
 
+    def renew(self) -> None:
+        """Let the next case run in a new worker of the target."""
+        self._sandbox.renew()
+
     def close(self) -> None:
         """End the sandboxes."""
         for sandbox in self._sandboxes():

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
+from generators.fuzz import fuzz
+from generators.mixture import BLOCK, Plan
+from tests.bench.bench_campaigns import Remembering
+from tests.triage.failing import ORT
 from tests.triage.test_cli import crux
 from triage.campaigns.teaching import Teaching
+from triage.campaigns.testers import open_testers
+from triage.console.options import CaseOptions
 from triage.store.database import Store
 
 
@@ -46,6 +52,20 @@ def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: 
     assert lesson.reach.roots
     assert sum(lesson.reach.bits(lesson.reach.build, 8 * len(lesson.reach.known))) > 10_000
     assert sum(tests for name, tests in lesson.tried.items() if name.startswith("native")) > 0
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_workers() -> None:
+    """Its programs are; of what each test met a few blocks hang on where the memory of its worker lies."""
+    found = []
+    for jobs in (1, 2):
+        plan, teacher = Plan("native", passes_of="ort"), Remembering()
+        with open_testers(CaseOptions(jobs=jobs), ORT, plan, native=True) as testers:
+            found.append(list(fuzz(testers.all, tests=20 * BLOCK, teacher=teacher)))
+    one, two = found
+    assert [each.case_id for each in one] == [each.case_id for each in two]
+    same = sum(each.sighting == other.sighting for each, other in zip(one, two, strict=True))
+    assert same >= 0.95 * len(one)
 
 
 def test_what_is_led_by_the_code_must_watch_it(tmp_path: Path) -> None:

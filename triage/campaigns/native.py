@@ -35,11 +35,13 @@ def open_watch(target: Target) -> Watch:
 def sighting(judge: Judge, lesson: Lesson | None, start: Blocks) -> Sighted:
     """Tells what the tests of a block reach that its lesson does not know; `start` every process meets.
 
-    A few blocks hang on what other tests left in the process, such as those of hashes that collide.
+    They run in a worker of their own, whose memory lies at the same addresses on each start: so it is the
+    same for any number of workers and in any order of the blocks.
     """
     watch = judge.watch
     if watch is None:
         return nothing
+    judge.executor.renew()
     known = (lesson or NOTHING).reach.bits(watch.build, watch.total)
     known[start] = True
     watch.ask_again(known)

@@ -47,6 +47,8 @@ def main() -> None:
     for descriptor in (plan.control, plan.report, *map(int, sys.argv[2:])):
         if descriptor >= 0:
             os.set_inheritable(descriptor, False)
+    if plan.inherited:
+        kernel.fix_addresses()
     guard(plan, start(plan))
 
 

@@ -104,6 +104,38 @@ def test_a_worker_that_crashes_has_told_what_it_met_and_where_it_died(sample: Pa
     watch.close()
 
 
+ADDRESSES = """
+import ctypes
+
+library = None
+
+
+def load():
+    global library
+    library = ctypes.CDLL({path!r})
+    return "1"
+
+
+def run(program, inputs, settings, outputs, enter):
+    enter("execute")
+    return {{"code": ctypes.cast(library.first, ctypes.c_void_p).value}}
+"""
+
+
+def test_what_is_watched_lies_at_the_same_addresses_on_each_start(sample: Path, tmp_path: Path) -> None:
+    """Hash tables of C++ libraries are seeded by them."""
+    file = tmp_path / "backend.py"
+    file.write_text(ADDRESSES.format(path=str(sample)))
+    found = []
+    for _ in range(2):
+        watch = Watch([Library(sample)], tmp_path)
+        with Sandbox(str(file), watch=watch, shown=[str(sample)]) as sandbox:
+            (run,) = sandbox.run(Job(b"", {}, (PLAIN,)))
+            found.append(run.outputs["code"])
+        watch.close()
+    assert found[0] == found[1]
+
+
 def test_a_breakpoint_of_the_program_is_its_own(sample: Path, tmp_path: Path) -> None:
     file = tmp_path / "backend.py"
     file.write_text(BACKEND.format(path=str(sample)))
