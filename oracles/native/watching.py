@@ -82,9 +82,12 @@ class Watch:
         return (self._shared, *self._descriptors)
 
     def option(self) -> str:
-        """The zygote's arguments: the handler, the shared memory, and each table with its first number."""
-        tables = (f"{file}:{first}" for file, first in zip(self._descriptors, self.firsts, strict=True))
-        return ",".join((str(self.handler), str(self._shared), *tables))
+        """The zygote's arguments: the handler, the shared memory, and each table with its first number.
+
+        As long for any number of a descriptor: where a process keeps its objects hangs on what it is told.
+        """
+        tables = (f"{file:04}:{first}" for file, first in zip(self._descriptors, self.firsts, strict=True))
+        return ",".join((str(self.handler), f"{self._shared:04}", *tables))
 
     def met(self) -> Met:
         """Return the code that the last job reached."""

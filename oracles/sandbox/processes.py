@@ -120,7 +120,7 @@ class Zygote:
         self._python = python
         library, self._reason = crash_handler()
         command = [
-            *(python, "-I", worker.__file__, "--backend", backend_file, "--control", str(theirs.fileno())),
+            *(python, "-I", worker.__file__, "--backend", backend_file, "--control", f"{theirs.fileno():04}"),
             *("--work", str(scratch.work), "--handler", str(library or "")),
             *("--memory", str(limits.memory_bytes), "--cpu", str(limits.cpu_seconds)),
             *("--contain", str(int(contained)), *(("--breakpoints", watch.option()) if watch else ())),
