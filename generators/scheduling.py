@@ -65,7 +65,9 @@ def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, fl
     tried = {name: tests for name, (tests, _) in reach.arms.items()}
     gains = {name: gain for name, (_, gain) in reach.arms.items()}
     found = _by_yield(usual, tried, gains, HASTE)
-    return {name: usual[name] * 2 ** (round(2 * log2(share / usual[name])) / 2) for name, share in found.items()}
+    return {
+        name: usual[name] * 2 ** (round(2 * log2(share / usual[name])) / 2) for name, share in found.items()
+    }
 
 
 def _by_yield(

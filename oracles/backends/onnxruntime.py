@@ -19,7 +19,7 @@ LIBRARIES = (("onnxruntime/capi/onnxruntime_pybind11_state*.so", ""),)
 
 # In the worker
 
-STIRRED, STIRRINGS = 24, 200
+STIRRED, STIRRINGS = 24, 600
 """Inputs of the session that `stir` makes, and how often it makes it."""
 MOST_THREADS = 64
 """More threads than this a sandbox does not let a worker start."""

@@ -34,6 +34,7 @@ from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Watch
 from tests.bench.bench_campaigns import Remembering
+from tests.bench.curves import picture, told
 from triage.campaigns.native import sighting
 from triage.campaigns.testers import judgement
 
@@ -104,7 +105,7 @@ def watched(
             yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take, sighted=sighted)
 
         begun = cpu()
-        for tests, _ in enumerate(fuzz([worker], seed=seed, teacher=Remembering()), 1):
+        for tests, _ in enumerate(fuzz([worker], seed=seed, teacher=Remembering(seed)), 1):
             if tests % BLOCK == 0:
                 curve.append((cpu() - begun, len(watch.ever()) - len(start)))
                 if curve[-1][0] >= SECONDS:
@@ -114,7 +115,7 @@ def watched(
 
 def at(curve: Curve, seconds: float) -> float:
     """The blocks after so many CPU seconds."""
-    return float(np.interp(seconds, *zip(*curve, strict=True)))
+    return float(np.interp(seconds, [moment for moment, _ in curve], [blocks for _, blocks in curve]))
 
 
 def test_blocks_over_cpu_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,56 +129,15 @@ def test_blocks_over_cpu_time(capsys: pytest.CaptureFixture[str]) -> None:
             found = [nnsmith(python, s) if name == "nnsmith" else campaign(name, s) for s in range(SEEDS)]
             band = np.array([[at(curve, mark) for mark in marks] for curve, _ in found])
             bands[name] = band
-            told = " ".join(
-                f"{seconds:.0f}s {_band(band, marks, seconds)}"
+            line = " ".join(
+                f"{seconds:.0f}s {told(marks, band, seconds)}"
                 for seconds in (SECONDS / 4, SECONDS / 2, SECONDS)
             )
-            print(f"\n{name:9} tests {[tests for _, tests in found]}  {told}", end="", flush=True)
+            print(f"\n{name:9} tests {[tests for _, tests in found]}  {line}", end="", flush=True)
         print()
     place = os.environ.get("CRUX_REACH_PLOT", "")
     if place:
-        Path(place).write_text(picture(marks, bands))
-
-
-def _band(band: NDArray[np.float64], marks: NDArray[np.float64], seconds: float) -> str:
-    values = [float(np.interp(seconds, marks, line)) for line in band]
-    return f"{np.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
-
-
-def picture(marks: NDArray[np.float64], bands: dict[str, NDArray[np.float64]]) -> str:
-    """An SVG of the medians, with the least and the most behind them."""
-    width, height, left, bottom = 640, 360, 70, 40
-    most = max(float(band.max()) for band in bands.values())
-    low = min(float(band[:, 0].min()) for band in bands.values()) * 0.9
-    colours = ("#888888", "#1f77b4", "#2ca02c", "#d62728", "#9467bd", "#ff7f0e")
-
-    def point(seconds: float, blocks: float) -> str:
-        x = left + (width - left - 90) * seconds / float(marks[-1])
-        return f"{x:.1f},{(height - bottom) * (1 - (blocks - low) / (most - low)) + 10:.1f}"
-
-    room = f'viewBox="0 0 {width + 70} {height + 10}"'  # names stand to the right
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {room} font-family="sans-serif">']
-    parts.append(f'<rect width="{width + 70}" height="{height + 10}" fill="white"/>')
-    for mark in np.linspace(low, most, 5):
-        x, y = point(0, mark).split(",")
-        parts.append(
-            f'<text x="{float(x) - 6}" y="{float(y) + 4}" font-size="11" text-anchor="end">{mark:,.0f}</text>'
-        )
-    for mark in np.linspace(0, float(marks[-1]), 5):
-        x, _ = point(mark, low).split(",")
-        parts.append(
-            f'<text x="{x}" y="{height - 12}" font-size="11" text-anchor="middle">{mark:.0f} s</text>'
-        )
-    for colour, (name, band) in zip(colours, bands.items(), strict=False):
-        upper = [point(s, b) for s, b in zip(marks, band.max(axis=0), strict=True)]
-        lower = [point(s, b) for s, b in zip(marks, band.min(axis=0), strict=True)]
-        middle = [point(s, b) for s, b in zip(marks, np.median(band, axis=0), strict=True)]
-        parts.append(f'<polygon points="{" ".join(upper + lower[::-1])}" fill="{colour}" opacity="0.2"/>')
-        parts.append(
-            f'<polyline points="{" ".join(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-        x, y = middle[-1].split(",")
-        parts.append(
-            f'<text x="{float(x) + 6}" y="{float(y) + 4}" font-size="12" fill="{colour}">{name}</text>'
-        )
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        low = min(float(band[:, 0].min()) for band in bands.values()) * 0.9
+        most = max(float(band.max()) for band in bands.values())
+        title = "Blocks of onnxruntime reached, beyond those of its start"
+        Path(place).write_text(picture(marks, bands, title, low, most))

@@ -28,7 +28,6 @@ from generators.fuzz import (
     Tested,
     Tester,
     judge_cases,
-    nothing,
 )
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
