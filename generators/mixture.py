@@ -63,8 +63,11 @@ _LED = {
     "mutate": 0.5,
 }
 """The usual shares where a campaign is led by the target's own code: what meets most of it comes first."""
-_BRED = 1.0
-"""The usual share of programs that are bred on what reached new code, where a campaign knows such."""
+_BRED = 0.25
+"""The usual share of programs that are bred on what reached new code, where a campaign knows such.
+
+They cost twice as much as others, and at first reach less that is new.
+"""
 _OF_LOOPS = 0.12
 """The share of blocks of programs of loops, where the target runs such; all other blocks stay as they are."""
 SOLVED = "smt"

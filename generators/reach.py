@@ -26,6 +26,8 @@ MOST = 400
 """Programs that a pool keeps: of more than that the oldest go."""
 ENOUGH = 4
 """New blocks from which on a program is kept: fewer may be chance, such as hashes that collide."""
+SAMPLED = 3
+"""One block of seeds in this many tells what it reached: telling costs a test over a millisecond."""
 DEEPEST = 3
 """Changes since a program was grown: all of them are made again for each of its children."""
 
@@ -162,6 +164,11 @@ class Reach:
 
 
 NOWHERE = Reach()
+
+
+def is_sampled(seeds: range, block: int) -> bool:
+    """Return whether the block of these seeds, of so many each, tells what it reached."""
+    return seeds.start // block % SAMPLED == 0
 
 
 def _as_long(known: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:

@@ -59,8 +59,7 @@ def shares(usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
 def shares_by_reach(usual: Mapping[str, float], reach: Reach) -> Mapping[str, float]:
     """The share of each arm, by the new blocks of the target's code that it met of late for its cost.
 
-    In steps, each 1.4 times the last: so a few blocks more or less, which may be chance, seldom change what is
-    drawn.
+    In steps, each 1.4 times the last: a few blocks more or less, which may be chance, seldom change a draw.
     """
     tried = {name: tests for name, (tests, _) in reach.arms.items()}
     gains = {name: gain for name, (_, gain) in reach.arms.items()}

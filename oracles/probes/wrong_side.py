@@ -122,7 +122,8 @@ def _by_values(
     mask = difference.mask if difference.mask is not None else np.ones(expected.shape, bool)
     apart, of_other = _distance(expected, actual)[mask], _distance(value, actual)[mask]
     of_baseline = distance(value, expected)[mask]
-    tells = np.minimum(of_baseline, of_other) <= NEAR * apart
+    with np.errstate(over="ignore"):  # values near the largest there is lie apart without bound
+        tells = np.minimum(of_baseline, of_other) <= NEAR * apart
     tells &= np.isfinite(np.minimum(of_baseline, of_other))
     if difference.unconfirmed is not None:
         tells &= ~difference.unconfirmed[mask] | (of_baseline == 0)

@@ -28,7 +28,7 @@ from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
 from generators.learning import Lesson
 from generators.mixture import BLOCK, Drawn, Plan, make_tests
-from generators.reach import NATIVE
+from generators.reach import NATIVE, is_sampled
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
@@ -101,7 +101,7 @@ def watched(
             return time.process_time() + judge.executor.cpu_seconds() + others()
 
         def worker(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
-            sighted = sighting(judge, lesson, start) if led else nothing
+            sighted = sighting(judge, lesson, start) if led and is_sampled(seeds, BLOCK) else nothing
             yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take, sighted=sighted)
 
         begun = cpu()

@@ -60,7 +60,8 @@ def _ends(
 
 
 def _text(x: float, y: float, words: str, size: int, anchor: str = "middle", colour: str = "#333333") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
+    how = f'font-size="{size}" text-anchor="{anchor}" fill="{colour}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {how}>{words}</text>'
 
 
 def told(marks: Numbers, band: Numbers, seconds: float) -> str:

@@ -32,7 +32,7 @@ from generators.fuzz import (
 from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import BLOCK, Plan, make_tests
-from generators.reach import NATIVE
+from generators.reach import NATIVE, is_sampled
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
 from oracles.screening import FORMAT, passing
@@ -104,7 +104,7 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         looks = None if judge.watch or not judge.looks_together(FORMAT) else looking(judge)
-        if start is None:
+        if start is None or not is_sampled(seeds, BLOCK):
             return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
         sighted = sighting(judge, lesson, start)
         for each in make_tests(plan, range(seeds.start - seeds.start % BLOCK, seeds.start), lesson):
