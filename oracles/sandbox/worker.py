@@ -367,13 +367,9 @@ def run_configs(
 ) -> None:
     """Run the program under every config, one reply each, so that a death loses only its own.
 
-    Where the framework's code is `watched` it frees all outputs before the last reply: code that runs later
-    would be told of this job or not, as chance has it.
+    If the code is `watched`, outputs are freed before the last reply: what runs after it is told by chance.
     """
-    decoder = Decoder(body)
-    job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
-    job["inputs"] = {name: decoder.value(spec) for name, spec in request["inputs"]}
-    first, left = None, request["cpu"]
+    job, (first, left) = job_of(request, Decoder(body)), (None, request["cpu"])
     os.chdir(request.get("folder") or home)
     for index, settings in request["configs"]:
         truncate(2)
@@ -402,6 +398,12 @@ def run_configs(
             raise DeviceLost
         if first is None and header["status"] == "ok":
             first = outputs
+
+
+def job_of(request: dict[str, Any], decoder: Decoder) -> dict[str, Any]:
+    """Return the request with its program and its inputs."""
+    job = dict(request, program=request.get("path") or bytes(decoder.take(request["size"])))
+    return {**job, "inputs": {name: decoder.value(spec) for name, spec in request["inputs"]}}
 
 
 def attempt(
