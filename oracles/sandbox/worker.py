@@ -349,8 +349,7 @@ def serve(channel: socket.socket, backend: Any, options: argparse.Namespace) -> 
                 options.breakpoints.begin()
                 marker.test = request["test"]
                 marker.begin(request["configs"][0][0])
-                watched = options.breakpoints.is_armed
-                run_configs(channel, backend, request, body, marker, options.work, options.cpu, watched)
+                run_configs(channel, backend, request, body, marker, options)
             else:
                 send(channel, {"answer": getattr(backend, request["op"])(*request["arguments"])})
 
@@ -361,26 +360,24 @@ def run_configs(
     request: dict[str, Any],
     body: memoryview,
     marker: Marker,
-    home: str,
-    limit: float,
-    watched: bool,
+    options: argparse.Namespace,
 ) -> None:
     """Run the program under every config, one reply each, so that a death loses only its own.
 
-    If the code is `watched`, outputs are freed before the last reply: what runs after it is told by chance.
+    If the code is watched, outputs are freed before the last reply: what runs after it is told by chance.
     """
     job, (first, left) = job_of(request, Decoder(body)), (None, request["cpu"])
-    os.chdir(request.get("folder") or home)
+    os.chdir(request.get("folder") or options.work)
     for index, settings in request["configs"]:
         truncate(2)
         marker.begin(index)
-        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(limit, left)))
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(options.cpu, left)))
         header, outputs = attempt(backend, job, settings, marker)
         took = time.thread_time() - marker.entered
         signal.setitimer(signal.ITIMER_PROF, 0)
         buffers: list[Any] = []
         header["outputs"] = [[name, describe(name, value, first, buffers)] for name, value in outputs.items()]
-        if watched and index == request["configs"][-1][0]:
+        if options.breakpoints.is_armed and index == request["configs"][-1][0]:
             buffers, outputs, first = [bytes(each) for each in buffers], {}, None
         header.update(
             test=request["test"],
