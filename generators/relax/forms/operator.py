@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from generators.relax.choices import Choices
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Growth
-from generators.relax.operator import Argument, Given, Group, Literal, Operator, Want, Within, target_of
-from generators.relax.ops import operators
+from generators.relax.operator import Argument, Given, Group, Literal, Want, Within, target_of
+from generators.relax.ops import recognising
 from generators.relax.types import Fields, Json, Tensor
 
 NAME = "operator"
@@ -16,9 +15,10 @@ _TRIES = 6
 def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int) -> Known | None:
     """Solve for the type, grow the operands, bind the call, and take the field that was solved for."""
     policy = growth.policy
-    fitting = [each for each in drawable(policy) if each.recognise(target)]
+    weighed = [(each, policy.weight(each)) for each in recognising(target)]
+    fitting, weights = [each for each, by in weighed if by > 0], [by for _, by in weighed if by > 0]
     for _ in range(_TRIES if fitting else 0):
-        operator = growth.draws.weighted(fitting, [policy.weight(each) for each in fitting])
+        operator = growth.draws.weighted(fitting, weights)
         call = operator.solve(growth.asking(frame), target)
         if call is None or not policy.accept(operator, call):
             continue
@@ -36,18 +36,6 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
             growth.bind(frame, "getitem", [{"ref": made.name}, other], call.result.fields[other])
         return growth.bind(frame, "getitem", [{"ref": made.name}, call.at], target_of(call))
     return None
-
-
-_CACHE: dict[int, tuple[Choices, tuple[Operator, ...]]] = {}
-
-
-def drawable(policy: Choices) -> tuple[Operator, ...]:
-    """Return the operators that a policy draws."""
-    found = _CACHE.get(id(policy))
-    if found is None or found[0] is not policy:
-        found = policy, tuple(each for each in operators() if policy.weight(each) > 0)
-        _CACHE[id(policy)] = found
-    return found[1]
 
 
 def _wants(args: tuple[Argument, ...]) -> list[Want]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from generators.relax.operator import Operator
+from generators.relax.types import Tensor
+
+_MOST_TYPES = 4096
+"""How many types the answers of all recognisers are kept for, the last ones asked about."""
 
 
 @cache
@@ -19,3 +23,13 @@ def operators() -> tuple[Operator, ...]:
         for each in import_module(f"{__name__}.{info.name}").OPERATORS
     ]
     return tuple(sorted(found, key=lambda each: each.name))
+
+
+@lru_cache(maxsize=_MOST_TYPES)
+def recognising(target: Tensor) -> tuple[Operator, ...]:
+    """Return the operators of which a call can have the type, by name.
+
+    The answers are kept (the RFC's caching): recognisers see nothing but the type. Solutions are not: a
+    solver draws.
+    """
+    return tuple(each for each in operators() if each.recognise(target))
