@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -34,3 +35,9 @@ def is_loops(item: Json) -> bool:
 def primfunc_of(item: Json) -> PrimFunc:
     """The PrimFunc that such an object spells; ValueError, LookupError or TypeError where it spells none."""
     return PrimFunc(Decoder().function(item[LOOPS]))
+
+
+def parted(outside: Mapping[str, Json]) -> tuple[dict[str, Json], dict[str, PrimFunc]]:
+    """Return the functions of a document that are no graphs: those in a form of TVM's, and those as trees."""
+    opaque = {name: item for name, item in outside.items() if not is_loops(item)}
+    return opaque, {name: primfunc_of(item) for name, item in outside.items() if is_loops(item)}

@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from corpus.errors import UserError
-from corpus.graphs.loops import PrimFunc, is_loops, primfunc_of
+from corpus.graphs.loops import PrimFunc, parted
 from corpus.measure import Measure
 from corpus.values import Shape, Tensor, stored
 
@@ -143,14 +143,15 @@ def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
         document = json.loads(text)
         if document["format"] != name or document["version"] != VERSION:
             raise ValueError(f"it is of format {document['format']!r}, version {document['version']!r}")
+        opaque, loops = parted(document["opaque"])
         program = GraphProgram(
             name,
             graph_of_json(document["main"]),
             {key: _decoded(*item) for key, item in document["constants"].items()},
             {key: graph_of_json(item) for key, item in document["functions"].items()},
-            {key: item for key, item in document["opaque"].items() if not is_loops(item)},
+            opaque,
             dict(document["facts"]),
-            {key: primfunc_of(item) for key, item in document["opaque"].items() if is_loops(item)},
+            loops,
         )
         check_names(program)
     except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from generators.language.budget import flops_of
 from generators.language.operator import Operator
 from generators.language.program import Call, Operand
 from generators.language.scope import DoesNotFit, Scope, is_in_budget
@@ -23,11 +22,10 @@ def place(scope: Scope, operator: Operator, call: Call) -> tuple[Operand, ...] |
     types, ranges = operator.infer(call), operator.bound(call)
     if not all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True)):
         return None
-    if scope.is_limited:
-        try:
-            scope.charge(flops_of(operator.kind, call, types), types)
-        except DoesNotFit:
-            return None
+    try:
+        scope.afford(operator.kind, call, types)
+    except DoesNotFit:
+        return None
     return operator.emit(scope, call, types, ranges)
 
 

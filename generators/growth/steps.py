@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from generators.language.budget import flops_of
 from generators.language.operator import Operator
 from generators.language.program import Attribute, Call, Operand
 from generators.language.scope import DoesNotFit, Scope, is_in_budget
@@ -50,8 +49,7 @@ class Steps:
         fits = all(is_in_budget(*of, bounds) for of, bounds in zip(types, ranges, strict=True))
         if self.room < 1 or not fits:
             raise DoesNotFit(operator.name)
-        if self.scope.is_limited:
-            self.scope.charge(flops_of(operator.kind, call, types), types)
+        self.scope.afford(operator.kind, call, types)
         self.room -= 1
         results = operator.emit(self.scope, call, types, ranges)
         if self._shown and self.scope.draws.chance(self._shown):

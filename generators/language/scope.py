@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from corpus.values import Tensor, Value
-from generators.language.budget import bytes_of
+from generators.language.budget import bytes_of, depth_of, depths_of, flops_of, steps_of
 from generators.language.draws import Draws
 from generators.language.program import (
     MAX_RANK,
@@ -89,7 +89,8 @@ class Scope:
         self.inputs: list[tuple[Operand, Value]] = []
         self.initializers: list[tuple[str, Tensor]] = []
         self.constants: list[tuple[str, Tensor]] = []
-        self.costs: list[tuple[int, int]] = []
+        self.costs: list[tuple[int, int, int]] = []
+        self.outer_depths: dict[str, int] = {}
         self.shown: set[str] = set()
         self.enclosed: set[str] = set()
         self._names = 0
@@ -136,6 +137,7 @@ class Scope:
         inner.depth = self.depth + 1
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
+        inner.outer_depths = self.depths() if self.temper.budget.depth else {}
         inner.skip_names(self._names)
         return inner
 
@@ -147,7 +149,7 @@ class Scope:
         """End a body and return it; its names are not used again."""
         self.skip_to(inner)
         parts = tuple(inner.nodes), tuple(inner.initializers), tuple(inner.constants)
-        cost = sum(flops for flops, _ in inner.costs) - sum(flops for flops, _ in self.costs)
+        cost = sum(flops for flops, _, _ in inner.costs) - sum(flops for flops, _, _ in self.costs)
         return Body(tuple(inputs), tuple(outputs), *parts, trips, cost)
 
     @property
@@ -157,17 +159,30 @@ class Scope:
 
     # Costs
 
-    def charge(self, flops: int, values: Iterable[tuple[DType, Shape]]) -> None:
+    def afford(self, kind: Kind, call: Call, types: Sequence[TensorType]) -> None:
+        """Count what a node costs; raises `DoesNotFit` where the budget does not allow it."""
+        if not self.is_limited:
+            return
+        node = node_of("", call, ())
+        if self.temper.budget.depth and not self.temper.budget.reaches(depth_of(node, self.depths())):
+            raise DoesNotFit("the depth")
+        self.charge(flops_of(kind, call, types), types, steps_of((node,)))
+
+    def charge(self, flops: int, values: Iterable[tuple[DType, Shape]], steps: int = 0) -> None:
         """Count operations and new values; raises `DoesNotFit` where the budget does not allow them."""
         if not self.is_limited:
             return
         budget = self.temper.budget
         made = list(values)
-        cost = flops, sum(bytes_of(*value) for value in made)
+        cost = flops, sum(bytes_of(*value) for value in made), steps
         spent = [sum(column) for column in zip(cost, *self.costs, strict=True)]
         if not budget.holds(*spent) or not all(budget.fits(shape) for _, shape in made):
             raise DoesNotFit("the budget")
         self.costs.append(cost)
+
+    def depths(self) -> dict[str, int]:
+        """Return the number of operators in the longest chain that ends in each value."""
+        return depths_of(self.nodes, self.outer_depths)
 
     # Operands
 
@@ -336,10 +351,15 @@ class Scope:
             Operand(self.fresh_name(), dtype, shape, bounds, kind, content)
             for (dtype, shape), bounds in zip(types, ranges, strict=True)
         )
-        names = tuple("" if value is None else value.name for value in call.operands)
-        self.nodes.append(Node(name, names, tuple(value.name for value in results), call.attributes))
+        self.nodes.append(node_of(name, call, tuple(value.name for value in results)))
         self.pool.extend(results)
         return results
+
+
+def node_of(name: str, call: Call, results: tuple[str, ...]) -> Node:
+    """Return the node of a call."""
+    names = tuple("" if value is None else value.name for value in call.operands)
+    return Node(name, names, results, call.attributes)
 
 
 def _suits(shape: Shape, other: Shape) -> bool:

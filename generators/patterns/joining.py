@@ -16,7 +16,6 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps
-from generators.language.budget import flops_of
 from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import MAX_RANK, Call, Operand
@@ -234,8 +233,7 @@ def _emit(scope: Scope, use: Use, operands: list[Operand | None]) -> tuple[Opera
         is_large = math.prod(max(dim, 1) for dim in shape) > MAX_ELEMENTS or len(shape) > MAX_RANK + 1
         if is_large or min(shape, default=1) < 1:
             raise DoesNotFit(operator.name)
-    if scope.is_limited:
-        scope.charge(flops_of(operator.kind, call, types), types)
+    scope.afford(operator.kind, call, types)
     tamed = [_tamed(of, bounds) for of, bounds in zip(types, ranges, strict=True)]
     return operator.emit(scope, call, types, tamed)
 

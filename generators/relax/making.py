@@ -17,13 +17,15 @@ from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.relax.choices import Choices
-from generators.relax.costs import Cost, TooLarge, fits, names_of
+from generators.relax.costs import Cost, TooLarge, deepened, is_held, names_of
 from generators.relax.frame import Frame, Known
 from generators.relax.operator import Asking
 from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete
 from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
 from oracles.in_worker.golden.program import wide
 from oracles.in_worker.golden.rule import NotKnown
+
+_NOTHING = Cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Making:
         self.policy = policy
         self.budget = budget
         self.cost = Cost()
+        self.depths: dict[str, int] = {}
+        """By name of a binding, the operators of the longest chain that ends in it."""
         self.left = nodes
         self.main = Frame(takes_inputs=True)
         self.feeds: dict[str, Array] = {}
@@ -104,21 +108,43 @@ class Making:
         self, frame: Frame, op: str, args: list[Json], told: Type, kwargs: Mapping[str, Json] | None = None
     ) -> Known:
         """Return a new binding with its value; Unsound for a value that no program may hold."""
-        name, run = self.fresh(), self.run()
-        given = dict(kwargs or {})
-        known = {**run.constants, **frame.values()}
-        value = run.value(name, op, args, given, known, frame.all_sizes())
+        name = self.fresh()
+        value = self.put(frame, name, op, args, kwargs)
         self._agree(op, told, value, frame)
-        self.pay(op, [known[name] for name in names_of(args) if name in known], value)
-        frame.bindings.append([name, op, args, given])
         return self.know(frame, name, told, value)
 
-    def pay(self, op: str, read: list[Any], value: Any) -> None:
-        """Count what a value costs; TooLarge where the budget does not hold it."""
-        cost = self.cost.plus(op, read, value)
-        if not (self.budget.holds(cost.flops, cost.memory) and fits(self.budget, value)):
+    def put(
+        self, frame: Frame, name: str, op: str, args: list[Json], kwargs: Mapping[str, Json] | None = None
+    ) -> Any:
+        """Add a binding that nothing reads by its type, and return its value."""
+        run, given = self.run(), dict(kwargs or {})
+        known = {**run.constants, **frame.values()}
+        value = run.value(name, op, args, given, known, frame.all_sizes())
+        read = [known[each] for each in names_of(args) if each in known]
+        self.pay(op, read, value, run.inside if op == "call" else _NOTHING)
+        self.place(name, op, args)
+        frame.bindings.append([name, op, args, given])
+        return value
+
+    def pay(self, op: str, read: list[Any], value: Any, inside: Cost = _NOTHING) -> None:
+        """Count what a value costs; TooLarge where the budget does not hold it.
+
+        A branch has paid for itself as it grew, so that `inside` is what a called function costs.
+        """
+        cost = self.cost.plus(op, read, value).and_also(inside)
+        if not is_held(self.budget, cost, value):
             raise TooLarge(op)
         self.cost = cost
+
+    def place(self, name: str, op: str, args: Json) -> None:
+        """Note the longest chain that ends in a new binding; TooLarge where the budget does not hold it.
+
+        What an attempt that was undone said of the name is forgotten.
+        """
+        self.types.pop(name, None)
+        self.depths[name] = deepened(self.depths, op, args)
+        if not self.budget.reaches(self.depths[name]):
+            raise TooLarge(op)
 
     def know(self, frame: Frame, name: str, told: Type, value: Any) -> Known:
         """Note a value of a body, with its type and what it was in the run."""
@@ -155,7 +181,9 @@ class Making:
     def attempt(self, frame: Frame) -> Iterator[list[bool]]:
         """Grow on trial: undo the growth if it fails. Clear the list to keep it."""
         mark, left, names, cost = frame.mark(), self.left, self._names, self.cost
-        kept = [len(each) for each in (self.feeds, self.constants, self.functions, self.opaque, self.helpers)]
+        stores = (self.feeds, self.constants, self.functions, self.opaque, self.hidden)
+        lists: tuple[list[Any], ...] = (self.helpers, self.results)
+        kept = [len(each) for each in (*stores, *lists)]
         is_lost = [True]
         try:
             yield is_lost
@@ -164,8 +192,8 @@ class Making:
         if is_lost:
             frame.back_to(mark)
             self.left, self._names, self.cost = left, names, cost
-            stores = (self.feeds, self.constants, self.functions, self.opaque)
             for store, count in zip(stores, kept, strict=False):
                 for name in list(store)[count:]:
                     del store[name]
-            del self.helpers[kept[-1] :]
+            for each, count in zip(lists, kept[len(stores) :], strict=True):
+                del each[count:]

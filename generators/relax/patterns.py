@@ -16,7 +16,7 @@ from corpus.graphs.format import symbols
 from corpus.graphs.names import renamed
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_to_json
-from generators.relax.costs import TooLarge
+from generators.relax.costs import TooLarge, depths_of
 from generators.relax.finished.blocks import APART, TOGETHER
 from generators.relax.growing import Growth
 from generators.relax.leaves import new_input
@@ -31,6 +31,9 @@ def place_pattern(growth: Growth, fuel: int) -> str:
     fires = growth.draws.pick(sorted(patterns))
     pattern = growth.draws.pick(patterns[fires])
     program = _with_fresh_names(growth, pattern.program)
+    for graph in program.functions.values():
+        if not growth.budget.reaches(max(depths_of(graph.bindings, {}).values(), default=0)):
+            raise TooLarge(fires)
     main = growth.main
     spans = [_within(pattern, item.name) for item in pattern.program.main.inputs]
     _bind_symbols(growth, program)
@@ -86,7 +89,11 @@ def _bind(growth: Growth, binding: Binding, types: Mapping[str, Any], apart: Map
         value = run.value(binding.name, binding.op, list(binding.args), kwargs, known, frame.all_sizes())
     except (ArithmeticError, LookupError, ValueError) as error:  # operands that the operator does not take
         raise Unsound(str(error)) from error
-    frame.bindings.append([binding.name, binding.op, list(binding.args), {**kwargs, **apart}])
+    args = list(binding.args)
+    growth.pay(binding.op, [known[each] for each in binding.reads if each in known], value, run.inside)
+    growth.depths.update(depths_of((binding,), growth.depths))
+    growth.place(binding.name, binding.op, args)
+    frame.bindings.append([binding.name, binding.op, args, {**kwargs, **apart}])
     told = types.get(binding.name)
     if told is not None and _has_shape(value, told[1], frame.all_sizes()):
         growth.know(frame, binding.name, Tensor(told[0], tuple(told[1])), value)

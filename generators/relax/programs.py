@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corpus.case import Case, Remark
+from corpus.graphs.loops import parted
 from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
@@ -13,6 +14,7 @@ from generators.language.counts import Counts
 from generators.language.draws import Draws
 from generators.pools import Bred
 from generators.relax.choices import Choices
+from generators.relax.costs import names_of
 from generators.relax.finished.blocks import in_blocks
 from generators.relax.finished.counting import count_program
 from generators.relax.forms import forms
@@ -21,7 +23,7 @@ from generators.relax.growing import Growth
 from generators.relax.leaves import new_input
 from generators.relax.operator import ANY
 from generators.relax.patterns import place_pattern
-from generators.relax.types import Json, Tensor, Type
+from generators.relax.types import Tensor, Type
 
 _MOST_FUEL = 10
 _ATTEMPTS = 40
@@ -131,7 +133,7 @@ def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:
     made = {item[0] for item in growth.main.bindings}
     grown_for = dict.fromkeys([*outputs, *growth.results])
     found = [name for name in grown_for if name in made or name in growth.feeds]
-    read = {ref for item in growth.main.bindings for ref in _refs(item[2])}
+    read = {ref for item in growth.main.bindings for ref in names_of(item[2])}
     for each in growth.main.known:
         is_loose = each.name in made and each.name not in read and isinstance(each.type, Tensor)
         if is_loose and each.name not in found and growth.draws.chance(0.6):
@@ -145,25 +147,17 @@ def _results(growth: Growth, outputs: Mapping[str, None]) -> list[str]:
     return [name for name in found if name in made] or found
 
 
-def _refs(item: Json) -> list[str]:
-    if isinstance(item, list):
-        return [ref for each in item for ref in _refs(each)]
-    if isinstance(item, dict):
-        if set(item) == {"ref"}:
-            return [item["ref"]]
-        return [*(_refs([*item.values()])), *(item.get("outputs", []) if "bindings" in item else [])]
-    return []
-
-
 def _document(growth: Growth, outputs: list[str]) -> GraphProgram:
     blocks = in_blocks(growth.draws, growth.policy.blocks)
     functions = {name: graph_of_json(blocks(graph)) for name, graph in growth.functions.items()}
     main: Frame = growth.main
+    opaque, loops = parted(growth.opaque)
     return GraphProgram(
         "relax",
         graph_of_json(blocks(graph_json(main, outputs, {"pure": True}))),
         dict(growth.constants),
         functions,
-        dict(growth.opaque),
+        opaque,
         {"main": "main"},
+        loops,
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from corpus.graphs.loops import is_loops, primfunc_of
+from corpus.tir.tree import Function, Module
+from corpus.tir.values import Const
+from generators.relax.costs import Cost, names_of
 from generators.relax.operator import Within
-from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes
+from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes, wide
+from oracles.tir.interpreter import interpret
 
+_MOST_STEPS = 3000
 MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20
 """Magnitudes beyond which a value is refused; of halves where a program holds any."""
 
@@ -33,6 +39,9 @@ class Watched(Evaluation):
     def __init__(self, document: Mapping[str, Any], most: float) -> None:
         super().__init__(document)
         self.most = most
+        self.inside = Cost()
+        """What the bindings of functions cost that were called."""
+        self._level = 0
 
     def value(
         self,
@@ -44,18 +53,45 @@ class Watched(Evaluation):
         sizes: dict[str, int],
     ) -> Any:
         """Compute a binding as the golden reference does. Raises if the value is anybody's choice."""
+        self._level += 1
         try:
             found = super().value(name, op, args, kwargs, known, sizes)
         except (
             ZeroDivisionError
         ) as error:  # in a function that is called with another value than it grew with
             raise Unsound("an integer is divided by zero") from error
+        self._level -= 1
+        if self._level:
+            self.inside = self.inside.plus(
+                op, [known[each] for each in names_of(list(args)) if each in known], found
+            )
         check(found, self.most)
         if op in _EXACT and is_narrow(found):
             given = [widened(self.argument(each, known, sizes)) for each in args]
             if not np.array_equal(call_operator(op, given, plain_attributes(kwargs)), found):
                 raise Unsound("an integer wrapped around")
         return found
+
+    def named(self, name: str) -> Any:
+        """Give a function of the module; a PrimFunc that is told as a tree is interpreted."""
+        told = self.document["opaque"].get(name)
+        return interpreted(primfunc_of(told).function) if is_loops(told) else super().named(name)
+
+
+def interpreted(function: Function) -> Callable[..., Any]:
+    """Return a callable for a PrimFunc whose last buffer is its result; Unsound where this is not defined."""
+    *given, result = function.buffers
+    shape = tuple(int(dim.value) for dim in result.shape if isinstance(dim, Const))
+
+    def call(*operands: Any) -> Any:
+        arrays = {each.name: value.astype(each.dtype) for each, value in zip(given, operands, strict=True)}
+        arrays[result.name] = np.zeros(shape, result.dtype)
+        found = interpret(Module({"main": function}), arrays, trials=0, steps=_MOST_STEPS)
+        if not found.is_defined:
+            raise Unsound(found.reason or "an element that is not defined")
+        return wide(found.outputs[result.name])
+
+    return call
 
 
 def is_narrow(value: Any) -> bool:

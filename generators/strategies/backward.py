@@ -15,7 +15,7 @@ from generators.growth.affinity import recognising
 from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.growth.placing import place_wanted
-from generators.language.budget import UNLIMITED, Budget
+from generators.language.budget import UNLIMITED, Budget, depths_of
 from generators.language.draws import Draws
 from generators.language.program import Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
@@ -109,11 +109,12 @@ def grow_before(scope: BackwardScope) -> bool:
     grown = scope.grow_back(old.type, old.range)
     made = [value for value in scope.pool if value not in pool]
     scope.pool = pool
-    if grown is None:
+    later = [node.reading(old.name, grown.name) for node in scope.nodes[:count]] if grown else []
+    nodes = [*scope.nodes[count:], *later]
+    if grown is None or not scope.temper.budget.reaches(max(depths_of(nodes, {}).values(), default=0)):
         scope.restore(mark)
         return False
     scope.pool[:] = [*made, *(value for value in pool if value.name != old.name)]
-    later = [node.reading(old.name, grown.name) for node in scope.nodes[:count]]
-    scope.nodes[:] = [*scope.nodes[count:], *later]
+    scope.nodes[:] = nodes
     del scope.inputs[at]
     return True

@@ -121,16 +121,16 @@ class Mutant:
         made.pool = [operand for operand in map(self.operand, names) if operand is not None]
         return made
 
-    def cost(self) -> tuple[int, int]:
-        """Operations and bytes, at most: every node may be a product of its operands."""
+    def cost(self) -> tuple[int, int, int]:
+        """Operations, bytes and nodes, at most: every node may be a product of its operands."""
         if not self.budget.is_limited:
-            return 0, 0
+            return 0, 0, 0
         flops = 0
         for node in self.graph.node:
             sizes = [math.prod(self.types[name].shape) for name in node.input if name in self.types]
             made = sum(math.prod(self.types[name].shape) for name in node.output if name in self.types)
             flops += 2 * made * max(sizes, default=1) + sum(sizes)
-        return flops, sum(bytes_of(*one) for one in self.types.values())
+        return flops, sum(bytes_of(*one) for one in self.types.values()), len(self.graph.node)
 
     def adopt(self, scope: MutantScope, at: int) -> None:
         """Insert the nodes grown in the scope before the node at this place."""
@@ -274,8 +274,9 @@ def retype(mutant: Mutant) -> bool:
             continue
         other = mutant.draws.pick(others)
         wide = [(other, mutant.types[name].shape) for name in (*node.input, node.output[0]) if name]
-        flops, memory = mutant.cost()
-        if not mutant.budget.holds(flops + memory, memory + sum(bytes_of(*one) for one in wide)):
+        flops, memory, steps = mutant.cost()
+        more = sum(bytes_of(*one) for one in wide)
+        if not mutant.budget.holds(flops + memory, memory + more, steps + len(wide)):
             return False
         _cast_around(mutant, at, own.dtype, other)
         return True
@@ -349,4 +350,16 @@ def mutate(
         for _ in range(draws.between(1, 4)):
             any(mutation(mutant) for mutation in draws.sample(MUTATIONS, len(MUTATIONS)))
     del mutant.graph.value_info[:]
+    if budget.depth is not None and not budget.reaches(_depth(mutant.graph)):
+        mutant = Mutant(model, draws, budget)
     return Program(mutant.model, {**inputs, **mutant.inputs}, mutant.types, {})
+
+
+def _depth(graph: onnx.GraphProto) -> int:
+    """Count the nodes of the longest chain; Constant is none, and a body counts as one node."""
+    depths: dict[str, int] = {}
+    for node in graph.node:
+        inner = (name for body in subgraphs(node) for one in walk_nodes(body) for name in one.input)
+        longest = max((depths.get(name, 0) for name in (*node.input, *inner)), default=0)
+        depths.update(dict.fromkeys(node.output, longest + (node.op_type != "Constant")))
+    return max(depths.values(), default=0)

@@ -26,8 +26,8 @@ from generators.ops import all_operators
 
 _TRIES = 8
 """New values that are offered to an operator: some take few shapes."""
-_IDLE = 20_000
-"""Steps without a node before a program is left as it is: the budget allows no more."""
+_IDLE, _IDLE_IN_BUDGET = 20_000, 300
+"""Steps without a node before a program is left as it is; within a budget there may be no room for more."""
 
 Keep = Callable[[Scope, int, Mark], bool]
 """Whether a step is kept, given how many nodes there were before it and the mark from then."""
@@ -68,8 +68,8 @@ def uniform(
     if not creates:
         begin(scope)
     chosen = operators or known_operators()
-    idle = 0
-    while len(scope.nodes) < nodes and idle < _IDLE:
+    idle, most = 0, _IDLE_IN_BUDGET if scope.is_limited else _IDLE
+    while len(scope.nodes) < nodes and idle < most:
         before, mark = len(scope.nodes), scope.mark()
         if not _step(scope, draws.pick(chosen), creates) or not keep(scope, before, mark):
             scope.restore(mark)

@@ -16,10 +16,11 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
+from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
 from generators.changes.modes import Mode, in_mode
 from generators.growth.grow import grow
-from generators.language.budget import UNLIMITED, Budget, bytes_of
+from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
 from generators.language.program import Realm
@@ -222,6 +223,22 @@ def test_a_program_never_exceeds_its_budget(name: str) -> None:
         assert flops <= 40_000
         largest = max(largest, sum(bytes_of(*one) for one in types.values()))
     assert largest > 500
+
+
+@pytest.mark.parametrize("name", ["random", "backward", "uniform", "mutate"])
+def test_a_budget_bounds_chains_and_the_time_of_a_run(name: str) -> None:
+    """Chains and nodes are counted anew; a body's nodes count once here, so that this is a lower bound."""
+    deepest = 0
+    for program in find_strategy(name)(range(8), 10, None, Budget(depth=3)):
+        depths: dict[str, int] = {}
+        for node in program.model.graph.node:
+            longest = max((depths.get(each, 0) for each in node.input), default=0)
+            depths.update(dict.fromkeys(node.output, longest + (node.op_type != "Constant")))
+        deepest = max(deepest, *depths.values())
+    assert deepest == 3
+    for program in find_strategy(name)(range(4), 10, None, Budget(seconds=1e-4)):
+        count = sum(node.op_type != "Constant" for node in walk_nodes(program.model.graph))
+        assert 0 < seconds_of(0, sum(bytes_of(*one) for one in program.types.values()), count) <= 1e-4
 
 
 def test_a_budget_too_small_for_all_nodes_gives_fewer() -> None:

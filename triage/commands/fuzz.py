@@ -14,8 +14,10 @@ from triage.console.program_options import (
     MIXED,
     Cluster,
     MaxBytes,
+    MaxDepth,
     MaxDim,
     MaxFlops,
+    MaxMs,
     Mode,
     Modes,
     NativeCoverage,
@@ -59,6 +61,8 @@ def fuzz(
     max_flops: MaxFlops = None,
     max_bytes: MaxBytes = None,
     max_dim: MaxDim = None,
+    max_depth: MaxDepth = None,
+    max_ms: MaxMs = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
 ) -> int:
@@ -76,7 +80,9 @@ def fuzz(
     minutes = DEFAULT_MINUTES if tests is None and minutes is None else minutes
     summary: dict[str, Any] = {}
     with progress() as shown:
-        plan = plan_of(strategy, mode, source, options.trust, budget_of(max_flops, max_bytes, max_dim))
+        plan = plan_of(
+            strategy, mode, source, options.trust, budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
+        )
         found = _failures(
             options, plan, tests, minutes, summary, shown, avoid_known, native_coverage, cluster
         )

@@ -9,7 +9,17 @@ import typer
 
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
-from triage.console.program_options import MaxBytes, MaxDim, MaxFlops, Mode, Modes, Source, budget_of
+from triage.console.program_options import (
+    MaxBytes,
+    MaxDepth,
+    MaxDim,
+    MaxFlops,
+    MaxMs,
+    Mode,
+    Modes,
+    Source,
+    budget_of,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,6 +56,8 @@ def generate(
     max_flops: MaxFlops = None,
     max_bytes: MaxBytes = None,
     max_dim: MaxDim = None,
+    max_depth: MaxDepth = None,
+    max_ms: MaxMs = None,
 ) -> int:
     """Write programs, one case folder each; the same seed writes the same bytes.
 
@@ -58,7 +70,7 @@ def generate(
     from generators.changes import modes
     from triage.console.progress import progress
 
-    budget = budget_of(max_flops, max_bytes, max_dim)
+    budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     how = library.Options(strategy, source, modes.Mode(mode.value), budget, options.trust)
     with progress() as shown:
         done = library.generate(

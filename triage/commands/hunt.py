@@ -14,8 +14,10 @@ from triage.console.program_options import (
     MIXED,
     Cluster,
     MaxBytes,
+    MaxDepth,
     MaxDim,
     MaxFlops,
+    MaxMs,
     Mode,
     Modes,
     NativeCoverage,
@@ -89,6 +91,8 @@ def hunt(
     max_flops: MaxFlops = None,
     max_bytes: MaxBytes = None,
     max_dim: MaxDim = None,
+    max_depth: MaxDepth = None,
+    max_ms: MaxMs = None,
     native_coverage: NativeCoverage = False,
     cluster: Cluster = "",
     resume: Resume = False,
@@ -105,7 +109,7 @@ def hunt(
     from triage.campaigns.hunt import Limits
     from triage.campaigns.teaching import must_go_on
 
-    budget = budget_of(max_flops, max_bytes, max_dim)
+    budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust, budget)
     if resume:
         for target in chosen:

@@ -72,13 +72,23 @@ MaxBytes = Annotated[
     typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
 ]
 MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
+MaxDepth = Annotated[
+    int | None,
+    typer.Option("--max-depth", metavar="N", help="Operators in a chain, each reading the last.", min=1),
+]
+MaxMs = Annotated[
+    float | None,
+    typer.Option("--max-ms", metavar="N", help="Milliseconds of one run at most, estimated.", min=0.02),
+]
 
 
-def budget_of(flops: int | None, memory: int | None, dim: int | None) -> Budget:
+def budget_of(
+    flops: int | None, memory: int | None, dim: int | None, depth: int | None, ms: float | None
+) -> Budget:
     """What a program may cost; nothing is bounded that is not given."""
     from generators.language.budget import Budget
 
-    return Budget(flops, memory, dim)
+    return Budget(flops, memory, dim, depth, None if ms is None else ms / 1000)
 
 
 def plan_of(strategy: str, mode: Mode, source: Path | None, trust: bool, budget: Budget) -> Plan:

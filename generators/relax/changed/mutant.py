@@ -11,13 +11,14 @@ from functools import cached_property
 import numpy as np
 
 from corpus.graphs.format import symbols
+from corpus.graphs.loops import parted
 from corpus.graphs.program import REF, Binding, GraphProgram, graph_of_json, graph_to_json
 from corpus.values import Tensor as Array
 from generators.language.budget import Budget
 from generators.language.draws import Draws
 from generators.relax.changed.known import Learned, learn
 from generators.relax.choices import Choices
-from generators.relax.costs import Cost
+from generators.relax.costs import Cost, depths_of
 from generators.relax.finished.blocks import belongs_outside, in_blocks
 from generators.relax.forms import forms
 from generators.relax.frame import Frame, Known
@@ -51,6 +52,11 @@ class Mutant:
         """Those of main."""
         return self.program.main.bindings
 
+    @cached_property
+    def depths(self) -> dict[str, int]:
+        """By name of a binding of main, the operators of the longest chain that ends in it."""
+        return depths_of(self.bindings, {})
+
     def tensor(self, name: str) -> Tensor | None:
         """Return the type of a name, if it is a tensor that growth may read."""
         told = self.learned.types.get(name)
@@ -59,7 +65,13 @@ class Mutant:
         return told if fits and isinstance(told, Tensor) else None
 
     def is_sound(self, before: Mutant) -> bool:
-        """Whether it runs as the program before did: no value too large, none that cannot be computed."""
+        """Whether it runs as the program before did, and is no deeper than the budget allows.
+
+        No value is too large, and none cannot be computed.
+        """
+        limit = self.budget.depth
+        if limit is not None and max(self.depths.values(), default=0) > limit:
+            return False
         try:
             return self.learned.is_whole or not before.learned.is_whole
         except Unsound:
@@ -76,9 +88,10 @@ class Mutant:
         )
         growth.constants = dict(program.constants)
         growth.functions = {name: graph_to_json(graph) for name, graph in program.functions.items()}
-        growth.opaque = dict(program.opaque)
+        growth.opaque = program.told_outside
         growth.floats = self._floats or growth.floats
         growth.cost = self.cost
+        growth.depths = self.depths
         growth.main = self._frame(at)
         return growth
 
@@ -143,12 +156,14 @@ class Mutant:
         main = graph_of_json(
             {**graph_to_json(self.program.main), "inputs": growth.main.inputs, "bindings": []}
         )
+        opaque, loops = parted(growth.opaque)
         program = replace(
             self.program,
             main=replace(main, bindings=bindings),
             constants=dict(growth.constants),
             functions=functions,
-            opaque=dict(growth.opaque),
+            opaque=opaque,
+            loops=loops,
         )
         given = {**self.given, **growth.types}
         return replace(self, program=program, inputs={**self.inputs, **growth.feeds}, given=given)

@@ -20,6 +20,7 @@ def grow(growth: Growth, frame: Frame, target: Tensor, within: Within, fuel: int
         {"any": True},
     ]
     name = growth.fresh()
+    growth.place(name, "alias", [{"ref": found.name}])
     frame.bindings.append([name, "alias", [{"ref": found.name}], {"type": growth.draws.pick(forms)}])
     told = type_to_json(target)
     loose = Known(name, target, found.value)

@@ -43,7 +43,10 @@ def written(growth: Growth, callee: str, target: Tensor, fuel: int) -> Json:
     step = growth.grow(again, target, ANY, max(1, fuel // 2))
     called, result = growth.fresh(), growth.fresh()
     args = [{"function": callee}, {"ref": less.name}, {"ref": step.name}]
+    growth.place(called, "call", args)
     again.bindings.append([called, "call", args, {}])
     branches = [graph_json(again, [called]), {"inputs": [], "bindings": [], "outputs": [value.name]}]
-    outer.bindings.append([result, "if", [{"ref": more.name}, *({"graph": each} for each in branches)], {}])
+    parts = [{"ref": more.name}, *({"graph": each} for each in branches)]
+    growth.place(result, "if", parts)
+    outer.bindings.append([result, "if", parts, {}])
     return graph_json(outer, [result], {"pure": True, "returns": type_to_json(target)})

@@ -98,6 +98,28 @@ def _nll(asking: Asking, target: Tensor) -> Call | None:
     return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
 
 
+def _nll_backward(asking: Asking, target: Tensor) -> Call | None:
+    """The target is the gradient of the predictions; their second dim, or their only one, is the classes."""
+    axis = 0 if target.rank == 1 else 1
+    classes = target.shape[axis]
+    if not isinstance(classes, int) or not classes:
+        return None
+    lead = (*target.shape[:axis], *target.shape[axis + 1 :])
+    reduction = asking.draws.pick(["none", "mean", "sum"])
+    gradient = Tensor(target.dtype, lead if reduction == "none" else ())
+    wants = [Want(gradient), Want(target), Want(Tensor("int64", lead), Within(0, classes - 1))]
+    if asking.draws.chance(0.6):
+        wants.append(Want(Tensor(target.dtype, (classes,)), _POSITIVE))
+    return Call(tuple(wants), target, ("NLLLossAttrs", {"reduction": reduction, "ignore_index": -100}))
+
+
+def _dropout(asking: Asking, target: Tensor) -> Call:
+    """The values, or the mask: as a program is run no element is dropped."""
+    told = {"rate": asking.draws.pick([0.1, 0.5])}
+    at = 0 if asking.draws.chance(0.8) else 1
+    return Call((Want(target),), Fields((target, target)), ("DropoutAttrs", told), at=at)
+
+
 OPERATORS = (
     Operator(
         "relax.nn.layer_norm",
@@ -128,4 +150,12 @@ OPERATORS = (
         ranks=(0, 2),
         weight=0.5,
     ),
+    Operator(
+        "relax.grad.nll_loss_backward",
+        lambda told: told.is_float and told.rank in (1, 2, 3),
+        _nll_backward,
+        ranks=(1, 3),
+        weight=0.4,
+    ),
+    Operator("relax.nn.dropout", lambda told: told.is_float, _dropout, weight=0.5),
 )

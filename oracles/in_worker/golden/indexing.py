@@ -116,6 +116,13 @@ def nonzero(x: Any) -> Any:
     return np.array(np.nonzero(x), np.int64).reshape(max(x.ndim, 1), -1)
 
 
+def unique(x: Any, is_sorted: Any, *others: Any) -> Any:
+    """Return the different elements in order; NotKnown for another order, axes and further results."""
+    if not is_sorted or any(others):
+        raise NotKnown("a form of unique")
+    return np.unique(x)
+
+
 def _spread(value: Any, x: Any, axis: int) -> Any:
     if not np.ndim(value):
         return value
@@ -163,6 +170,7 @@ RULES: Rules = {
     "relax.index_put": index_put,
     "relax.index_tensor": plain(index_tensor),
     "relax.nonzero": plain(nonzero),
+    "relax.unique": plain(unique),
     "relax.quantize": quantize,
     "relax.scatter_elements": scatter_elements,
     "relax.scatter_nd": scatter_nd,

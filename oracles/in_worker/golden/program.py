@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Sequence  # noqa: UP035 (Python 3.8)
 import numpy as np
 
 from oracles.in_worker.arrays import decoded_array
-from oracles.in_worker.golden import elementwise, images, indexing, layout, reductions, windows
+from oracles.in_worker.golden import elementwise, images, indexing, layout, reductions, vision, windows
 from oracles.in_worker.golden.primfuncs import computed
 from oracles.in_worker.golden.rule import NotKnown, Rules, element
 
@@ -19,6 +19,7 @@ RULES: Rules = {
     **indexing.RULES,
     **windows.RULES,
     **images.RULES,
+    **vision.RULES,
 }
 """By operator, what it gives."""
 

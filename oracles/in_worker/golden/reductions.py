@@ -202,12 +202,27 @@ def nll_loss(args: Args, attrs: Attrs) -> Any:
     return total if attrs["reduction"] == "sum" else np.asarray(total / scale.sum())
 
 
+def nll_loss_backward(args: Args, attrs: Attrs) -> Any:
+    """Return the gradient of `nll_loss` with respect to its predictions."""
+    gradient, predictions, targets = args[:3]
+    axis = 0 if predictions.ndim == 1 else 1
+    classes = predictions.shape[axis]
+    weights = args[3] if len(args) > 3 else np.ones(classes)
+    counted = targets != attrs["ignore_index"]
+    scale = np.where(counted, weights[np.where(counted, targets, 0)], 0.0)
+    told = np.broadcast_to(gradient, targets.shape)
+    told = told / scale.sum() if attrs["reduction"] == "mean" else told
+    is_chosen = np.moveaxis(np.expand_dims(targets, -1) == np.arange(classes), -1, axis)
+    return np.where(is_chosen, -np.expand_dims(scale * told, axis), 0.0)
+
+
 RULES: Rules = {
     "relax.argmax": index_of(np.argmax),
     "relax.argmin": index_of(np.argmin),
     "relax.argsort": argsort,
     "relax.cumprod": scan(np.cumprod, 1),
     "relax.cumsum": scan(np.cumsum, 0),
+    "relax.grad.nll_loss_backward": nll_loss_backward,
     "relax.max": reduced(np.max),
     "relax.mean": reduced(mean),
     "relax.median": median,
@@ -218,6 +233,7 @@ RULES: Rules = {
     "relax.nn.instance_norm": instance_norm,
     "relax.nn.layer_norm": layer_norm,
     "relax.nn.log_softmax": log_softmax,
+    "relax.nn.dropout": plain(lambda x: (x, np.ones_like(x))),
     "relax.nn.nll_loss": nll_loss,
     "relax.nn.rms_norm": rms_norm,
     "relax.nn.softmax": softmax,

@@ -24,7 +24,7 @@ def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
     """
     document = json.loads(program)
     name = document["facts"].get("main", "main")
-    elsewhere = set().union(*(reads(graph["bindings"]) for graph in document["functions"].values()))
+    elsewhere = set().union(*(reads([graph]) for graph in document["functions"].values()))
     constants = document["constants"]
     lifted = {key: item for key, item in constants.items() if item[1] and key not in elsewhere}
     kept = {key: item for key, item in constants.items() if key not in lifted}

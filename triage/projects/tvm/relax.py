@@ -63,7 +63,7 @@ def compile_and_run(pipeline, level, executor{{ extras }}):
 {% else %}
     machine = relax.VirtualMachine(executable, tvm.cpu())
     found = machine[{{ source.entry | repr }}](*map(to_tvm, build_inputs()))
-    values = [found] if hasattr(found, "numpy") else list(found)
+    values = [found] if hasattr(found, "numpy") else list(found) if hasattr(found, "__len__") else []
     return [(f"output {place}", *from_tvm(each)) for place, each in enumerate(values)]
 
 

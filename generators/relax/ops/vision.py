@@ -1,0 +1,157 @@
+"""Regions of images, boxes and scores: what detectors are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from generators.relax.operator import ANY, Asking, Call, Given, Likely, Operator, Want, Within
+from generators.relax.ops.windows import fits
+from generators.relax.types import Fields, Json, Tensor
+
+_BEYOND = Within(-1.4, 1.4)
+_HALF = Within(-2.0, 2.0)
+
+
+def _is_image(told: Tensor) -> bool:
+    return fits(2)(told) and told.is_static and 0 not in told.shape
+
+
+def _grid_sample(asking: Asking, target: Tensor) -> Call:
+    """Nearest elements are looked up by constants, a quarter of a step away from where two are as near."""
+    draws = asking.draws
+    batch, channels, *space = (int(dim) for dim in target.shape)
+    height, width = (draws.between(2, 5) for _ in range(2))
+    told = {
+        "method": draws.pick(["bilinear", "bilinear", "nearest"]),
+        "layout": "NCHW",
+        "padding_mode": draws.pick(["zeros", "border", "reflection"]),
+        "align_corners": draws.chance(0.5),
+    }
+    grid: Given | Want = Want(Tensor(target.dtype, (batch, 2, *space)), _BEYOND)
+    if told["method"] == "nearest":
+        sizes = np.array([width, height]).reshape(2, 1, 1)
+        count = batch * 2 * space[0] * space[1]
+        share = np.array([draws.random() for _ in range(count)]).reshape(batch, 2, *space)
+        places = np.floor(share * sizes) + 0.25
+        scaled = 2 * places / (sizes - 1) - 1 if told["align_corners"] else (2 * places + 1) / sizes - 1
+        grid = Given(np.clip(scaled, -1, 1).astype(target.dtype))
+    source = Want(Tensor(target.dtype, (batch, channels, height, width)))
+    return Call((source, grid), target, ("GridSampleAttrs", told))
+
+
+def _regions(asking: Asking, count: int, batches: int, sizes: tuple[int, int], step: float) -> Given:
+    """Return regions within an image, corners in steps; each is longer than nothing."""
+    rows = []
+    for _ in range(count):
+        height, width = sizes
+        left, top = (asking.draws.below(int(size / step)) * step for size in (width, height))
+        right = min(left + step * asking.draws.between(1, 4), width)
+        bottom = min(top + step * asking.draws.between(1, 4), height)
+        rows.append([asking.draws.below(batches), left, top, right, bottom])
+    return Given(np.array(rows, "float32").reshape(count, 5))
+
+
+def _roi_align(asking: Asking, target: Tensor) -> Call:
+    draws = asking.draws
+    layout = "NHWC" if draws.chance(0.3) else "NCHW"
+    count = int(target.shape[0])
+    pooled = [int(target.shape[layout.index(letter)]) for letter in "HW"]
+    channels, batches = target.shape[layout.index("C")], draws.between(1, 2)
+    height, width = (draws.between(2, 6) for _ in range(2))
+    scale = draws.pick([1.0, 0.5])
+    told: dict[str, Json] = {
+        "pooled_size": pooled,
+        "spatial_scale": scale,
+        "sample_ratio": draws.pick([-1, 1, 2]),
+        "aligned": draws.chance(0.4),
+        "layout": layout,
+        "mode": draws.pick(["avg", "avg", "max"]),
+    }
+    dims = {"N": batches, "C": channels, "H": height, "W": width}
+    source = Want(Tensor(target.dtype, tuple(dims[letter] for letter in layout)))
+    sizes = int(height / scale), int(width / scale)
+    return Call((source, _regions(asking, count, batches, sizes, 0.5)), target, ("ROIAlignAttrs", told))
+
+
+def _roi_pool(asking: Asking, target: Tensor) -> Call:
+    draws = asking.draws
+    count, channels, *pooled = (int(dim) for dim in target.shape)
+    batches, height, width = draws.between(1, 2), draws.between(2, 6), draws.between(2, 6)
+    scale = draws.pick([1.0, 0.5])
+    told: dict[str, Json] = {"pooled_size": pooled, "spatial_scale": scale, "layout": "NCHW"}
+    source = Want(Tensor(target.dtype, (batches, channels, height, width)))
+    sizes = int(height / scale), int(width / scale)
+    return Call((source, _regions(asking, count, batches, sizes, 1.0)), target, ("ROIPoolAttrs", told))
+
+
+def _is_boxes(told: Tensor) -> bool:
+    has_room = told.rank == 3 and told.dtype == "float32" and int(told.shape[-1]) >= 2
+    is_place = told.rank in (1, 2) and told.dtype == "int32"
+    return has_room or is_place
+
+
+def _valid_counts(asking: Asking, target: Tensor) -> Call:
+    """The counts, the boxes or their places are wanted, by the target's rank."""
+    count = int(target.shape[1]) if target.rank > 1 else asking.draws.between(1, 4)
+    length = int(target.shape[2]) if target.rank > 2 else asking.draws.between(2, 6)
+    batch = target.shape[0]
+    score = asking.draws.below(length)
+    told = {
+        "score_threshold": asking.draws.pick([0.0, 0.5]),
+        "id_index": asking.draws.pick([-1, *(at for at in range(length) if at != score)]),
+        "score_index": score,
+    }
+    boxes = Tensor("float32", (batch, count, length))
+    result = Fields((Tensor("int32", (batch,)), boxes, Tensor("int32", (batch, count))))
+    at = {1: 0, 2: 2, 3: 1}[target.rank]
+    return Call((Want(boxes, _HALF),), result, ("GetValidCountsAttrs", told), at=at)
+
+
+def _decoded(asking: Asking, target: Tensor) -> Call:
+    """The boxes are wanted where the last dim is 4, else the scores."""
+    draws = asking.draws
+    is_boxes = target.shape[2] == 4 and draws.chance(0.7)
+    batch = int(target.shape[0])
+    count = int(target.shape[1 if is_boxes else 2])
+    classes = draws.between(1, 4) if is_boxes else int(target.shape[1])
+    told = {
+        "clip": draws.chance(0.3),
+        "threshold": 0.0,
+        "variances": [draws.pick([0.125, 0.25, 1.0]) for _ in range(4)],
+        "keep_background": draws.chance(0.6),
+        "apply_softmax": draws.chance(0.6),
+    }
+    boxes, scores = (Tensor("float32", shape) for shape in ((batch, count, 4), (batch, classes, count)))
+    wants = (
+        Want(scores, Within(0.0, 4.0)),
+        Want(Tensor("float32", (batch, 4 * count)), _HALF),
+        Want(Tensor("float32", (1, count, 4)), ANY),
+    )
+    kind = "MultiboxTransformLocAttrs"
+    return Call(wants, Fields((boxes, scores)), (kind, told), at=0 if is_boxes else 1)
+
+
+def _is_static(told: Tensor) -> bool:
+    return told.is_static and 0 not in told.shape
+
+
+OPERATORS = (
+    Operator("relax.image.grid_sample", _is_image, _grid_sample, ranks=(4, 4), weight=0.7),
+    Operator("relax.vision.roi_align", _is_image, _roi_align, ranks=(4, 4), weight=0.7),
+    Operator("relax.vision.roi_pool", _is_image, _roi_pool, ranks=(4, 4), weight=0.7),
+    Operator(
+        "relax.vision.get_valid_counts",
+        lambda told: _is_static(told) and _is_boxes(told),
+        _valid_counts,
+        Likely.NUMBER,
+        ranks=(1, 3),
+        weight=0.5,
+    ),
+    Operator(
+        "relax.vision.multibox_transform_loc",
+        lambda told: _is_static(told) and told.rank == 3 and told.dtype == "float32",
+        _decoded,
+        ranks=(3, 3),
+        weight=0.3,
+    ),
+)
