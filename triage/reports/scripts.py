@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from corpus.case import Case
@@ -60,6 +61,7 @@ class Scripts:
         self._times = times_of(history.reduction)
         self._is_alone = claim.expectation.outcome in ALONE
         self._stack = ExitStack()
+        self._root = Path(self._stack.enter_context(TemporaryDirectory(prefix="crux-repro-")))
 
     def __enter__(self) -> Self:
         short = "" if self._is_alone else short_script(self._case, self._claim, self._source)
@@ -112,6 +114,7 @@ class Scripts:
             times=times or self._times,
             shows=is_shown,
             together=not self._is_alone,
+            root=self._root,
         )
         return script, self._stack.enter_context(proving)
 

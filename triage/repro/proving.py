@@ -1,7 +1,8 @@
 """Running a `repro.py` in fresh processes before anybody is told that it shows a bug.
 
 The script runs the model outside of the worker, but confined like one: limits, no network, and nothing to
-write to but its own folder.
+write to but the folders of its proofs. What inductor's C++ compiler makes is kept there: each process has
+inductor generate its code anew, and only the first has the same text compiled, which takes five CPU seconds.
 """
 
 from __future__ import annotations
@@ -31,9 +32,15 @@ SAYS = "THE BUG SHOWS"
 SAVE = "--save"
 """The option of the scripts that build a model of ONNX."""
 SAVED = "saved.onnx"
+IN_FOLDER = "import os, sys; os.chdir(sys.argv[1]); os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
+"""Goes from the folder of all processes to that of one, and starts there."""
+WORK, KEPT = "work", "kept"
+"""The folder that all processes of a script may write to, and in it what they share."""
 GRACE_SECONDS = 30.0
 ENDING_SECONDS = 1.0
-QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1", HEADERS: "0"}
+QUIET = dict.fromkeys(("PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS", "ORT_DISABLE_TELEMETRY"), "1")
+FRESH = dict.fromkeys((HEADERS, "TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
+"""Inductor's own caches of graphs, which would leave nothing to be shown again, and of headers."""
 VECTORS = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
 """Tells inductor not to compile for each kind of vectors just to see whether it can: nine CPU seconds."""
 
@@ -57,8 +64,8 @@ class Proving:
     """Proofs of one script under way: its processes start at once, `proof` waits for them.
 
     Each has a folder of its own with the files that the script reads. `shows` tells from an exit code and a
-    text that the bug shows. Without `together` each process waits for the one before. A context manager: what
-    still runs at its end is ended.
+    text that the bug shows. Without `together` each process waits for the one before. `root` is a folder that
+    proofs of several scripts share. A context manager: what still runs at its end is ended.
     """
 
     def __init__(
@@ -71,15 +78,18 @@ class Proving:
         times: int = TIMES,
         shows: Callable[[int, str], bool] | None = None,
         together: bool = True,
+        root: Path | None = None,
     ) -> None:
-        self._root = tempfile.TemporaryDirectory(prefix="crux-repro-")
+        self._own = None if root else tempfile.TemporaryDirectory(prefix="crux-repro-")
         self._shows = shows or _says_so
-        root = Path(self._root.name)
+        root = Path(self._own.name) if self._own else root
+        assert root is not None
+        first = len(list(root.glob(f"{WORK}/*")))
         saves = [[SAVE, SAVED]] if SAVE in script else []
         self._is_saving = bool(saves)
         self._runs = [
-            _Trial(_folder(root / str(place), script, beside), python, arguments, seconds, memory)
-            for place, arguments in enumerate([*saves, *[[] for _ in range(times)]])
+            _Trial(_folder(root / WORK / str(place), script, beside), python, arguments, seconds, memory)
+            for place, arguments in enumerate([*saves, *[[] for _ in range(times)]], first)
         ]
         for trial in self._runs if together else ():
             trial.begin()
@@ -100,7 +110,8 @@ class Proving:
     def __exit__(self, *_: object) -> None:
         for trial in self._runs:
             trial.kill()
-        self._root.cleanup()
+        if self._own:
+            self._own.cleanup()
 
 
 def prove(script: str, beside: Mapping[str, bytes | Path], python: str, seconds: float, memory: int) -> Proof:
@@ -113,8 +124,7 @@ def _says_so(code: int, text: str) -> bool:
     return code == SHOWS and SAYS in text
 
 
-def _folder(root: Path, script: str, beside: Mapping[str, bytes | Path]) -> Path:
-    folder = root / "work"
+def _folder(folder: Path, script: str, beside: Mapping[str, bytes | Path]) -> Path:
     folder.mkdir(parents=True)
     (folder / "repro.py").write_text(script)
     for inside, content in beside.items():
@@ -135,9 +145,11 @@ class _Trial:
 
     def __init__(self, folder: Path, python: str, arguments: list[str], seconds: float, memory: int) -> None:
         self.folder = folder
-        self._command = [python or sys.executable, "repro.py", *arguments]
+        self._command = [python or sys.executable, "-c", IN_FOLDER, folder.name, "repro.py", *arguments]
         self._seconds, self._memory = 3 * seconds + GRACE_SECONDS, memory
-        self._printed = folder.parent.with_suffix(".txt")
+        self._own = folder.parent.parent / folder.name
+        self._own.mkdir()
+        self._printed = self._own.with_suffix(".txt")
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> subprocess.Popen[bytes]:
@@ -149,10 +161,11 @@ class _Trial:
 
     def _started(self) -> subprocess.Popen[bytes]:
         folder = self.folder
+        places = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / KEPT)}
         linked = [os.path.realpath(path) for path in folder.rglob("*") if path.is_symlink()]
         with self._printed.open("wb") as printed:
             return subprocess.Popen(
-                command_in(folder.parent, self._command, linked, {**_quiet(), "TMPDIR": str(folder)}),
+                command_in(self._own, folder.parent, self._command, linked, {**_quiet(), **places}),
                 cwd=folder,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
@@ -180,7 +193,7 @@ class _Trial:
 
 def _quiet() -> dict[str, str]:
     """Return the settings with which a script spends its time on the bug."""
-    return QUIET if has_late_vectors() else QUIET | VECTORS
+    return QUIET | FRESH | ({} if has_late_vectors() else VECTORS)
 
 
 def _confine(memory: int) -> None:

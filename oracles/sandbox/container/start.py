@@ -93,13 +93,14 @@ def start(
 
 
 def command_in(
-    folder: Path, command: Sequence[str], shown: Sequence[str], environment: Mapping[str, str]
+    folder: Path, work: Path, command: Sequence[str], shown: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """The command that runs another one contained, with a folder of crux's own to work in, which stays.
+    """The command that runs another one contained, which starts in `work` and may write there; that stays.
 
-    It may read what is `shown` as well. The exit code and what it writes are the program's.
+    It may read what is `shown` as well. The exit code and what it writes are the program's. `folder` is the
+    launcher's own.
     """
-    plan = _plan(command, folder, folder / "work", shown)
+    plan = _plan(command, folder, work, shown)
     around = {**plan.environment, **environment}
     return launching(replace(plan, environment=around, work_bytes=0, is_removed=False))
 

@@ -91,7 +91,7 @@ def run_by_reference(path, given):
 
 
 def errors(results):
-    """Whose fault it is: the exporter's if ONNX's reference evaluator gives what onnxruntime gives."""
+    """Whose fault it is: the exporter's, if ONNX's reference evaluator gives what onnxruntime gives."""
     status, _, outputs = results[REFERENCE]
     if status != "ok":
         return ""
