@@ -84,7 +84,7 @@ class Proving:
         self._shows = shows or _says_so
         root = Path(self._own.name) if self._own else root
         assert root is not None
-        first = len(list(root.glob(f"{WORK}/*")))
+        first = len(list(root.glob(f"{WORK}/[0-9]*")))
         saves = [[SAVE, SAVED]] if SAVE in script else []
         self._is_saving = bool(saves)
         self._runs = [

@@ -197,7 +197,7 @@ class Container:
         scratch = _place(root, self.plan.scratch)
         kernel.bind(self.plan.scratch, scratch, everything_below=False)
         if not self.plan.work_bytes:
-            kernel.bind(self.plan.work, root + self.plan.work, read_only=False)
+            kernel.bind(self.plan.work, _place(root, self.plan.work), read_only=False)
             kernel.enter_root(root)
             kernel.restrict("/", kernel.MOUNT_ATTR_RDONLY, everything_below=False)
             return
