@@ -145,6 +145,25 @@ def test_what_stumbles_within_a_branch_is_a_face_of_what_went_wrong_before_it():
     assert "a sequence" in found.root.verdict.title
 
 
+def masked(*after: str) -> Case:
+    """TVM gives Dropout's mask as a float, over which a later operator on booleans stumbles."""
+    chain = [("Dropout", ["x"], ["d", "m0"])]
+    chain += [(operator, [f"m{at}"], [f"m{at + 1}"]) for at, operator in enumerate(after)]
+    made = model(chain, {"x": (FLOAT, [2])}, {f"m{len(after)}": (TensorProto.BOOL, [2])}, opset=13)
+    return Case("onnx", made.SerializeToString(), {"x": np.ones(2, np.float32)}, Target("tvm"))
+
+
+@pytest.mark.slow
+def test_what_stumbles_over_an_operators_wrong_dtype_is_explained_by_it():
+    with Judge(Target("tvm")) as judge:
+        wrong, stumbling = (judge.verdict(masked(*after)) for after in ((), ("Not",)))
+        known = replace(bug(masked(), "mismatch"), shown=frozenset({(str(wrong.symptom), "0.27")}))
+        found = explain(masked("Not"), stumbling, [known], judge)
+    assert (wrong.outcome, stumbling.outcome) == (Outcome.MISMATCH, Outcome.EXCEPTION)
+    assert found.bug is known
+    assert found.checks <= 3
+
+
 def bug(case: Case, outcome: str, passes: tuple[str, ...] = (), key: int = 1) -> Bug:
     return Bug(key, f"C{key:04d}", case, outcome, passes)
 

@@ -59,6 +59,12 @@ def may_follow(symptom: str, known: str) -> bool:
     return outcome == "mismatch" and kind not in _STRUCTURAL
 
 
+def is_same_or_stumbles(symptom: str, known: str) -> bool:
+    """Return whether two wrong results show alike, or an exception may stumble over a known one."""
+    is_wrong = symptom.startswith("mismatch")
+    return symptom == known if is_wrong else symptom != known and may_follow(symptom, known)
+
+
 def is_one_damage(symptom: str, known: str) -> bool:
     """Return whether two crashes ended in one signal, or in any of those by which damaged memory shows."""
     (_, signal), (_, other) = _read(symptom), _read(known)

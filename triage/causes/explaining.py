@@ -2,8 +2,9 @@
 
 A bug of passes explains a failure that holds what the passes replace, may be its effect, and goes away with
 the bug's passes disabled. A bug of a kernel explains a crash if the un-optimised program, run node by node,
-dies in the same operator with the same kind of values; wrong values if they go away once the operator's
-results are given instead of computed. What nothing explains is worth its reduction.
+dies in the same operator with the same kind of values; wrong values, or what stumbles over a wrong shape or
+dtype, if they go away once the operator's results are given instead of computed. What nothing explains is
+worth its reduction.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ from oracles.judge import Judge
 from oracles.run import Config
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import failing_config
-from triage.causes.effects import is_of_any_operator, is_one_damage, may_follow, names_itself, says_the_same
+from triage.causes.effects import (
+    is_of_any_operator,
+    is_one_damage,
+    is_same_or_stumbles,
+    may_follow,
+    names_itself,
+    says_the_same,
+)
 from triage.causes.sites import Sites, share_a_kernel
 from triage.causes.without import without_operator
 
-VERSION = 3
+VERSION = 4
 MOST_CHECKS = 3
 """Verdicts that explaining may cost, beside that on the failure itself."""
 
@@ -127,7 +135,7 @@ def explain(
     if found.bug is None and verdict.outcome is Outcome.CRASH:
         dying = [bug for bug in kernels if _dies_alike(symptom, bug)]
         return _by_kernel(case, dying, sites or Sites(judge), found.checks)
-    if found.bug is None and verdict.outcome is Outcome.MISMATCH:
+    if found.bug is None and verdict.outcome in (Outcome.MISMATCH, Outcome.EXCEPTION):
         return _by_operator(case, symptom, kernels, judge, found)
     return found
 
@@ -183,9 +191,12 @@ def _by_kernel(case: Case, bugs: Sequence[Bug], sites: Sites, checks: int) -> Ex
 def _by_operator(
     case: Case, symptom: str, bugs: Sequence[Bug], judge: Judge, before: Explanation
 ) -> Explanation:
-    """The bug of one operator without whose nodes nothing is wrong, of those that show in the same way."""
+    """The bug of one operator without whose nodes nothing is wrong, of those that show in the same way.
+
+    An exception may be what stumbles over a wrong shape or dtype.
+    """
     for bug in bugs:
-        is_alike = any(symptom == each for each, _ in bug.shown)
+        is_alike = any(is_same_or_stumbles(symptom, each) for each, _ in bug.shown)
         if not bug.is_of_an_operator or not is_alike or before.checks + 2 > MOST_CHECKS:
             continue
         (operator,) = bug.operators
