@@ -229,6 +229,18 @@ def test_floats_that_an_optimiser_rounds_to_int8_beside_integer_weights_are_no_b
     assert judge.verdict(case).outcome is Outcome.PASS
 
 
+def test_so_do_floats_whose_dims_no_inference_knows(judge: Judge) -> None:
+    model = of_integer_weights("MatMul", 4, [55, -128, 57, 55, 54, -1, 3, 9, 127, 0, 1, 2], 55)
+    picked = onnx.helper.make_node("Compress", ["x", "which"], ["few"], axis=0)
+    model.graph.node.insert(0, picked)
+    model.graph.node[-1].input[0] = "few"
+    model.graph.input.append(onnx.helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [2]))
+    model.graph.output[0].type.tensor_type.shape.dim[0].Clear()
+    x = np.array([[200, 0.3, -0.7, 0.9], [1, 2, 3, 4]], F)
+    case = Case("onnx", model.SerializeToString(), {"x": x, "which": np.array([True, False])})
+    assert judge.verdict(case).outcome is Outcome.PASS
+
+
 def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge: Judge) -> None:
     """A block's rounding moves this product by some hundredths; one row that is lost moves it by more."""
     rng = np.random.default_rng(1)

@@ -110,7 +110,7 @@ class QuantisedNoise(Drawing):
         """Move the floats of a product by half a step of 256 over their block."""
         source, element = node.input[0], self.types[node.input[0]].elem_type
         dims = static_dims(self.types[source])
-        if not dims or 0 in dims:
+        if dims == () or (dims is not None and 0 in dims):
             return
         side, half, move, shift, moved = (self._name() for _ in range(5))
         greatest = yield from self._greatest_of_block(node, dims)
@@ -122,13 +122,15 @@ class QuantisedNoise(Drawing):
         node.input[0] = moved
         self._raw[moved] = source
 
-    def _greatest_of_block(self, node: NodeProto, dims: tuple[int, ...]) -> Generator[NodeProto, None, str]:
+    def _greatest_of_block(
+        self, node: NodeProto, dims: tuple[int, ...] | None
+    ) -> Generator[NodeProto, None, str]:
         """The greatest magnitude in each element's block, or in a row that is no whole number of blocks."""
         source, size, greatest = node.input[0], self._name(), self._name()
         yield helper.make_node("Abs", [source], [size])
         is_transposed = any(each.name == "transA" and each.i for each in node.attribute)
-        if is_transposed or dims[-1] <= BLOCK or dims[-1] % BLOCK:
-            yield from self._reduce_max(size, greatest, 0 if is_transposed else len(dims) - 1)
+        if is_transposed or dims is None or dims[-1] <= BLOCK or dims[-1] % BLOCK:
+            yield from self._reduce_max(size, greatest, 0 if is_transposed else -1)
             return greatest
         cut, whole, blocks, ones, wide, back = (self._name() for _ in range(6))
         yield constant(cut, np.array([-1, BLOCK], np.int64))
