@@ -1,7 +1,8 @@
 """Noise of quantisation: what falls to a neighbouring step, and floats that optimisers make integers.
 
 Before every quantisation its input moves by up to half a step; under one seed all elements together, under
-one not at all, but weights of products are rounded to int8 (`TOGETHER`, `OF_WEIGHTS`).
+one not at all, but weights of products, and floats beside integer weights, are rounded to int8 as the
+kernels do (`TOGETHER`, `OF_WEIGHTS`).
 
 onnxruntime also makes integers of floats. A product of floats and weights that come out of integers becomes
 MatMulNBits, which by default (`session.qdq_matmulnbits_accuracy_level`) rounds the floats of each block to
@@ -47,6 +48,9 @@ AXES_OPSET = 18
 
 INT8_LEVEL = 4
 """The level of accuracy at which MatMulNBits rounds floats to int8."""
+
+LEAST_SIZE = 1e-4
+"""A block of smaller values is not rounded to steps of its own."""
 
 FOUR_BITS = frozenset([TensorProto.INT4, TensorProto.UINT4])
 
@@ -114,13 +118,28 @@ class QuantisedNoise(Drawing):
             return
         side, half, move, shift, moved = (self._name() for _ in range(5))
         greatest = yield from self._greatest_of_block(node, dims)
+        node.input[0] = moved
+        self._raw[moved] = source
+        if self.seed == OF_WEIGHTS:
+            yield from self._round_blocks(source, greatest, moved)
+            return
         yield from self._side(source, side)
         yield scalar(half, INT8_STEP if self.seed % 2 else -INT8_STEP, element)
         yield helper.make_node("Mul", [side, half], [move])
         yield helper.make_node("Mul", [move, greatest], [shift])
         yield helper.make_node("Add", [source, shift], [moved])
-        node.input[0] = moved
-        self._raw[moved] = source
+
+    def _round_blocks(self, source: str, greatest: str, target: str) -> Iterator[NodeProto]:
+        """Round the floats as the kernel does: where a sum decides between two, it decides as there."""
+        element = self.types[source].elem_type
+        least, size, steps, width, count, whole = (self._name() for _ in range(6))
+        yield scalar(least, LEAST_SIZE, element)
+        yield helper.make_node("Max", [greatest, least], [size])
+        yield scalar(steps, 127.0, element)
+        yield helper.make_node("Div", [size, steps], [width])
+        yield helper.make_node("Div", [source, width], [count])
+        yield helper.make_node("Round", [count], [whole])
+        yield helper.make_node("Mul", [whole, width], [target])
 
     def _greatest_of_block(
         self, node: NodeProto, dims: tuple[int, ...] | None
