@@ -42,6 +42,7 @@ class Remark(StrEnum):
     VIOLATION = "violation: "
     HAZARD = "hazard: "
     CHANGED = "inputs from the seed, changed so that "
+    FREED = "weights, and inputs from the seed, changed so that "
 
     def note(self, text: str) -> str:
         """Write a note of this kind."""

@@ -1,9 +1,9 @@
 """Values for a program that was not grown here: repaired at the first node that is not finite.
 
 A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards,
-taken back through the nodes before it; where no draw gets further, gradients do (`torch_finite`). What
-counts is always another run with every intermediate. Weights are the program's own and stay, unless they are
-freed (`weights`).
+taken back through the nodes before it; where no draw gets further, boxes around all values do (`solving`),
+and gradients (`torch_finite`). What counts is always another run with every intermediate. Weights are the
+program's own and stay, unless they are freed (`weights`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from itertools import product
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case, Remark
 from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.repair import repair
 from corpus.values import Tensor, Value
+from generators.finite.contracting import start
 from generators.finite.guards import guards
 from generators.finite.inverse_ranges import before
+from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
 from generators.language.draws import Draws
 from generators.language.types import Range, dtype_of, is_float
@@ -44,6 +47,9 @@ RATES = (100, 1000)
 BYTE_BUDGET = 256 << 20
 PROGRAM_BYTES = 16 << 20
 MOST_NODES = 20_000
+MOST_SOLVED = 64
+"""Nodes of a program whose inputs are solved by boxes."""
+
 _STARTS = (Range(0.5, 2), Range(-2, -0.5))
 _USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
 
@@ -96,6 +102,8 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
             if better is None:
                 break
             look = better
+        if look.trouble is not None and gradients:
+            look = _solved(look, judge)
         return _search(look, judge) if look.trouble is not None and gradients else look
     except OutOfTime:
         return look
@@ -115,9 +123,8 @@ def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
     if not found.steps:
         return case
     result = "every value is finite" if found.is_finite else "NaN or infinity comes later"
-    note = Remark.CHANGED.note(f"{result} ({'; '.join(found.steps)})")
-    if found.case.program != case.program:
-        note = f"{note}; weights were changed as well (--free-weights)"
+    kind = Remark.CHANGED if found.case.program == case.program else Remark.FREED
+    note = kind.note(f"{result} ({'; '.join(found.steps)})")
     return replace(found.case, notes=(*case.notes, note))
 
 
@@ -228,6 +235,37 @@ def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[
         seen.update(new)
         waiting += new
     return seen
+
+
+def _solved(look: _Look, judge: Judge) -> _Look:
+    """Solve the inputs backwards from what the operators bear; leave them where that gets no further."""
+    assert look.trouble is not None
+    values, floats = look.trouble.values, _floats(look.case)
+    if len(look.nodes) > MOST_SOLVED or any(_is_double(value) for value in values.values()):
+        return look
+    shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
+    inputs = {name: value.shape for name, value in floats.items()}
+    given = {
+        name: value for name, value in look.case.inputs.items() if _is_number(value) and name not in inputs
+    }
+    weights = {each.name: numpy_helper.to_array(each) for each in look.graph.initializer}
+    known = {name: np.asarray(value) for name, value in {**weights, **given}.items() if _is_number(value)}
+    found = solve(look.nodes, start(known, inputs), shapes, list(inputs))
+    if found is None:
+        return look
+    made = {name: value.astype(floats[name].dtype) for name, value in found.items()}
+    where = look.trouble.node.name or look.trouble.node.output[0]
+    step = f"{look.trouble.node.op_type} {where}: solved backwards"
+    better = _Look(judge, replace(look.case, inputs={**look.case.inputs, **made}), (*look.steps, step))
+    return better if better.gets_further_than(look) else look
+
+
+def _is_double(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(dtype_of(value)))
 
 
 def _search(look: _Look, judge: Judge) -> _Look:

@@ -52,7 +52,7 @@ def finite_source(plan: Plan, options: CaseOptions) -> Iterator[Plan]:
         return
     case = open_to_run(str(source), replace(options, seed=0))  # as the strategy opens it, whatever the seed
     with TemporaryDirectory(prefix="crux-") as folder:
-        if case.remarks(Remark.CHANGED):
+        if case.remarks(Remark.CHANGED) or case.remarks(Remark.FREED):
             plan = replace(plan, source=Path(folder) / "source")
             case.save(Path(folder) / "source")
         yield plan

@@ -87,7 +87,8 @@ def _verdicts(
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
                 document["located"] = located_document(verdict.wrong)
-            document["notes"] += map(Remark.CHANGED.note, case.remarks(Remark.CHANGED))
+            for kind in (Remark.CHANGED, Remark.FREED):
+                document["notes"] += map(kind.note, case.remarks(kind))
             try:
                 if options.db:
                     note(options.db, case, verdict, judge.release)
