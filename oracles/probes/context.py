@@ -64,6 +64,11 @@ class Context(ABC):
         """Say why the program is invalid; None if it is valid, or if invalid programs are accepted."""
 
     @property
+    def contradiction(self) -> str:
+        """Say which dim that the program names once has two sizes in the inputs; empty if none has."""
+        return ""
+
+    @property
     @abstractmethod
     def names(self) -> frozenset[str]:
         """The names in the program, which messages are made blind to."""

@@ -63,6 +63,23 @@ class OnnxContext(Context):
         return checker_complaint(self.model) or type_complaint(self.model)
 
     @cached_property
+    def contradiction(self) -> str:
+        """Say which symbolic dim has two sizes in the inputs, and in which; empty if none has."""
+        seen: dict[str, tuple[int, str]] = {}
+        for declared in self.model.graph.input:
+            given = self.job.inputs.get(declared.name)
+            dims = declared.type.tensor_type.shape.dim
+            if not isinstance(given, np.ndarray) or given.ndim != len(dims):
+                continue
+            for dim, size in zip(dims, given.shape, strict=True):
+                if not dim.dim_param:
+                    continue
+                first, where = seen.setdefault(dim.dim_param, (size, declared.name))
+                if first != size:
+                    return f"dim {dim.dim_param!r} is {first} in {where!r} and {size} in {declared.name!r}"
+        return ""
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names in the model."""
         return names_of(self.model)

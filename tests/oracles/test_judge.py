@@ -60,6 +60,16 @@ PAD_POOL = case(
 )
 
 
+@pytest.mark.parametrize(("rows", "outcome"), [(4, Outcome.INVALID), (2, Outcome.PASS)])
+def test_inputs_that_give_one_dim_two_sizes_are_whom_to_ask(
+    judge: Judge, rows: int, outcome: Outcome
+) -> None:
+    graph = "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Add(x, z) }"
+    verdict = judge.verdict(case(graph, x=np.ones((2, 3), F), z=np.ones((rows, 3), F)))
+    assert verdict.outcome is outcome
+    assert ("dim 'N' is 2 in 'x' and 4 in 'z'" in verdict.title) == (outcome is Outcome.INVALID)
+
+
 def test_a_clean_case_passes_with_all_its_runs(judge: Judge) -> None:
     verdict = judge.verdict(case("g (float[2] x) => (float[2] y) { y = Exp(x) }", x=np.ones(2, F)))
     assert verdict.outcome is Outcome.PASS
