@@ -65,7 +65,11 @@ def changed_by(program: str, names: list[str]) -> list[str]:
 
 
 def _changed_by(program: str, names: list[str]) -> list[str]:
-    module = to_module(json.loads(program))
+    return changing(to_module(json.loads(program)), names)
+
+
+def changing(module: Any, names: list[str]) -> list[str]:
+    """List the passes that change a module, in this process."""
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
     with target:
         starts: dict[str, dict[tuple[str, ...], Any]] = {"": {(): module}}

@@ -1,0 +1,237 @@
+"""What programs around patterns reach beside others, and what parts of the synthesis are worth: no assertion.
+
+For onnxruntime: distinct (pass, kinds of operators that it took away and put in) per CPU-minute of growing
+and optimising. For TVM: operators, dtypes, ranks, edges and passes of Relax programs beside imported ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import onnx
+import pytest
+
+from corpus.case import Case, Remark
+from corpus.onnx.graph import walk_nodes
+from corpus.target import Target
+from generators.changes.modes import Mode
+from generators.fuzz import judge_cases, lesson_of
+from generators.learning import Course
+from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from oracles.judge import Judge
+from oracles.probes.firing import Firing
+from oracles.run import Limits, Phase
+from oracles.verdict import Outcome, Verdict
+from triage.campaigns.testers import asker_of
+from triage.cases.documented_tests import Reader
+from triage.cases.patterns import Extraction
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTED = ROOT / "tests" / "documented"
+PROGRAMS = int(os.environ.get("CRUX_BENCH_PROGRAMS", "320"))
+SEED = 8_100_000
+PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
+
+
+def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
+    """The cases of a campaign that learns which passes fire; its epochs are those of any campaign."""
+    course, fired = Course(), asker_of(judge)
+    for block in range(PROGRAMS // BLOCK):
+        lesson = course.lesson(block)
+        assert lesson is not None
+        seeds = range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK)
+        drawn: list[Drawn] = list(make_tests(plan, seeds, lesson))
+        yield from (each.case for each in drawn)
+        tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=fired, known=lesson.pool.seen)
+        course.add(block, lesson_of(list(tests)))
+
+
+class Yield:
+    """What the programs of one way of growing came to."""
+
+    def __init__(self) -> None:
+        self.placed = self.fired = self.programs = self.triggering = self.ran = 0
+        self.passes: set[str] = set()
+        self.effects: set[tuple[str, frozenset[str], frozenset[str]]] = set()
+        self.cpu = 0.0
+
+    def line(self, name: str) -> str:
+        share = f"{self.fired / self.placed:6.1%} of {self.placed}" if self.placed else "-"
+        effects = len(self.effects)
+        return (
+            f"{name:28} {self.ran / self.programs:6.1%} run, {share:16} fire, {len(self.passes):3} passes, "
+            f"{effects:4} (pass, kinds), {60 * effects / self.cpu:6.0f} a CPU-minute of {self.cpu:.1f} s"
+        )
+
+
+def kinds(model: onnx.ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in walk_nodes(model.graph) if node.op_type != "Constant")
+
+
+def measure(plan: Plan, judge: Judge, firing: Firing) -> Yield:
+    """Grow, optimise with the log, and ask once more without each pass that fired what is then different."""
+    found, told = Yield(), judge.backend.passes
+    assert told is not None
+    level, cases = judge.executor.configs[1], taught_cases(plan, judge)
+    before = time.process_time()
+    for case in cases:
+        found.cpu += time.process_time() - before
+        (run,) = judge.executor.runs(case, (level,), collect_log=True)
+        found.cpu += run.cpu_seconds
+        found.programs += 1
+        found.ran += run.is_ok
+        names = case.remarks(Remark.PATTERN)
+        fires = firing.passes(case.program) if run.is_ok else ()
+        here = [name for name in names if name in fires or firing.fires(case.program, name)]
+        found.placed, found.fired = found.placed + len(names), found.fired + len(here)
+        found.triggering += bool(here)
+        found.passes.update(fires, here)
+        whole = judge.executor.optimised(case, level)
+        for name in dict.fromkeys((*fires, *here)) if whole is not None else ():
+            less = judge.executor.optimised(case, told.without(level, (name,)))
+            if less is not None:
+                gone, come = kinds(less) - kinds(whole), kinds(whole) - kinds(less)
+                found.effects.add((name, frozenset(gone), frozenset(come)))
+        before = time.process_time()
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our documented tests as they are, each the pattern of every pass that fires on it."""
+    folder = tmp_path_factory.mktemp("whole")
+    target = Target("ort")
+    reader = Reader(target, Limits(), 1 << 30, True, lambda line: None)
+    with Firing(target) as firing, Judge(target) as judge:
+        extraction = Extraction(firing, judge, most=4, is_whole=True)
+        for _, documents in reader.documents(DOCUMENTED):
+            for pattern in extraction.of(each for each in documents if each.case.format == "onnx"):
+                pattern.save(folder)
+    return folder
+
+
+def test_what_each_part_of_the_synthesis_is_worth(
+    whole_tests: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = []
+    with Judge(Target("ort")) as judge, Firing(Target("ort")) as firing:
+
+        def shown(name: str, strategy: str, source: Path | None = None) -> None:
+            plan = Plan(strategy, Mode.STRICT, nodes=10, source=source, sequences=False)
+            lines.append(measure(plan, judge, firing).line(name))
+
+        for strategy in ("random", "coverage", "patterns", "high_order"):
+            shown(strategy, strategy)
+        shown("whole tests, no extraction", "patterns", whole_tests)
+        monkeypatch.setattr("generators.patterns.joining._ADAPTED", 0.0)
+        shown("patterns without bridges", "patterns")
+        monkeypatch.setattr("generators.patterns.joining._REUSED", 0.0)
+        shown("patterns, all operands new", "patterns")
+    with capsys.disabled():
+        print(f"\n{PROGRAMS} programs of 10 nodes each, onnxruntime", *lines, sep="\n")
+
+
+LOOK = """
+import base64, json, os, signal, sys
+import onnx, tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+from oracles.in_worker.tvm.build import to_module
+from oracles.in_worker.tvm.firing import ALL, changing
+
+def look(item):
+    if item["format"] == "onnx":
+        model = onnx.load_model_from_string(base64.b64decode(item["program"]))
+        module = from_onnx(model, keep_params_in_input=False)
+    else:
+        module = to_module(json.loads(base64.b64decode(item["program"])))
+    module = relax.transform.Normalize()(module)
+    found = {"op": set(), "dtype": set(), "rank": set(), "edge": set()}
+    for function in module.functions.values():
+        if not isinstance(function, relax.Function):
+            continue
+        makers = {}
+        def visit(node):
+            if isinstance(node, relax.VarBinding) and isinstance(node.value, relax.Call):
+                op = node.value.op
+                name = op.name if isinstance(op, tvm.ir.Op) else "call"
+                found["op"].add(name)
+                tensors = [getattr(arg, "ty", None) for arg in node.value.args]
+                for each in (one for one in tensors if isinstance(one, relax.TensorType)):
+                    found["dtype"].add(name + " " + str(each.dtype))
+                    found["rank"].add(name + " " + str(each.ndim))
+                for arg in node.value.args:
+                    if isinstance(arg, relax.Var) and arg in makers:
+                        found["edge"].add(makers[arg] + " " + name)
+                makers[node.var] = name
+        for block in blocks(function.body):
+            for binding in block.bindings:
+                visit(binding)
+    found["pass"] = set(changing(module, list(ALL)))
+    return {key: sorted(value) for key, value in found.items()}
+
+def blocks(body):
+    return list(body.blocks) if isinstance(body, relax.SeqExpr) else []
+
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.setitimer(signal.ITIMER_PROF, 20.0)
+        try:
+            os.write(writing, json.dumps(look(json.loads(line))).encode())
+        except Exception as error:
+            os.write(writing, json.dumps({"failed": type(error).__name__}).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        print(pipe.read() or "{}", flush=True)
+    os.waitpid(child, 0)
+"""
+"""What a module holds and which passes change it, a process for each program: some end it."""
+
+
+def test_what_relax_programs_hold_beside_imported_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
+    count = min(PROGRAMS, 16)
+    with capsys.disabled():
+        print(f"\n{count} programs of 10 nodes each, TVM")
+    for strategy in ("mixed", "relax", "relax_patterns"):
+        plan = Plan(strategy, Mode.STRICT, nodes=10, sequences=False)
+        before = time.process_time()
+        made = list(islice(make_tests(plan, range(SEED, SEED + 10 * count)), 10 * count))
+        rate = len(made) / (time.process_time() - before)
+        items = [
+            {"format": each.case.format, "program": base64.b64encode(each.case.program).decode()}
+            for each in made[::10]
+        ]
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK],
+            input="".join(json.dumps(item) + "\n" for item in items).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            check=True,
+        )
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        looked = [answer for answer in answers if "op" in answer]
+        sizes = (
+            {key: len({one for each in looked for one in each[key]}) for key in looked[0]} if looked else {}
+        )
+        failed = Counter(answer["failed"] for answer in answers if "failed" in answer)
+        told = f"{rate:.0f} made a CPU-second, {dict(failed)}"
+        with capsys.disabled():
+            print(f"{strategy:18} {len(looked)} of {count} modules, {sizes}, {told}")
