@@ -16,9 +16,9 @@ FORMAT = "tir"
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED
 ) -> Iterator[TirProgram]:
-    """Yield a program a seed."""
+    """Yield a program a seed; they start from the `.tir.json` files below `source`, if it is given."""
     for seed in seeds:
-        yield make_program(seed, nodes)
+        yield make_program(seed, nodes, source=source)
 
 
 def taught(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 from corpus.case import Case
 from corpus.tir.document import to_bytes
-from corpus.tir.program import make_inputs, marks, words
+from corpus.tir.program import has_blocks, make_inputs, marks, words
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
 from corpus.tir.values import Var, type_of
@@ -20,6 +21,7 @@ from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks
 from generators.tir.frame import Names, start_of
+from generators.tir.lowered import lowered
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.staging import is_rightly_staged
 from generators.tir.statements import Maker
@@ -34,6 +36,8 @@ _MOST_STEPS = 3_000
 _IN_BLOCKS = 0.35
 _WITH_PASSES = 0.75
 """How many programs come as blocks instead of plain loops, and how many with passes of their own."""
+_LOWERED = 0.12
+"""How many programs start from an operator that TVM has lowered."""
 _DOUBLED, _DOUBLES, _DOUBLED_FIRST = "doubled", "s_tir.InjectDoubleBuffer", 0.8
 """A mark, the pass that takes it, and how often that pass comes first: TVM's pipeline ends at most others."""
 
@@ -63,20 +67,33 @@ class TirProgram:
         return Counts(1, frozenset(kinds), frozenset(typed), frozenset(), edges)
 
 
-def make_program(seed: int, nodes: int, mutators: tuple[Mutator, ...] | None = None) -> TirProgram:
-    """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators."""
+def make_program(
+    seed: int,
+    nodes: int,
+    mutators: tuple[Mutator, ...] | None = None,
+    source: Path | None = None,
+) -> TirProgram:
+    """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators.
+
+    Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
+    """
     draws = Draws(f"tir/{seed}/{nodes}")
-    for _ in range(_ATTEMPTS):
-        module = grown(draws, nodes)
-        if is_sound(module, seed):
-            break
-    else:
-        module = grown(Draws("tir/plain"), 1)
+    module = _start(draws, seed, nodes, source)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
         module = mutated(draws, module, seed, mutators)
-    if draws.chance(_IN_BLOCKS):
+    if draws.chance(_IN_BLOCKS) and not has_blocks(module):
         module = in_blocks(draws, module)
     return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
+
+
+def _start(draws: Draws, seed: int, nodes: int, source: Path | None) -> Module:
+    """Return the module that mutation begins with, sound with the inputs of its seed."""
+    is_lowered = source is not None or draws.chance(_LOWERED)
+    for _ in range(_ATTEMPTS):
+        module = draws.pick(lowered(source)) if is_lowered else grown(draws, nodes)
+        if is_sound(module, seed):
+            return module
+    return grown(Draws("tir/plain"), 1)
 
 
 def grown(draws: Draws, nodes: int) -> Module:

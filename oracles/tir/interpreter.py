@@ -16,6 +16,7 @@ from corpus.tir.tree import Module
 from corpus.tir.types import is_float, numpy_dtype
 from corpus.tir.values import Buffer, Var
 from corpus.values import Tensor, Value
+from oracles.tir.intrinsics import NOISE
 from oracles.tir.memory import Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
 from oracles.tir.state import State
@@ -30,6 +31,10 @@ TRIALS = 3
 
 MARGIN = 8.0
 """How many times as far as noise was seen to move a result it may still be moved."""
+
+
+COARSE = frozenset({"float16", "bfloat16"})
+"""Types whose steps are larger than what is put up with everywhere."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor
 
 def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
     """Return how far noise moved each element, with a margin; infinite if it was not always defined."""
-    slack = np.zeros(exact.shape)
+    slack = _least_slack(exact) if moved else np.zeros(exact.shape)
     for run in moved:
         array, mask = _array(*run[name])
         with np.errstate(all="ignore"):
@@ -154,6 +159,14 @@ def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
     if not is_float(exact.dtype.name):
         return np.where(slack > 0, np.inf, 0.0)
     return slack * MARGIN
+
+
+def _least_slack(exact: Tensor) -> NDArray[np.float64]:
+    """Return what an element of few bits may always be off by: noise moves it by whole steps, or back."""
+    relative = NOISE.get(exact.dtype.name, 0.0) if exact.dtype.name in COARSE else 0.0
+    with np.errstate(all="ignore"):
+        size = np.abs(exact.astype(np.float64)) * relative / MARGIN
+    return np.where(np.isfinite(size), size, 0.0)
 
 
 def _told(defined: NDArray[np.bool_], slack: NDArray[np.float64]) -> NDArray[np.bool_]:

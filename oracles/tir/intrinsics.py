@@ -138,7 +138,8 @@ NOISE: Final = {"float64": 2.0**-45, "float32": 2.0**-20, "float16": 2.0**-9, "b
 
 
 def noisy(value: Scalar, dtype: str, noise: random.Random) -> Scalar:
-    """Return the value moved a little, one way or the other."""
+    """Return the value moved a little, one way or the other, by no amount that another one takes back."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
-    return value * (1.0 + noise.choice((-1.0, 1.0)) * NOISE.get(dtype, 2.0**-2))
+    size = noise.choice((-1.0, 1.0)) * noise.uniform(0.5, 1.0)
+    return value * (1.0 + size * NOISE.get(dtype, 2.0**-2))

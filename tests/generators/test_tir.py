@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.errors import UserError
 from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import make_inputs, parse
@@ -17,6 +18,8 @@ from corpus.tir.tree import Block, For, Module, Store
 from corpus.tir.walk import statements
 from generators.language.draws import Draws
 from generators.mixture import Plan, make_cases
+from generators.strategies.tir import programs
+from generators.tir.lowered import lowered
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.programs import grown, is_sound, make_program
 from oracles.backends import find_backend
@@ -103,3 +106,15 @@ def test_a_program_stores_something() -> None:
     stored = [any(isinstance(stmt, Store) for stmt in statements((each.main,))) for each in BASES]
     assert all(stored)
     assert all(isinstance(each, Module) and make_inputs(each, 1) for each in BASES)
+
+
+def test_lowered_operators_are_sound_starts_and_some_programs_begin_with_one(tmp_path: Path) -> None:
+    starts = lowered()
+    assert len(starts) >= 30
+    assert all(is_sound(each, 1) for each in starts)
+    (tmp_path / "one.tir.json").write_bytes(to_bytes(starts[0]))
+    made = [each.module for each in programs(range(12), 6, tmp_path)]
+    assert all(not problems(each) for each in made)
+    assert {each.main.params for each in made} == {starts[0].main.params}
+    with pytest.raises(UserError, match=r"holds no \.tir\.json file"):
+        list(programs(range(1), 6, tmp_path / "none"))
