@@ -134,13 +134,16 @@ def signature_of_text(text: str) -> Signature:
         return Signature.of(package, ("outcome", outcome), ("signal", failure.kind), ("site", failure.site))
     components = dict(_exception(failure.kind, failure.site, failure.message))
     if not (components["site"] or components["op"]):
-        converted = _CONVERTED.findall(as_written(text))
-        components["op"] = converted[-1] if converted else ""
+        written = as_written(text)
+        named = _CONVERTED.findall(written) or _LOWERED.findall(written)
+        components["op"] = named[-1] if named else ""
     return Signature.of(package, ("outcome", "exception"), *components.items())
 
 
 _CONVERTED = re.compile(r"Error converting operator (\w+)")
 """What an importer says before the exception of a helper that any operator may call."""
+_LOWERED = re.compile(r'[/\\]tvm[/\\]topi[/\\](?:\w+[/\\])*\w+\.py", line \d+, in (\w+)')
+"""The frames of the functions that TVM lowers an operator by, above such a helper."""
 
 
 def _exception(

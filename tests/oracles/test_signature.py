@@ -179,6 +179,23 @@ def test_what_an_operators_converter_refuses_is_told_apart_by_the_operator_not_b
     assert selu == sign(refused("Selu", "_impl_v1", "not so"), POOL)
 
 
+LOWERING = """Traceback (most recent call last):
+  File "/x/site-packages/tvm/relax/block_builder.py", line 364, in call_te
+  File "/x/site-packages/tvm/topi/math.py", line 70, in {}
+  File "/x/site-packages/tvm/topi/math.py", line 70, in <lambda>
+  File "/project/include/tvm/ir/prim/op.h", line 575, in tvm::PrimExpr tvm::prim::MakeConstScalar(int)
+tvm.error.InternalError: Check failed: (value >= 0) is false: cannot make uint from negative value -1
+"""
+
+
+def test_a_text_names_the_operator_that_was_lowered_where_a_helper_of_any_operator_raised() -> None:
+    signs, negative = (
+        dict(signature_of_text(LOWERING.format(name)).components) for name in ("sign", "negative")
+    )
+    assert (signs["op"], negative["op"]) == ("sign", "negative")
+    assert "site" not in signs
+
+
 def test_a_library_that_the_importer_calls_is_no_place() -> None:
     packages = 'File "/x/site-packages/{}", line 1, in {}\n    it'
     converter, library = (
