@@ -380,8 +380,7 @@ def run_configs(
         if options.breakpoints.is_armed and index == request["configs"][-1][0]:
             buffers, outputs, first = [bytes(each) for each in buffers], {}, None
         header.update(
-            test=request["test"],
-            ticket=request["ticket"],
+            {name: request[name] for name in ("test", "ticket")},
             config=index,
             phase=PHASES[marker.phase],
             cpu=marker.cpu_seconds(),
