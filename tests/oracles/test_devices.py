@@ -20,6 +20,7 @@ from corpus.target import Target
 from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
+from oracles.sandbox import worker
 from oracles.sandbox.configurations import configs_of
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
@@ -124,6 +125,64 @@ def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_in
     moved.clear()
     find_worker_half(name).run(model(), dict(INPUTS), {"backend": "eager"}, None, lambda phase: None)
     assert moved == []
+
+
+@pytest.mark.slow
+def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU under the name of the GPU: each argument goes to the device, and the machine is made for it."""
+    tvm = pytest.importorskip("tvm")
+    backend = find_worker_half("tvm")
+    asked: list[str] = []
+    monkeypatch.setattr(tvm, "cuda", lambda: asked.append("cuda") or tvm.cpu())
+    built_for = backend._target
+    monkeypatch.setattr(backend, "_target", lambda settings: asked.append("built") or built_for({}))
+    given: list[Any] = []
+    real = backend._to_tvm
+    monkeypatch.setattr(backend, "_to_tvm", lambda *words: given.append(words[2]) or real(*words))
+    assert built_for({"device": "cuda"}).kind.name == "cuda"
+    settings = {"device": "cuda", "format": "onnx"}
+    found = backend.run(model(), dict(INPUTS), settings, None, lambda phase: None)
+    assert asked == ["built", "cuda"]
+    assert [str(each) for each in given] == [str(tvm.cpu())]
+    np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
+
+
+def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU's provider under the name of the GPU's: all of a run but the kernels."""
+    pytest.importorskip("onnxruntime")
+    from oracles.in_worker.ort import sessions
+
+    real, started = sessions.core, list[Any]()
+
+    class Session:
+        def __init__(self, *words: Any) -> None:
+            self.session = real.InferenceSession(*words)
+
+        def initialize_session(self, providers: list[str], *words: Any) -> None:
+            started.append(tuple(providers))
+            self.session.initialize_session(["CPUExecutionProvider"], [{}], *words[1:])
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.session, name)
+
+    there = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    faked = SimpleNamespace(InferenceSession=Session, get_available_providers=lambda: there)
+    monkeypatch.setattr(sessions, "core", faked)
+    monkeypatch.setattr(sessions, "session_options", lambda settings: real.SessionOptions())
+    on_gpu = configs_of(Target.parse("ort:cuda"), "onnx")[-1]
+    settings = dict(on_gpu.settings)
+    found = find_worker_half("onnxruntime").run(model(), dict(INPUTS), settings, None, lambda phase: None)
+    assert started == [tuple(there)]
+    np.testing.assert_allclose(found["y"], np.exp(INPUTS["x"] + np.float32([1, 2, 3])), rtol=1e-6)
+
+
+def test_a_zygote_that_has_opened_the_gpu_forks_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", lambda path: ["7"])
+    monkeypatch.setattr(os, "readlink", lambda path: "/dev/null")
+    worker.must_be_forkable()
+    monkeypatch.setattr(os, "readlink", lambda path: "/dev/nvidia0")
+    with pytest.raises(RuntimeError, match="opened the GPU"):
+        worker.must_be_forkable()
 
 
 def test_a_process_that_has_started_the_gpu_is_never_forked(monkeypatch: pytest.MonkeyPatch) -> None:
