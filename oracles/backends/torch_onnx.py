@@ -139,7 +139,8 @@ def handed_on(config: Config) -> Config:
 
 REFUSED = re.compile(r"ZeroDivisionError|out of (range|bounds)|negative integer powers")
 UNSUPPORTED = re.compile(
-    r"not implemented for|(is )?not (currently )?supported|has no lowering|takes no |No ONNX function found"
+    r"not implemented for|(is )?not (currently )?supported|does (not|NOT) support|has no lowering|takes no "
+    r"|No ONNX function found"
     r"|NOT_IMPLEMENTED|Could not find an implementation|Unsupported|unsupported"
     r"|Type '?tensor\(\w+\)'? of input parameter"
 )

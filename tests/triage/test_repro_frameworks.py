@@ -12,9 +12,11 @@ from onnx import TensorProto
 from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
+from corpus.regression import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
+from oracles.probes.handed_on import WRITTEN
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import model
@@ -93,6 +95,25 @@ def test_a_script_for_inductor_has_the_module_in_code(tmp_path):
     assert "rounding_mode='trunc')" in script
     assert "import onnx" not in script
     assert run_script(script, tmp_path).returncode == 1
+
+
+@needs("onnxscript")
+@needs("torch")
+@pytest.mark.slow
+def test_a_script_for_an_exporter_says_that_it_and_not_onnxruntime_is_wrong(tmp_path):
+    case = Case.load(FOLDER / "exported-elu-input-scale")
+    with Judge(Target("torch-onnx")) as judge:
+        verdict = judge.explain(case, judge.verdict(case))
+        if not verdict.is_bug:
+            pytest.skip("the installed torch does not show the bug")
+        source = source_of(case, judge)
+    assert any(note.startswith(WRITTEN) for note in verdict.notes)
+    claim = Claim(
+        expect(verdict, TOLERANCE, project_of("torch-onnx")), "t", TOLERANCE, seconds=90.0, memory=8 << 30
+    )
+    done = run_script(write_script(case, claim, source=source), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "for the exported model numpy gives what 'dynamo' gives" in done.stdout
 
 
 @needs("torch")
