@@ -248,6 +248,12 @@ def test_of_a_long_output_the_exception_is_kept():
     assert (shown[0], shown[-1]) == ("...", "...")
 
 
+def test_warnings_of_the_machine_are_left_out_of_what_a_script_printed():
+    log = "W1122 23:06:51.595000 2 torch/onnx/registration.py:107] torchvision is not installed\n"
+    warned = "repro.py:16: UserWarning: Exporting a model while it is in training mode.\n  export(module)\n"
+    assert short_output(f"eager: 1.0\n{warned}{log}dynamo: 0.5\n") == "eager: 1.0\ndynamo: 0.5"
+
+
 def test_a_wrapped_exception_is_named_by_its_cause():
     told = "backend='inductor' raised:\nGuardOnData: Could not extract"
     given = exception("BackendCompilerFailed", told)

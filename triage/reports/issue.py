@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ from triage.views.privacy import scrub
 from triage.views.rendering import as_code, render
 
 MOST_PRINTED = 12
+WARNED = re.compile(r"(?m)^(?:\S+:\d+: \w*Warning: .*\n(?: +.*\n)?|W\d{4} [\d:.]+ .*\n)")
+"""Warnings of Python's and of torch's log: of the machine, not of the bug."""
 MOST_VALUES = 160
 """Characters of a result that a sentence may hold."""
 SHOWN_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "fma", "asimd", "sve")
@@ -131,8 +134,8 @@ def _levels(draft: Draft) -> list[tuple[str, str]]:
 
 
 def short_output(text: str) -> str:
-    """Cut what a short script printed: to where the exception is raised, or else to the end."""
-    lines = text.strip().splitlines() or ["(nothing: the process dies)"]
+    """Cut what a short script printed: to where the exception is raised, or else to the end; no warnings."""
+    lines = WARNED.sub("", text).strip().splitlines() or ["(nothing: the process dies)"]
     if len(lines) <= MOST_PRINTED:
         return "\n".join(lines)
     end = min(len(lines), _raised_at(lines) + MOST_PRINTED // 2)

@@ -35,7 +35,7 @@ def run(config, path):
     torch.set_num_threads(1)
     try:
         with torch.no_grad():
-            module, inputs = Repro(), build_inputs()
+            module, inputs = Repro().eval(), build_inputs()
             if CONFIGS[config]:
                 results = export_and_run(config, module, inputs, path + ".onnx")
             else:
@@ -114,7 +114,7 @@ inputs = (
     {{ line }}
 {% endfor %}
 )
-module = Repro()
+module = Repro().eval()
 with torch.no_grad():
 {% if "eager" in configs %}
     print("eager:", *(each.numpy() for each in torch.utils._pytree.tree_leaves(module(*inputs))), flush=True)
