@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
@@ -34,6 +34,17 @@ class Temper:
     realms: frozenset[Realm]
     named: float = 0.0
     budget: Budget = UNLIMITED
+
+
+BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
+"""Between two powers of two each: a size of a drawn one, so that ones and large sizes occur (NNSmith)."""
+
+
+def with_binned_dims(draws: Draws, temper: Temper) -> Temper:
+    """Return the temper with sizes of five bins in the place of its own, as far as the budget allows."""
+    drawn = (draws.between(*bin) for bin in draws.sample(BINS, 5))
+    dims = tuple(dim for dim in drawn if temper.budget.fits((dim,)))
+    return replace(temper, dims=dims or (1,))
 
 
 def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:

@@ -10,10 +10,10 @@ from generators.language.draws import Draws
 from generators.language.operator import Operator
 from generators.language.program import MAX_RANK, Call, Operand, Realm
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.temper import BINS
 from generators.language.types import DType, Range
 from generators.ops import all_operators
 
-_BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
 _AMOUNTS = ((0, 0), (0, 1), (1, 2), (2, 3), (3, 5), (5, 9))
 _LIMIT = 200_000
 """The solver's own measure of work, which is the same on any machine; no clock."""
@@ -90,7 +90,7 @@ class Plan:
 
     def dim(self) -> Term:
         """Return a new unknown size."""
-        return self._unknown(1, _BINS)
+        return self._unknown(1, BINS)
 
     def amount(self, least: int = 0) -> Term:
         """Return a new unknown attribute, such as a pad or a window, not below `least`."""

@@ -1,7 +1,8 @@
 """Patterns in what patterns have become: programs that ran and triggered their passes are contexts of others.
 
 OATest's high order (§3.3). A campaign (`fuzz`, `hunt`) keeps those on which passes fired together for the
-first time; where nothing is known yet programs are those of `patterns`, of the shipped ones.
+first time; where nothing is known yet programs are as those of `patterns`, of the shipped ones.
+Sizes are drawn from bins between powers of two, as the solver's are (NNSmith).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.temper import draw_temper
+from generators.language.temper import draw_temper, with_binned_dims
 from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
 from generators.patterns.recipes import Recipe, recipe_of
 
@@ -65,7 +65,8 @@ def _recipes(folder: Path) -> Recipes:
 def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UNLIMITED) -> Program:
     """Return the program of the first seed, into which each further one puts `further` nodes."""
     recipes = _recipes(FOLDER)
-    growth = _Growth(Draws(f"patterns/{seeds[0]}/{nodes}"), nodes, recipes, budget, _MORE)
+    draws = Draws(f"high order/{seeds[0]}/{nodes}")
+    growth = _Growth(draws, nodes, recipes, budget, _MORE, is_binned=True)
     for at, seed in enumerate(seeds[1:], 1):
         growth.scope.draws = Draws(f"patterns/on/{seed}")
         growth.go_on(nodes + at * further, _MOSTLY)
@@ -79,10 +80,20 @@ def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: f
 class _Growth:
     """A program under growth around patterns: the first one comes early, then others and operators."""
 
-    def __init__(self, draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: float) -> None:
+    def __init__(
+        self,
+        draws: Draws,
+        nodes: int,
+        recipes: Recipes,
+        budget: Budget,
+        more: float,
+        *,
+        is_binned: bool = False,
+    ) -> None:
         self.recipes = recipes
         self.fires: dict[str, None] = {}
         temper = draw_temper(draws, budget)
+        temper = with_binned_dims(draws, temper) if is_binned else temper
         first = _drawn(draws, recipes, nodes, None)
         if first is not None:
             dtypes = leaning_dtypes(draws, first, temper.dtypes)
