@@ -36,6 +36,7 @@ from triage.reductions.selection import Selection, waiting
 from triage.reports.requests import request_labels, request_title
 from triage.store.causes import note_explained
 from triage.store.database import Store
+from triage.store.failures import UNREDUCIBLE, get_failure
 
 FLOAT = TensorProto.FLOAT
 SCALARS = {"x": (FLOAT, []), "y": (FLOAT, [])}
@@ -383,6 +384,16 @@ def test_a_declared_limit_is_listed_apart_and_not_chosen_for_reduction(tmp_path)
         assert next(waiting(store)).id == other.id
         states = {document["id"]: document["status"] for document in overview(store)}
     assert list(states.items()) == [(other.cluster_name, "new"), (limit.cluster_name, "limit")]
+
+
+def test_what_is_judged_no_bug_any_more_is_set_aside(tmp_path):
+    made = model([("Mine", ["x"], ["y"])], {"x": (FLOAT, [1])}, {"y": (FLOAT, [1])})
+    unknown = Case("onnx", made.SerializeToString(), {"x": np.ones(1, np.float32)}, ORT)
+    with Store(tmp_path / "crux.db") as store:
+        failure = record_failure(store, unknown, verdict("it was called a bug once"))
+    crux(tmp_path, "reduce", "--all", "--db", "crux.db", "--json")
+    with Store(tmp_path / "crux.db") as store:
+        assert get_failure(store, failure.id).status == UNREDUCIBLE
 
 
 def test_a_failure_that_is_left_as_it_is_comes_once(tmp_path):

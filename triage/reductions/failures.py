@@ -79,6 +79,10 @@ def _reduce_in(
         _clear(work)
         return failure, None
     reduced, verdict = result_of(done, work, settings)
+    if not verdict.is_bug:
+        set_aside(store, failure, UNREDUCIBLE, {"why": f"it is judged {verdict.outcome} now"})
+        _clear(work)
+        return failure, None
     with _lent(judge, settings, case) as asked:
         after, finding = record_result(store, failure, reduced, verdict, document, settings, asked)
     document = {**document, "root": finding.evidence()}
