@@ -13,6 +13,9 @@ from triage.console.output import Document, emit, quoted, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from corpus.case import Case
+    from oracles.verdict import Verdict
+
 Cases = Annotated[
     list[str], typer.Argument(metavar="CASE…", help="Files, case folders, ids, or - for JSON lines.")
 ]
@@ -75,9 +78,6 @@ def _verdicts(
         from triage.cases.bounded import bounded
         from triage.cases.sources import each_named, open_one
         from triage.cases.verdicts import judge_often
-        from triage.reductions.sketch import keep
-        from triage.store.artifacts import note
-        from triage.store.documents import located_document
 
         for word in each_named(words):
             with bounded(options.timeout, word, repeat):
@@ -86,17 +86,27 @@ def _verdicts(
                 judge = judges.of(case.target, case.format)
                 verdict, document = judge_often(judge, case, repeat)
             if locate:
+                from triage.store.documents import located_document
+
                 document["located"] = located_document(verdict.wrong)
             for kind in (Remark.CHANGED, Remark.FREED):
                 document["notes"] += map(kind.note, case.remarks(kind))
             try:
                 if options.db:
-                    note(options.db, case, verdict, judge.release)
-                if verdict.is_bug and options.db:
-                    document["id"] = keep(options, case, verdict, judge.release)
+                    document |= _kept(options, case, verdict, judge.release)
             except (OSError, sqlite3.Error, UserError) as error:
                 troubles.append(disk_complaint(error) or " ".join(str(error).split()))
             yield {"case": word, **document}
+
+
+def _kept(options: CaseOptions, case: Case, verdict: Verdict, release: str) -> Document:
+    """Store a verdict; the id of the failure, if it is one. What stores failures is dear to import."""
+    from triage.reductions.sketch import keep
+    from triage.store.artifacts import note
+
+    assert options.db is not None
+    note(options.db, case, verdict, release)
+    return {"id": keep(options, case, verdict, release)} if verdict.is_bug else {}
 
 
 def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Document]:
