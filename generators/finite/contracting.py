@@ -65,7 +65,9 @@ def _forwards(node: onnx.NodeProto, boxes: Boxes, shapes: Shapes) -> None:
     _keep_domain(node, boxes)
     made = _made(node, boxes)
     for name in filter(None, node.output):
-        found = made if made is not None else anything(shapes.get(name, _shape(node, boxes)))
+        found = made
+        if found is None:
+            found = anything(shapes[name] if name in shapes else _shape(node, boxes))
         if name in boxes:
             boxes[name] = meet(boxes[name], found) if found.low.shape == boxes[name].low.shape else found
         else:

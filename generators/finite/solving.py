@@ -47,6 +47,8 @@ def solve(
     known = dict(boxes)
     if not contract(nodes, known, shapes, is_exact=True):
         known = dict(boxes)
+        if not contract(nodes, known, shapes, is_exact=False):
+            return None
     if sum(known[name].low.size for name in inputs) > MOST_ELEMENTS:
         return None
     solved = {name: np.full(known[name].low.shape, np.nan) for name in inputs}

@@ -244,6 +244,8 @@ def _solved(look: _Look, judge: Judge) -> _Look:
     if len(look.nodes) > MOST_SOLVED or any(_is_double(value) for value in values.values()):
         return look
     shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
+    if not all(name in shapes for node in look.nodes for name in node.output if name):
+        return look
     inputs = {name: value.shape for name, value in floats.items()}
     given = {
         name: value for name, value in look.case.inputs.items() if _is_number(value) and name not in inputs

@@ -106,6 +106,11 @@ def test_of_some_programs_nothing_is_left(nodes: str) -> None:
     assert not contract(list(model.graph.node), boxes_of(model), {}, is_exact=False)
 
 
+def test_nothing_is_solved_of_programs_of_which_nothing_is_left() -> None:
+    model = model_of("a = MatMul(y, w0) b = Sub(a, a) z = Reciprocal(b)", np.eye(SIDE))
+    assert solve(list(model.graph.node), boxes_of(model), {}, ["x", "y"]) is None
+
+
 RNG = np.random.default_rng(4)
 MATRIX = RNG.uniform(-3, 3, (SIDE, SIDE))
 
