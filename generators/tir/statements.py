@@ -10,8 +10,6 @@ from corpus.tir.tree import (
     Assert,
     Bind,
     Body,
-    Break,
-    Continue,
     Evaluate,
     For,
     If,
@@ -168,14 +166,6 @@ def _assert(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     return ((Assert(claim, ("out of range",)),), frame) if claim is not None else None
 
 
-def _leave(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
-    """Return the end of a loop, or of its round, under a condition."""
-    if not frame.loops:
-        return None
-    end = maker.draws.pick((Break(), Continue()))
-    return (If(maker.truth(frame), (end,)),), frame
-
-
 def _assume(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """Tell the compiler what holds of a variable."""
     claim = _claim(maker, frame)
@@ -219,5 +209,5 @@ Form = Callable[[Maker, Frame, int, int], Made | None]
 _SIMPLE: tuple[Form, ...] = (_store, _store, _bind, _evaluate)
 _ALL: tuple[Form, ...] = (
     *(_store, _fill, _fill, _fill, _loop, _loop, _loop, _loop, _branch, _branch, _bind, _memory, _memory),
-    *(_while, _assert, _assume, _leave, _reduction, _reduction),
+    *(_while, _assert, _assume, _reduction, _reduction),
 )

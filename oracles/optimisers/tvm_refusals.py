@@ -13,8 +13,11 @@ UNSUPPORTED = re.compile(
     r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
     r"|Nested parallel loop is not supported|arr_size == nbytes \(\d+ vs\. \d+\) : TensorCopyFromBytes"
     r"|: only support \w*(float|int)\d+|datatype should be one of \['|unknown intrinsic ir\.Op"
+    r"|Do not have a default for tirx\.(Break|Continue)|Double buffer scope must be inside a loop"
+    r"|body of the software pipeline should be SeqStmt|pipeline annotation is .* with different size"
+    r"|InjectDoubleBuffer expects flat"
 )
-"""Refusals that name an operator or a dtype that TVM's tables do not have.
+"""Refusals that name an operator or a dtype that TVM's tables do not have, or a mark that does not fit.
 
 A weight of int4 or uint4 is refused by its bytes: TVM's tensors pack two values in a byte, numpy's do not.
 """
