@@ -11,10 +11,11 @@ import pytest
 
 from corpus.case import Case
 from corpus.formats import find_format
-from corpus.graphs.program import GraphProgram
+from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.load import Imported
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.run import Config
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Verdict
@@ -194,6 +195,18 @@ def test_what_only_the_script_registers_is_no_bug_of_the_compiler(judge: Judge, 
     verdict = verdict_of(judge, opener, REGISTERS)
     assert verdict.outcome is Outcome.INVALID
     assert "'test.of.the.script'" in verdict.title
+
+
+def test_a_constant_that_only_a_function_returns_is_written_with_it(judge: Judge) -> None:
+    program = graph_of_json(
+        {"inputs": [], "bindings": [["y", "call", [{"function": "f"}], {}]], "outputs": ["y"]}
+    )
+    inner = graph_of_json({"inputs": [], "bindings": [], "outputs": ["w"]})
+    made = GraphProgram("relax", program, {"w": np.ones(1, "float32")}, {"f": inner}, {}, {"main": "main"})
+    case = Case("relax", made.to_bytes(), {}, Target("tvm"))
+    (run,) = judge.runs(case, (Config("source", (("show", "source"),)),))
+    assert run.is_ok, run.message
+    assert "def f(" in str(run.outputs["module"])
 
 
 @pytest.mark.slow
