@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable  # noqa: UP035 (Python 3.8)
+from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 
 from oracles.in_worker.limits import DOCUMENTED, claim_of, documents_along, form_of
 from oracles.in_worker.tvm import passes as tvm_passes
-from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
 
 if TYPE_CHECKING:
-    from oracles.abilities import Backend, Sequences
+    from oracles.abilities import Backend
 
 NAME = "tvm"
 PACKAGE = "apache-tvm"
@@ -296,85 +295,12 @@ REACHED = "reached operator "
 # In crux
 
 
-LOOP_PASSES = ("tirx.", "s_tir.")
-"""How the names of passes over PrimFuncs begin, and of the options of their context."""
-
-SEQUENCEABLE = tuple(name for name in tvm_passes.PASSES if name not in tvm_passes.UNDRAWN)
-
-
-def code_of_least() -> tuple[str, ...]:
-    """Return the expressions that make the passes of the pipeline `least`."""
-    return tuple(f"tvm.{code}" for code in tvm_passes.LEAST)
-
-
-def facts_of(format: str, program: bytes) -> frozenset[str]:
-    """Name the form of a module of PrimFuncs: blocks, plain loops, or these over buffers of one dim."""
-    if format != "tir":
-        return tvm_passes.START
-    from corpus.tir.program import has_blocks, is_flat, marks, parse
-
-    module = parse(program)
-    found = marks(module)
-    if has_blocks(module):
-        boxed = {"boxed"} if "doubled" in found else set()
-        return tvm_passes.BLOCKS | found | boxed
-    return tvm_passes.PLAIN_LOOPS | found | ({"flat"} if is_flat(module) else set())
-
-
-def sequences_on_loops(facts: frozenset[str]) -> Sequences:
-    """Return the sequences of passes for modules of PrimFuncs of which these facts hold."""
-    from dataclasses import replace
-    from functools import partial
-
-    all_of_them = sequences()
-    names = tuple(name for name in all_of_them.names if name.startswith(LOOP_PASSES))
-    fitting = partial(tvm_passes.repaired, facts=facts)
-    return replace(all_of_them, names=names, seldom=tvm_passes.IDLE_ON_LOOPS, repaired=fitting)
-
-
-def misplaced(names: Iterable[str], facts: frozenset[str] = tvm_passes.START) -> str:
-    """Say why these passes cannot stand in this order; without a Relax function only passes of loops can."""
-    names = tuple(names)
-    others = [name for name in names if not name.startswith(LOOP_PASSES)]
-    options = [name for name in names if is_option(name)]
-    if options and "operators" in facts:
-        return f"{options[0]} is an option for modules of PrimFuncs alone"
-    if others and "operators" not in facts:
-        return f"{others[0]} works on Relax functions, and there is none"
-    return tvm_passes.misplaced(names, facts)
-
-
-def code_of(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the expressions that make these passes; options among them are none."""
-    return tuple(tvm_passes.PASSES[name].code for name in names if not is_option(name))
-
-
-def options_of(names: Iterable[str]) -> dict[str, Any]:
-    """Return the configuration of the pass context that the options among these make."""
-    return config_of(names)
-
-
-def sequences() -> Sequences:
-    """Return what sequences of passes are made of, and which orders there are."""
-    from oracles.abilities import Sequences
-
-    return Sequences(
-        SEQUENCEABLE,
-        (*tvm_passes.ASKED_ABOUT, *sorted(tvm_passes.UNDRAWN)),
-        tvm_passes.SELDOM,
-        facts_of,
-        misplaced,
-        tvm_passes.repaired,
-        sequences_on_loops,
-        OPTIONS,
-    )
-
-
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
     from oracles.optimisers.tvm_passes import DISABLING
     from oracles.optimisers.tvm_refusals import classify, tags
+    from oracles.optimisers.tvm_sequences import sequences
     from oracles.optimisers.tvm_ways import configs, configs_of_graphs
 
     return Backend(

@@ -88,12 +88,17 @@ def fuzz(
         )
         told = found if options.json else emit(found, as_json=False, show=_show)
         failing = [document["id"] for document in told]
+    _conclude(summary, failing, options)
+    return 0
+
+
+def _conclude(summary: Document, failing: list[str], options: CaseOptions) -> None:
+    """Say how many tests there were and what of, and which command comes next."""
     if options.json:
         emit(iter([{**summary, "failing": failing}]), as_json=True, show=_show, single=True)
     else:
         say(_sentence(summary))
     say(f"next: {next_command('reduce --all' if failing else 'hunt', options)}")
-    return 0
 
 
 def _failures(
