@@ -64,7 +64,7 @@ def test_the_passes_of_a_program_suit_its_form() -> None:
 
 
 def test_programs_come_as_loops_and_as_blocks_with_loops_of_several_kinds() -> None:
-    modules = [make_program(seed, 10).module for seed in range(150)]
+    modules = [make_program(seed, 10).module for seed in range(240)]
     assert any(isinstance(stmt, Block) for each in modules for stmt in statements((each.main,)))
     kinds = {stmt.kind for each in modules for stmt in statements((each.main,)) if isinstance(stmt, For)}
     assert kinds >= {"serial", "unrolled", "vectorized", "parallel"}

@@ -47,6 +47,7 @@ class Facts:
         self.has_open_operators = self.quantises = False
         self.noise = Quiet()
         self.steps = 0.0
+        self.contradiction = ""
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 

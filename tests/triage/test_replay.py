@@ -26,7 +26,7 @@ def _is_of_torch(regression: Regression) -> bool:
 def test_every_case_of_the_corpus_is_small_and_sound(regression: Regression) -> None:
     if regression.case.format == "onnx":
         assert checker_complaint(parse(regression.case.program)) is None
-    assert regression.case.measure.nodes <= 8
+    assert regression.case.measure.nodes <= 9  # the longest pattern of a fusion that is in the corpus
     assert regression.title
     assert regression.shown
 
