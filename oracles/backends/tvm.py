@@ -27,9 +27,14 @@ def load() -> str:
     import numpy as np
     import tvm
 
-    import oracles.in_worker.tvm.build
-    import oracles.in_worker.tvm.loops.batch
-    import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
+    try:
+        import oracles.in_worker.tvm.build
+        import oracles.in_worker.tvm.loops.batch
+        import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"tvm {tvm.__version__} lacks what crux builds and watches programs by since 0.27 ({error})"
+        ) from error
 
     run(_warm_up_program(), {"x": np.ones(1, "float32")}, {}, None, lambda phase: None)
     return str(tvm.__version__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -62,3 +63,11 @@ def test_an_old_release_gets_the_numpy_that_it_was_built_for(tmp_path):
     (tried,) = found["tried"]
     assert (tried["outcome"], tried["numpy"].split(".")[0]) == ("pass", "1")
     assert found["first_bad"] is None
+
+
+def test_a_program_of_loops_is_judged_as_one_under_each_release(tmp_path):
+    known = Path(__file__).parents[2] / "corpus" / "regressions" / "tir-name-within-before-cse"
+    shutil.copytree(known, tmp_path / "case")
+    found = bisect(tmp_path, "--versions", "0.27.0..0.27.0.post1", "--cache", str(CACHE))
+    assert [each["outcome"] for each in found["tried"]] == ["exception", "exception"]
+    assert (found["first_bad"], found["first_fixed"]) == ("0.27.0", None)

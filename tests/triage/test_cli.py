@@ -14,6 +14,7 @@ import pytest
 from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy
 from triage.bugs.failures import record_failure
+from triage.commands.show import _show
 from triage.store.database import Store
 from triage.store.failures import list_failures
 
@@ -321,6 +322,16 @@ def test_show_prints_the_graph(folder):
     document = json.loads(done.stdout)
     assert document["ops"] == ["Relu", "Clip"]
     assert "Clip(r, low)" in document["text"]
+
+
+def test_show_prints_loops_with_their_passes(folder):
+    known = Path(__file__).parents[2] / "corpus" / "regressions" / "tir-name-within-before-cse"
+    document = json.loads(crux(folder, "show", str(known), "--json").stdout)
+    assert document["settings"] == {"passes": "tirx.CommonSubexprElim"}
+    assert "A[0] = T.Add(2, 2) * T.Add(2, 2)" in document["text"]
+    shown = _show([document]).plain.splitlines()
+    assert "size    2 statements, 310 bytes" in shown
+    assert "passes  tirx.CommonSubexprElim" in shown
 
 
 def test_the_database_is_checked(folder):

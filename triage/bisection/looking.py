@@ -101,7 +101,8 @@ class Looker:
         assert target is not None
         with self._cache.environment(release, interpreter) as made:
             try:
-                with self.options.judge(target.with_setting("python", str(made.python))) as judge:
+                there = target.with_setting("python", str(made.python))
+                with self.options.judge(there, format=self.case.format) as judge:
                     verdict, _ = judge_often(judge, self.case, self.settings.repeat)
             except SandboxError as error:
                 raise Unavailable(f"it cannot be run ({error})") from error

@@ -42,6 +42,7 @@ def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
         "case_id": case.case_id,
         "format": case.format,
         "target": str(case.target or ""),
+        "settings": dict(case.settings),
         "origin": case.origin,
         "nodes": size.nodes,
         "function_nodes": size.function_nodes,
@@ -57,7 +58,14 @@ def _show(documents: list[Document]) -> RenderableType:
     from rich.text import Text
 
     (case,) = documents
-    facts = [f"case    {case['case_id']}", f"target  {case['target']}", f"origin  {case['origin']}"]
-    facts += [f"size    {case['nodes']} nodes, {case['bytes']} bytes"]
+    facts = [f"case    {case['case_id']}", f"target  {case['target']}"]
+    facts += [f"origin  {case['origin']}"] if case["origin"] else []
+    facts += [f"size    {case['nodes']} {NODES.get(case['format'], 'nodes')}, {case['bytes']} bytes"]
+    facts += [f"{name:7} {value}" for name, value in case["settings"].items()]
     values = [f"  {name} = {text}" for name, text in case["inputs"].items()]
-    return Text("\n".join([*facts, "", case["text"], "", "inputs:", *values, *case["notes"]]))
+    inputs = ["inputs:", *values] if values else ["inputs: none"]
+    return Text("\n".join([*facts, "", case["text"].rstrip(), "", *inputs, *case["notes"]]))
+
+
+NODES = {"tir": "statements", "relax": "bindings"}
+"""What the nodes of a format are called, where not that."""
