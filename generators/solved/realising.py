@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -14,11 +15,11 @@ from generators.growth.grow import Program, begin, finish, grow_to, guard, leani
 from generators.growth.placing import place, place_wanted
 from generators.language.budget import Budget
 from generators.language.draws import Draws
-from generators.language.program import Operand
+from generators.language.program import FIRST_OPSET, LAST_OPSET, Operand, Realm
 from generators.language.scope import DoesNotFit, Scope
-from generators.language.temper import draw_temper
-from generators.language.types import ALL, F32, TENSORS, DType, Range, TensorType, extent, is_float
-from generators.ops import find_operator
+from generators.language.temper import Temper, draw_temper
+from generators.language.types import ALL, F32, NARROW, TENSORS, DType, Range, TensorType, extent, is_float
+from generators.ops import all_operators, find_operator
 from generators.solved import keeping, moving, windows
 from generators.solved.plan import Plan, Planned, Term, Use, Value
 
@@ -28,13 +29,17 @@ _NODES_AT_ONCE = 12
 _BACKWARD = 0.3
 """How often an input of the plan is another operator's result, by its own solver."""
 _PATIENCE = 60
+_NARROW = 0.25
+"""How often a plan is of an element type that numpy lacks: seven types, of which few operators take each."""
+_UNCOMMON = 0.15
+"""How often it is of any of numpy's own types, all alike; the usual ones have most programs otherwise."""
 RELATIONS = {**keeping.RELATIONS, **moving.RELATIONS, **windows.RELATIONS}
 
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     """Return the planned part with the sizes that were found, and forward growth for the rest."""
     draws = Draws(f"smt/{seed}/{nodes}")
-    temper = draw_temper(draws, budget)
+    temper = _leaning(draws, draw_temper(draws, budget))
     dtypes = tuple(dtype for dtype in temper.dtypes if dtype in TENSORS) or (F32,)
     scope = new_scope(draws, replace(temper, extreme=0.0))
     for count in (nodes, nodes // 2, 1):  # constraints that contradict are drawn anew, fewer of them
@@ -47,6 +52,28 @@ def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
         begin(scope)
     grow_to(scope, leaning_choice(draws), nodes)
     return finish(scope)
+
+
+def _leaning(draws: Draws, temper: Temper) -> Temper:
+    """Return the temper, now and then leaning to a rare element type at an opset that has it."""
+    form = draws.random()
+    if form < _NARROW:
+        dtype = draws.pick(NARROW)
+        opset = draws.between(max(temper.opset, _first_opset(dtype)), LAST_OPSET)
+        realms = temper.realms | {Realm.NARROW}
+        return replace(temper, opset=opset, realms=realms, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
+    if form < _NARROW + _UNCOMMON:
+        dtype = draws.pick(ALL)
+        return replace(temper, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
+    return temper
+
+
+@cache
+def _first_opset(dtype: DType) -> int:
+    """Return the first opset at which an operator of ONNX's own takes the type."""
+    own = [each for each in all_operators() if each.is_standard]
+    opsets = range(FIRST_OPSET, LAST_OPSET + 1)
+    return next(opset for opset in opsets if any(dtype in each.dtypes_at(opset) for each in own))
 
 
 def _planned(plan: Plan, nodes: int) -> Plan:

@@ -9,6 +9,9 @@ import pytest
 
 from generators.language.budget import UNLIMITED
 from generators.language.counts import qualified_name
+from generators.language.program import LAST_OPSET
+from generators.language.types import NARROW, TENSORS, DType
+from generators.ops import all_operators
 from generators.solved import realising
 from generators.solved.plan import Planned
 from generators.solved.realising import RELATIONS, Realising
@@ -34,6 +37,45 @@ def test_a_plan_knows_over_a_hundred_and_twenty_operators_and_most_of_it_is_kept
         pass
     assert len(placed) >= 120
     assert lost.total() < 0.15 * placed.total()
+
+
+@pytest.mark.slow
+def test_every_element_type_that_the_planned_operators_take_is_planned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned = Counter[tuple[str, DType]]()
+    place = Realising._place
+
+    def counted(self: Realising, at: int, node: Planned, name: str) -> bool:
+        is_placed = place(self, at, node, name)
+        if is_placed and node.operands:
+            planned[name, node.operands[0].dtype] += 1
+        return is_placed
+
+    monkeypatch.setattr(Realising, "_place", counted)
+    for _ in find_strategy("smt")(range(300), 10, None, UNLIMITED):
+        pass
+    met = {name for name, _ in planned}
+    takes = {
+        (each.name, dtype)
+        for each in all_operators()
+        if each.name in met
+        for dtype in each.dtypes_at(LAST_OPSET)
+        if dtype in TENSORS
+    }
+    assert {dtype for _, dtype in takes} == {dtype for _, dtype in planned}
+    rare = {pair for pair in takes if pair[1] in NARROW}
+    assert len(rare & planned.keys()) >= 0.6 * len(rare), rare - planned.keys()
+
+
+def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs() -> None:
+    held = Counter[DType]()
+    for program in find_strategy("smt")(range(60), 6, None, UNLIMITED):
+        graph = program.model.graph  # type: ignore[union-attr]
+        codes = {each.type.tensor_type.elem_type for each in (*graph.input, *graph.value_info, *graph.output)}
+        codes |= {each.data_type for each in graph.initializer}
+        held.update(dtype for dtype in NARROW if int(dtype) in codes)
+    assert len(held) >= 5, held
 
 
 def test_every_relation_finds_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
