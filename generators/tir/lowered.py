@@ -36,5 +36,9 @@ def lowered(source: Path | None = None) -> tuple[Module, ...]:
 
 
 def _usable(modules: Iterable[Module]) -> tuple[Module, ...]:
-    """Return the modules of one function that has a buffer which statements can be grown for."""
-    return tuple(each for each in modules if len(each.functions) == 1 and any(map(usable, each.main.buffers)))
+    return tuple(each for each in modules if can_start(each))
+
+
+def can_start(module: Module) -> bool:
+    """Say whether a module is of one function that has a buffer which statements can be grown for."""
+    return len(module.functions) == 1 and any(map(usable, module.main.buffers))

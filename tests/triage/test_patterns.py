@@ -17,6 +17,7 @@ from corpus.pattern import FOLDER, Pattern, load_pattern, load_patterns, read_pa
 from corpus.target import Target
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
+from generators.tir.lowered import lowered
 from oracles.probes.firing import Firing
 from triage.cli import run
 
@@ -227,3 +228,55 @@ def test_a_relax_test_gives_the_module_that_its_pass_changes(
     assert pattern.origin == "test_order.py::TestProducts::test_compare"
     assert facts["no ONNX model"] == 2
     assert "relax.nn.silu (2)" in told
+
+
+LOOPS = """
+import tvm
+from tvm.script import ir as I, tirx as T
+
+@I.ir_module
+class Plain:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.serial(8):
+            B[i] = A[i] + T.float32(1)
+
+@I.ir_module
+class Renamed:
+    @T.prim_func
+    def other(X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")):
+        for k in T.serial(8):
+            Y[k] = X[k] + T.float32(1)
+
+@I.ir_module
+class Unrolled:
+    @T.prim_func
+    def main(X: T.Buffer((4,), "int32")):
+        for k in T.unroll(4):
+            X[k] = X[k] * 2
+
+def test_that_changes_nothing():
+    tvm.tirx.transform.UnrollLoop()(Plain)
+    tvm.tirx.transform.UnrollLoop()(Renamed)
+
+def test_that_unrolls():
+    tvm.tirx.transform.UnrollLoop()(Unrolled)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("tvm") is None, reason="tvm is not installed")
+def test_primfuncs_of_a_test_are_kept_once_and_programs_start_from_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_loops.py").write_text(LOOPS)
+    words = (tmp_path / "tests", "--target", "tvm", "--trust", "-o", tmp_path / "found")
+    facts, log = extracted(capsys, *words)
+    assert (facts["loops"], facts["loops_kept"], facts["loops left out: seen before"]) == (3, 2, 1)
+    assert f"--strategy tir --from {tmp_path / 'found'}" in log
+    starts = lowered(tmp_path / "found")
+    assert {str(each.main.body[0].kind) for each in starts} == {"serial", "unrolled"}  # type: ignore[union-attr]
+    words = ["generate", "--target", "tvm", "--strategy", "tir", "--from", str(tmp_path / "found")]
+    assert run([*words, "--count", "3", "-o", str(tmp_path / "made")]) == 0
+    assert len(list((tmp_path / "made").rglob("*.tir.json"))) == 3

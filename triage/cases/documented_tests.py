@@ -11,15 +11,16 @@ from pathlib import Path
 from corpus.case import CASE_FILE, Case
 from corpus.document import read_limited
 from corpus.errors import UserError
-from corpus.formats import relax
+from corpus.formats import relax, tir
 from corpus.formats.onnx import check, parse
 from corpus.load import open_case
 from corpus.onnx.opening.inputs import make_inputs
 from corpus.target import Target
+from corpus.tir.document import to_bytes
 from oracles.run import Limits
 from oracles.sandbox.sandbox import Sandbox, SandboxError
 
-MODELS, CODE, GRAPHS = ".onnx", ".py", ".relax.json"
+MODELS, CODE, DATA = ".onnx", ".py", (".relax.json", ".tir.json")
 MOST_BYTES = 4 << 20
 """Of a test's source."""
 
@@ -53,7 +54,7 @@ class Reader:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such directory; name one that holds a compiler's tests")
         for path in sorted(folder.rglob("*")):
-            is_known = path.suffix in (MODELS, CODE) or path.name.endswith(GRAPHS)
+            is_known = path.suffix in (MODELS, CODE) or path.name.endswith(DATA)
             if is_known and (path.is_file() or path.is_symlink()):
                 yield path, self._of_file(path, path.relative_to(folder))
 
@@ -86,7 +87,12 @@ class Reader:
         for note in answer["notes"]:
             self.skip(f"{path}: {' '.join(note.split())[:200]}")
         graphs = [document for each in answer.get("graphs", ()) for document in self._graph(name, *each)]
-        return [*graphs, *(document for each in answer["models"] for document in self._one(name, *each))]
+        loops = [document for each in answer.get("loops", ()) for document in self._loops(name, *each)]
+        return [
+            *graphs,
+            *loops,
+            *(document for each in answer["models"] for document in self._one(name, *each)),
+        ]
 
     def _graph(self, name: Path, test: str, fires: str, program: str) -> Iterator[Document]:
         """A Relax module that a test gave to a pass; one that crux cannot make inputs for is left out."""
@@ -95,6 +101,16 @@ class Reader:
             parsed = relax.FORMAT.parse(program.encode(), origin)
             inputs = relax.FORMAT.make_inputs(parsed, 0)
             yield Document(Case("relax", parsed.to_bytes(), inputs, origin=origin), fires)
+        except UserError as error:
+            self.untold.update([str(error).partition(": ")[2][:60]])
+
+    def _loops(self, name: Path, test: str, program: str) -> Iterator[Document]:
+        """A PrimFunc that a test gave to a pass; one that is ill-formed, or has no inputs, is left out."""
+        origin = f"{name}::{test}" if test else str(name)
+        try:
+            parsed = tir.FORMAT.parse(program.encode(), origin)
+            inputs = tir.FORMAT.make_inputs(parsed, 0)
+            yield Document(Case("tir", to_bytes(parsed), inputs, origin=origin))
         except UserError as error:
             self.untold.update([str(error).partition(": ")[2][:60]])
 

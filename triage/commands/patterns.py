@@ -36,7 +36,8 @@ def add_to(app: typer.Typer) -> None:
 def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns"), most: Most = 10) -> int:
     """Take out of documented tests the least graphs on which passes of the optimiser fire.
 
-    Reads every .onnx file below the directory; Python files, whose code makes models, with --trust.
+    Reads every .onnx file below the directory; Python files, whose code makes models, with --trust. With
+    --target tvm, PrimFuncs that the tests give to passes are kept as well: --strategy tir starts from them.
 
     Example: crux patterns extract tests -o patterns --target ort
     """
@@ -45,7 +46,10 @@ def extract(options: CaseOptions, tests: Tests, out: Out = Path("crux-patterns")
     with progress() as shown:
         facts = _extract(options, tests, out, most, shown.note, shown.status)
     emit(iter([facts]), as_json=options.json, show=_show_facts, single=True)
-    say(f"next: crux hunt --strategy patterns --from {out}")
+    if facts["patterns"] or not facts.get("loops_kept"):
+        say(f"next: crux hunt --strategy patterns --from {out}")
+    if facts.get("loops_kept"):
+        say(f"next: crux hunt --target tvm --strategy tir --from {out}")
     return 0
 
 
@@ -55,6 +59,7 @@ def _extract(
     from oracles.probes.firing import Firing
     from triage.cases.documented_tests import Reader
     from triage.cases.graph_patterns import GraphExtraction
+    from triage.cases.loop_seeds import LoopSeeds
     from triage.cases.patterns import Extraction
 
     target = options.target_of(None)
@@ -65,7 +70,7 @@ def _extract(
         note(f"skipped: {line}")
 
     reader = Reader(target, options.limits, options.memory << 20, options.trust, skip)
-    files = 0
+    files, loops = 0, LoopSeeds()
     with Firing(target, limits=options.limits) as firing, options.judge(target) as judge:
         extraction = Extraction(firing, judge, most)
         graphs: GraphExtraction | None = None
@@ -77,6 +82,7 @@ def _extract(
                 graphs = graphs or GraphExtraction(judge.of_format("relax"), most)
                 for graph in graphs.of(of_graphs):
                     graph.save(out)
+            loops.keep((document for document in documents if document.case.format == "tir"), out)
             for pattern in extraction.of(each for each in documents if each.case.format == "onnx"):
                 pattern.save(out)
     reasons = dict(reader.untold.most_common())
@@ -85,6 +91,7 @@ def _extract(
         note(f"left out {sum(reasons.values())} functions that ONNX has no words for: {first}")
     told = {"no ONNX model": sum(reasons.values())} if reasons else {}
     more = graphs.facts() if graphs else {}
+    more |= loops.facts()
     return {"files": files, **extraction.facts(), **more, **told, "skipped": len(skipped), "folder": str(out)}
 
 
