@@ -11,6 +11,7 @@ from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 
 RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input shape:{*}, requested shape:{*}"
+FUNCTOR = "expr_functor.h ExprFunctor::VisitExprDefault_"
 MERGE_SHAPES = "Can't merge shape info. Both {} dimension have values but they differ"
 
 
@@ -89,6 +90,14 @@ ONE_BUG |= {
     ),
 }
 TWO_BUGS = {
+    "two kinds of node that one functor of TVM has no case for": (
+        tvm(site=FUNCTOR, message="Do not have a default for GlobalVar"),
+        tvm(site=FUNCTOR, message="Do not have a default for StringImm"),
+    ),
+    "two kinds of node that one cast of TVM stumbles over": (
+        tvm(message="Cannot treat type `GenericConst` as type `Var`"),
+        tvm(message="Cannot treat type `Tuple` as type `Var`"),
+    ),
     "one operator of whose operand other attributes are missing": (
         tvm(op="Expand", message="'*' object has no attribute value"),
         tvm(op="Expand", message="'*' object has no attribute shape"),

@@ -29,6 +29,10 @@ RELATED = 0.45
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _MISSING = re.compile(r"has no attribute (\w+)")
 """What Python misses of an object tells the line at which it stands, more than all other words."""
+_UNHANDLED = re.compile(
+    r"(?:have a default for|un-registered function on type:?|know how to handle type|treat type) `?([\w.]+)"
+)
+"""The kind of node that a dispatch of TVM has no case for: one site serves every kind, each its own gap."""
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
@@ -177,9 +181,10 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
     if one.get("outcome") == "crash" and (told := _other_operands(one, two)):
         return told
-    missing, other = (_MISSING.findall(facts.get("message", "")) for facts in (one, two))
-    if missing != other:
-        return f"another attribute is missing: {' '.join(missing) or 'none'} and {' '.join(other) or 'none'}"
+    for told, words in ((_MISSING, "attribute is missing"), (_UNHANDLED, "kind of node is not handled")):
+        missing, other = (told.findall(facts.get("message", "")) for facts in (one, two))
+        if missing != other:
+            return f"another {words}: {' '.join(missing) or 'none'} and {' '.join(other) or 'none'}"
     if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
     return wrong_results.obstacle(one, two) if one["outcome"] == "mismatch" else ""
