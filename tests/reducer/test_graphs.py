@@ -108,6 +108,23 @@ def test_a_link_takes_an_operand_of_the_same_type() -> None:
     assert same.document == found.document
 
 
+def test_an_input_that_alone_gives_a_dim_stays_with_what_writes_the_dim() -> None:
+    bindings = (
+        Binding("dead", "relax.exp", (ref("y"),)),
+        Binding("eye", "relax.eye", ({"prim": ["int32", "n"]},), {"attributes": {"dtype": "float32"}}),
+        Binding("end", "relax.cos", (ref("eye"),)),
+    )
+    inputs = tuple(Input(name, "float32", dims) for name, dims in (("x", ("n", 1)), ("y", ("m",))))
+    program = GraphProgram("relax", Graph(inputs, bindings, ("end",)))
+    values = {"x": np.ones((2, 1), np.float32), "y": np.ones(3, np.float32)}
+    case = Case("relax", program.to_bytes(), values, Target("tvm"))
+    whole = GraphSubject.of(case, program, lambda program, inputs: {})
+    for kept, names in (({1, 2}, ["x"]), ({0}, ["y"]), ({0, 1}, ["x", "y"])):
+        found = keep_bindings(whole, frozenset(kept), False)
+        assert found is not None
+        assert sorted(found.inputs) == sorted(each.name for each in found.program.main.inputs) == names
+
+
 def test_symbolic_dims_stay_at_a_cut_where_the_symbol_is_still_known() -> None:
     both = keep_bindings(subject(), frozenset([0, 2]), False)
     alone = keep_bindings(subject(), frozenset([2]), False)

@@ -181,8 +181,8 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
     if one.get("outcome") == "crash" and (told := _other_operands(one, two)):
         return told
-    for told, words in ((_MISSING, "attribute is missing"), (_UNHANDLED, "kind of node is not handled")):
-        missing, other = (told.findall(facts.get("message", "")) for facts in (one, two))
+    for pattern, words in ((_MISSING, "attribute is missing"), (_UNHANDLED, "kind of node is not handled")):
+        missing, other = (pattern.findall(facts.get("message", "")) for facts in (one, two))
         if missing != other:
             return f"another {words}: {' '.join(missing) or 'none'} and {' '.join(other) or 'none'}"
     if one.get("outcome") not in COMPARED:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
+from corpus.graphs.format import passed_dims, symbols
 from corpus.graphs.program import (
+    CALL,
     GRAPH,
     REF,
     Binding,
@@ -25,6 +27,8 @@ from corpus.values import Shape, Tensor, Value
 from reducer.subject.graphs.view import GraphView
 
 S = TypeVar("S", bound=GraphView)
+CAST = "match_cast"
+"""What gives the dims that it writes."""
 
 
 def assemble_bindings(
@@ -47,6 +51,7 @@ def assemble_bindings(
     for name in read:
         if name not in kept:
             edges.supply(name)
+    edges.supply_dims(kept.values())
     if outputs is None:
         outputs = _outputs(subject, kept, read)
     chosen = [name for name in outputs if name in kept]
@@ -104,6 +109,37 @@ class _Edges:
         elif isinstance(value, np.ndarray):
             self.inputs[name] = Input(name, value.dtype.name, value.shape)
             self.values[name] = value
+
+    def supply_dims(self, bindings: Iterable[Binding]) -> None:
+        """Keep the inputs that nobody reads but that alone give a symbolic dim which the bindings write."""
+        wanted, given = set[str](), set[str]()
+        for binding in bindings:
+            (given if binding.op == CAST else wanted).update(_words(binding))
+        given.update(*map(_given, self.inputs.values()))
+        for item in self.subject.program.main.inputs:
+            if _given(item) & (wanted - given):
+                self.supply(item.name)
+                given |= _given(item)
+
+
+def _given(item: Input) -> set[str]:
+    """Return the symbols that an input's value tells: its dims, or those that it is a shape of."""
+    return {dim for dim in (*item.shape, *passed_dims(item)) if isinstance(dim, str) and dim.isidentifier()}
+
+
+def _words(binding: Binding) -> tuple[str, ...]:
+    """Return the names in a binding's literals, those of dims among them, in its bodies too."""
+    return symbols([_texts([*binding.args, *binding.kwargs.values()])])
+
+
+def _texts(item: Json) -> Iterator[str]:
+    if isinstance(item, str):
+        yield item
+    elif isinstance(item, list):
+        for part in item:
+            yield from _texts(part)
+    elif isinstance(item, dict) and tag_of(item) not in (REF, CALL):
+        yield from _texts(list(item.values()))
 
 
 def _program(subject: S, bindings: tuple[Binding, ...], edges: _Edges, outputs: tuple[str, ...]) -> S:
