@@ -5,6 +5,7 @@ Without a GPU, `cpu:0` stands for the device of torch; that it was used is seen 
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -220,3 +221,38 @@ def test_a_gpu_comes_to_what_the_cpu_comes_to(target: str) -> None:
     if verdict.outcome is Outcome.UNSUPPORTED:
         pytest.skip(verdict.title)
     assert verdict.outcome is Outcome.PASS, verdict.title
+
+
+def loops(kind: str) -> Case:
+    """A loop that adds one to each element, each of its turns a thread, or none of them."""
+    domain = [0, 4]
+    thread = {"thread": {"name": "t", "dtype": "int32", "kind": 1, "tag": "threadIdx.x", "domain": domain}}
+    told = [thread] if kind == "thread" else []
+    body = {"body": [["store", "A", ["i"], ["add", ["load", "A", "i"], 1]]]}
+    main: dict[str, Any] = {
+        "params": [{"name": "A", "shape": [4], "dtype": "int32"}],
+        "returns": "void",
+        "attrs": {},
+    }
+    main["body"] = [["for", "i", "int32", *domain, kind, *told, body]]
+    program = json.dumps({"format": "tir", "version": 1, "functions": {"main": main}}).encode()
+    return Case("tir", program, {"A": np.arange(4, dtype=np.int32)}, Target.parse("tvm:cuda"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["thread", "serial"])
+def test_loops_are_compiled_for_a_device_that_is_not_there(kind: str) -> None:
+    pytest.importorskip("tvm_ffi", reason="TVM is not installed")
+    with Judge(Target.parse("tvm:cuda@run=off"), format="tir") as judge:
+        verdict = judge.verdict(loops(kind))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert not verdict.runs[-1].outputs
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU, reason="there is no GPU here")
+def test_a_gpu_runs_loops_of_threads_as_the_interpreter_does() -> None:
+    with Judge(Target.parse("tvm:cuda"), format="tir") as judge:
+        verdict = judge.verdict(loops("thread"))
+    assert verdict.outcome is Outcome.PASS, verdict.title
+    assert any(run.outputs for run in verdict.runs if run.config.get("device") == "cuda")
