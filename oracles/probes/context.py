@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import onnx
 
+from corpus.values import Value
 from oracles.numerics.compare import Tolerance
+from oracles.numerics.floor_quotients import FloorQuotient
 from oracles.probes.noise import Noise
 from oracles.probes.parting import Parting
 from oracles.probes.truth import Truth
@@ -134,6 +136,20 @@ class Context(ABC):
     def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
         """Return whether noise of rounding's size does not move a tensor as far as it is away."""
         return False
+
+    @property
+    def floor_quotients(self) -> Sequence[FloorQuotient]:
+        """The results of the program that are floors of quotients, in order."""
+        return ()
+
+    def recorded_as(self, config: Config) -> Mapping[str, Value]:
+        """Return what flows in and every result under a configuration; none where that is not told."""
+        return {}
+
+    @property
+    def recorded_in_double(self) -> Mapping[str, Value]:
+        """What flows in and every result in float64; none where nothing computes that."""
+        return {}
 
     def located(self, parting: Parting) -> Located | None:
         """Return a parting for a verdict, in the names of the program; None if these are not known."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 from corpus.graphs.program import GraphProgram
+from corpus.values import Value
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
+from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
 from oracles.numerics.graph_left_open import left_open_by_graph
 from oracles.numerics.graph_operators import RANDOM
 from oracles.probes.context import Context
 from oracles.probes.graph_noise import GraphNoise
+from oracles.probes.graph_record import recorded_outputs
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.executor import Executor
@@ -70,6 +73,22 @@ class GraphContext(Context):
         """Say why the program leaves this output open; empty if it does not."""
         wanted = self.noise.ancestors(output)
         return left_open_by_graph(self.program, wanted, self.noise.recording.values)
+
+    @cached_property
+    def floor_quotients(self) -> tuple[FloorQuotient, ...]:
+        """The bindings of the main graph that give the floor of a quotient, in order."""
+        return tuple(filter(None, map(floor_quotient, self.program.main.bindings)))
+
+    def recorded_as(self, config: Config) -> Mapping[str, Value]:
+        """Return what flows in and every binding's tensor under a configuration; none if that fails."""
+        job = replace(self.job, configs=(config,))
+        found = recorded_outputs(self.program, job, self.executor.run)
+        return {**self.program.constants, **self.job.inputs, **found} if found else {}
+
+    @cached_property
+    def recorded_in_double(self) -> Mapping[str, Value]:
+        """What flows in and every binding's tensor in float64; none if the backend cannot do that."""
+        return self.recorded_as(self._double) if self._double is not None else {}
 
     @cached_property
     def _untold(self) -> Iterator[Truth]:

@@ -48,6 +48,7 @@ class Facts:
         self.noise = Quiet()
         self.steps = 0.0
         self.contradiction = ""
+        self.floor_quotients = ()
         self.repeats = ()
         self.referee = Run(Config("reference"), referee, Phase.EXECUTE)
 
