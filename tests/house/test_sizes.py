@@ -26,6 +26,7 @@ WIDE = {
     "generators/ops": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
     "generators/tir/mutators": "finds its own modules: a file a mutator",
+    "oracles/rules": "finds its own modules: a file a rule",
     "triage/commands": "finds its own modules: a file a command",
 }
 
