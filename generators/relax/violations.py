@@ -140,10 +140,11 @@ def _field(at: Breaking) -> tuple[Binding, str] | None:
 
 
 def _condition(at: Breaking) -> tuple[Binding, str] | None:
-    if at.binding.op != "if":
-        return None
-    dtype, shape = at.draws.pick((("float32", ()), ("bool", (2,)), ("int64", (1,))))
-    return at.with_argument(0, at.stray_input(dtype, shape)), f"a condition of {dtype}{list(shape)}"
+    """Return None: TVM reads any number as a condition and nowhere promises to refuse one.
+
+    Its place among the violations keeps the programs that seeds make.
+    """
+    return None
 
 
 def _cast(at: Breaking) -> tuple[Binding, str] | None:
