@@ -245,3 +245,13 @@ def test_a_build_does_without_all_passes_that_are_called_optional(judge: Judge) 
     config = tvm_passes.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
     (run,) = judge.runs(case, (config,))
     assert run.is_ok, run.message
+
+
+def test_blocks_become_loops_only_after_groups_are_fused() -> None:
+    """FuseTIR, which every pipeline has, takes only functions whose body is the root block."""
+    opaque = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "ToNonDataflow", "s_tir.LowerInitBlock")
+    names = (*opaque, "s_tir.ConvertBlocksToOpaque", "s_tir.LowerOpaqueBlock")
+    assert "s_tir.LowerOpaqueBlock" in misplaced(names)
+    mended = repaired(names)
+    assert mended.index("FuseTIR") < mended.index("s_tir.LowerOpaqueBlock")
+    assert not misplaced(mended)

@@ -182,7 +182,7 @@ CONDITIONAL = (
     _pass("s_tir.PlanAndUpdateBufferAllocationLocation", needs="initialised"),
     _pass("s_tir.ConvertBlocksToOpaque", needs="initialised", gives="opaque"),
     _pass("s_tir.CompactBufferAllocation", needs="opaque"),
-    _pass("s_tir.LowerOpaqueBlock", needs="opaque plain", gives="loops"),
+    _pass("s_tir.LowerOpaqueBlock", needs="opaque plain", bars="groups", gives="loops"),
     _pass("tirx.FlattenBuffer", needs="loops", gives="flat"),
     _pass("tirx.CommonSubexprElim", needs="loops"),
     _pass("tirx.StorageRewrite", needs="flat", bars="lanes"),
