@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from oracles.asked import Asking, asked_oracles, find_asked, perf
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
 from oracles.run import Config, Phase, Run, Status
+from oracles.sandbox.configurations import configs_of
 from oracles.verdict import Outcome
 
 F = np.float32
@@ -128,6 +130,29 @@ def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool
     verdict = perf.judge(PLAIN, (timed("none", 0.1), *runs), None)  # type: ignore[arg-type]
     assert (verdict is not None) == is_slower
     assert verdict is None or verdict.outcome is Outcome.PERF
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("ort", "onnx"),
+        ("tvm", "onnx"),
+        ("tvm", "relax"),
+        ("tvm", "tir"),
+        ("inductor", "onnx"),
+    ],
+)
+def test_a_side_that_is_made_slow_is_seen_on_every_target(text: str, format: str) -> None:
+    target = Target.parse(text)
+    configs = configs_of(target, format)
+    ways = [way.config for way in perf.ways(PLAIN, Asking(target, configs))]
+    assert len(ways) == 2 * perf.TIMES
+    assert all(config.backend == "" for config in ways)
+    slow = [replace(timed(each.label, 0.5 if at % 2 else 0.1), config=each) for at, each in enumerate(ways)]
+    verdict = perf.judge(PLAIN, (timed("none", 0.1), *slow), None)  # type: ignore[arg-type]
+    assert verdict is not None
+    assert verdict.outcome is Outcome.PERF
+    assert ways[0].settings != ways[1].settings
 
 
 def test_a_run_says_what_its_execution_took(judge: Judge) -> None:
