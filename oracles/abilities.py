@@ -138,7 +138,10 @@ class Backend:
     """The un-optimised baseline (not if there is a `baseline`), the optimised way, then the lower levels."""
 
     classify: Callable[[Run], str]
-    """`unavailable`, `unsupported`, `out-of-memory`, `invalid-input`, or "" for what may be a bug."""
+    """`unavailable`, `unsupported`, `out-of-memory`, `invalid-input`; "" for what may be a bug.
+
+    Or `ill-marked`: a mark for the optimiser does not fit the program, so that it alone refuses.
+    """
 
     tags: Callable[[Run], tuple[str, ...]] = lambda run: ()
     """Notes on a failure that a person would want to read, such as `importer-limit`."""

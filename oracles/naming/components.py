@@ -61,11 +61,14 @@ def signature(
     components = dict(_exception(symptom.kind, site, message, _names(case)))
     if not (components["site"] or components["op"]):
         components["op"] = parse_message(trace.partition("\n")[0]).op
-    if not (components["site"] or components["op"]):
+    if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
     return Signature.of(*head, ("side", symptom.side), *components.items())
 
+
+_TOLD_OF_A_PASS = ("InputChanged",)
+"""Errors whose words name the pass at fault, whatever the program holds."""
 
 _FRAME = re.compile(
     r'^  File "(?:.*/(?:site|dist)-packages/(\w+)/)?(?:.*/)?([\w.]+)", line \d+, in (\S+)$', re.M

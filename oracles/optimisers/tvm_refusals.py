@@ -13,13 +13,20 @@ UNSUPPORTED = re.compile(
     r"|Data type \S+ not supported|dtype\.bits % 8 == 0|unknown dtype `object`"
     r"|Nested parallel loop is not supported|arr_size == nbytes \(\d+ vs\. \d+\) : TensorCopyFromBytes"
     r"|: only support \w*(float|int)\d+|datatype should be one of \['|unknown intrinsic ir\.Op"
-    r"|Do not have a default for tirx\.(Break|Continue)|Double buffer scope must be inside a loop"
-    r"|body of the software pipeline should be SeqStmt|pipeline annotation is .* with different size"
-    r"|InjectDoubleBuffer expects flat"
+    r"|Do not have a default for tirx\.(Break|Continue)"
 )
-"""Refusals that name an operator or a dtype that TVM's tables do not have, or a mark that does not fit.
+"""Refusals that name an operator or a dtype that TVM's tables do not have.
 
 A weight of int4 or uint4 is refused by its bytes: TVM's tensors pack two values in a byte, numpy's do not.
+"""
+
+ILL_MARKED = re.compile(
+    r"Double buffer scope must be inside a loop|InjectDoubleBuffer expects flat"
+    r"|body of the software pipeline should be SeqStmt|pipeline annotation is .* with different size"
+)
+"""Words of passes that read marks (of loops to be pipelined, of memory in two halves) which do not fit.
+
+Runs without these passes never look at a mark, so that their success says nothing.
 """
 
 ON_A_DEVICE = "CodeGenLLVM::GetThreadIndex"
@@ -36,6 +43,8 @@ def classify(run: Run) -> str:
     """Classify a failed run by its own words; empty if it may be a bug."""
     if run.is_ok:
         return ""
+    if ILL_MARKED.search(run.message):
+        return "ill-marked"
     if run.error == "OpNotImplemented" or UNSUPPORTED.search(run.message) or ON_A_DEVICE in run.trace:
         return "unsupported"
     return ""

@@ -19,33 +19,38 @@ WHOM = {
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    """Invalid or unsupported, if the un-optimised run is refused; `UserError` if a device is missing."""
+    """Invalid or unsupported, if the un-optimised run is refused, or a mark by the pass that reads it.
+
+    Raises `UserError` if a device is missing.
+    """
     for run in runs:
         if run.status is Status.EXCEPTION and context.classify(run) == "unavailable":
             raise UserError(
                 f"target {case.target}: {_first_line(run.message)}; choose another target or build"
             )
+        if run.status is Status.EXCEPTION and context.classify(run) == "ill-marked":
+            return _refused(Outcome.UNSUPPORTED, "its marks do not fit", run, runs, context)
     baseline = runs[0]
     if baseline.status is not Status.EXCEPTION:
         return None
     kind = context.classify(baseline)
     if kind == "unsupported":
-        return _refused(Outcome.UNSUPPORTED, "not supported", runs, context)
+        return _refused(Outcome.UNSUPPORTED, "not supported", baseline, runs, context)
     if kind == "invalid-input":
-        return _refused(Outcome.INVALID, "the data are not allowed", runs, context)
+        return _refused(Outcome.INVALID, "the data are not allowed", baseline, runs, context)
     if context.complaint is not None:
         return _refused(
-            Outcome.INVALID, f"the checker agrees: {_first_line(context.complaint)}", runs, context
+            Outcome.INVALID, f"the checker agrees: {_first_line(context.complaint)}", baseline, runs, context
         )
     return None
 
 
-def _refused(outcome: Outcome, why: str, runs: tuple[Run, ...], context: Context) -> Verdict:
-    symptom = symptom_of_run(outcome, runs[0], context.names)
+def _refused(outcome: Outcome, why: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict:
+    symptom = symptom_of_run(outcome, run, context.names)
     # what was repaired on the way must not move the blame: the words are those of the model as it came
     plain = context.plain
-    said = plain.message if plain is not None and plain.status is Status.EXCEPTION else runs[0].message
-    return Verdict(outcome, runs[0].phase, f"{why}: {_first_line(said)} ({WHOM[outcome]})", symptom, runs)
+    said = plain.message if plain is not None and plain.status is Status.EXCEPTION else run.message
+    return Verdict(outcome, run.phase, f"{why}: {_first_line(said)} ({WHOM[outcome]})", symptom, runs)
 
 
 def _first_line(text: str) -> str:

@@ -34,6 +34,7 @@ _DROPPED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?m)^\[\d\d:\d\d:\d\d\]\s*", ""),
         (r"(?m)^[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+?:\d+\]\s*(\[\d+/\d+\]\s*)?", ""),
         *((pattern, "") for pattern in _INSTRUCTIONS),
+        (r"(?s)\s*Error in pass: .*", ""),  # TVM's picture of the module
         (r"0x[0-9a-fA-F]+", "<address>"),
         (r"(?<![\w<])(?:/[\w.+@~-]+)+/(?=[\w.+-]+\.\w+)", ""),
     )

@@ -96,6 +96,7 @@ def test_every_file_of_the_package_is_a_rule() -> None:
         ((THROWN, THROWN), Facts("out-of-memory"), Outcome.OUT_OF_MEMORY, ""),
         ((THROWN, OK), Facts("unsupported"), Outcome.UNSUPPORTED, ""),
         ((OK, THROWN), Facts("unsupported"), Outcome.EXCEPTION, "optimised"),
+        ((OK, THROWN), Facts("ill-marked"), Outcome.UNSUPPORTED, ""),
         ((THROWN, OK), Facts("invalid-input"), Outcome.INVALID, ""),
         ((THROWN, THROWN), Facts(complaint="bad"), Outcome.INVALID, ""),
         ((OK, THROWN), Facts(complaint="bad"), Outcome.EXCEPTION, "optimised"),

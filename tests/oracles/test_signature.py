@@ -73,6 +73,11 @@ def test_a_text_about_the_whole_graph_is_signed_with_what_was_rewritten() -> Non
     assert sign(thrown(message), CLIP, ("A",)) == sign(thrown(message), POOL, ("A",))
 
 
+def test_an_error_that_names_a_pass_is_signed_alike_on_every_program() -> None:
+    verdict = thrown("tirx.Some changes the module that it is given", "InputChanged")
+    assert sign(verdict, CLIP) == sign(verdict, POOL)
+
+
 def test_a_crash_in_a_stripped_library_is_known_by_its_operators() -> None:
     assert sign(died("fn_1200"), CLIP) == sign(died("fn_7700"), CLIP)
     assert sign(died("fn_1200"), CLIP) != sign(died("fn_1200"), POOL)
