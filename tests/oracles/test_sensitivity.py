@@ -259,6 +259,20 @@ def test_a_wrong_product_with_integer_weights_is_told_from_their_rounding(judge:
     assert left(1.3)
 
 
+def test_a_product_of_integers_on_both_sides_rounds_like_any_other(judge: Judge) -> None:
+    """onnxruntime makes no MatMulNBits of it, and its weights are integers already."""
+    rng = np.random.default_rng(2)
+    model = of_integer_weights("MatMul", 64, rng.integers(-128, 128, 192).tolist(), 0)
+    model.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", ["q", "s"], ["x"]))
+    model.graph.input[0].CopyFrom(onnx.helper.make_tensor_value_info("q", onnx.TensorProto.INT8, [2, 64]))
+    job = Job(model.SerializeToString(), {"q": rng.integers(-128, 128, (2, 64), np.int8)}, judge.configs[:1])
+    (right,) = judge.executor.rerun(job)
+    expected = np.asarray(right.outputs["y"])
+    noise = OnnxNoise(model, job, judge.executor.rerun)
+    wrong = {"y": (expected * 1.02).astype(F)}
+    assert next(noise.beyond_noise({"y": expected}, wrong, LOOSE), None) is not None
+
+
 def test_integers_have_no_noise_and_need_no_run() -> None:
     model = model_of("g (int32[3] x) => (int32[3] y) { y = Mul(x, x) }")
     value = np.array([1, 2, 3], np.int32)

@@ -74,12 +74,15 @@ class QuantisedNoise(Drawing):
     snaps: float = field(default=0.0, kw_only=True)
     _weights: set[str] = field(default_factory=set, init=False)
     _scales: dict[str, Scale] = field(default_factory=dict, init=False)
+    _dequantised: set[str] = field(default_factory=set, init=False)
 
     def _note_weights(self, node: NodeProto) -> None:
         """Note whether a node makes a constant, and whether that came out of integers."""
         is_constant = set(node.input) <= self._weights and not operator_of(node).is_random
         if is_constant and all(not attribute.HasField("g") for attribute in node.attribute):
             self._weights.update(node.output)
+        if node.op_type == "DequantizeLinear":
+            self._dequantised.update(node.output)
         if node.op_type == "DequantizeLinear" and node.input[0] in self.types:
             steps = 16.0 if self.types[node.input[0]].elem_type in FOUR_BITS else 256.0
             self._scales[node.output[0]] = Scale(node.input[1], steps)
@@ -108,6 +111,8 @@ class QuantisedNoise(Drawing):
             return any(each.name == "accuracy_level" and each.i == INT8_LEVEL for each in node.attribute)
         if node.op_type not in BLOCK_PRODUCTS or node.domain or not self._is_float(node.input[0]):
             return False
+        if node.input[0] in self._dequantised:
+            return False  # beside integers on both sides no MatMulNBits is made
         return node.input[1] in self._scales and node.input[1] in self._weights
 
     def _shake_blocks(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -221,8 +226,10 @@ class QuantisedNoise(Drawing):
 
     def _may_become_integers(self, node: NodeProto) -> bool:
         """Return whether a product has float weights beside an operand that comes out of integers."""
-        is_product = node.op_type in QUANTISED_PRODUCTS and self._is_float(node.input[1])
-        return is_product and node.input[1] in self._weights and node.input[0] in self._scales
+        if node.op_type not in QUANTISED_PRODUCTS or not self._is_float(node.input[1]):
+            return False
+        source, weights = node.input[:2]
+        return source in self._scales and weights in self._weights and weights not in self._scales
 
     def _of_integer_weights(self, node: NodeProto, element: int) -> float:
         """Return the error of a product whose float weights may become int8, in units of the last place."""
