@@ -10,7 +10,7 @@ from functools import cached_property
 import onnx
 
 from corpus.values import Value
-from oracles.numerics.compare import Tolerance
+from oracles.numerics.compare import Tolerance, compare
 from oracles.numerics.floor_quotients import FloorQuotient
 from oracles.probes.noise import Noise
 from oracles.probes.parting import Parting
@@ -202,6 +202,18 @@ class Context(ABC):
     def more_runs(self) -> tuple[Run, ...]:
         """So many un-optimised runs of now."""
         return tuple(run for _ in range(REPEATS) for run in self.rerun(self.job))
+
+
+def other_values(runs: tuple[Run, ...], context: Context) -> Iterator[tuple[str, Run]]:
+    """Yield each output whose values differ from the own baseline's, with the run that gave them."""
+    baseline = runs[0]
+    if not baseline.is_ok or baseline.config.backend:
+        return
+    for run in (run for run in runs[1:] if run.is_ok):
+        for output, value in baseline.outputs.items():
+            found = compare(output, value, run.outputs.get(output), context.screen)
+            if found is not None and found.kind == "value":
+                yield output, run
 
 
 def own(runs: tuple[Run, ...]) -> tuple[Run, ...]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from corpus.case import Case
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import Difference, compare
-from oracles.probes.context import Context, evidence
+from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.parting import Parting
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
@@ -22,17 +22,9 @@ ORDER = 64
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """Wrong values within a quantised model, if float64 confirms those of the one node alone."""
-    baseline = runs[0]
-    if not baseline.is_ok or baseline.config.backend or not context.quantises:
-        return None
-    for run in (run for run in runs[1:] if run.is_ok):
-        for output, value in baseline.outputs.items():
-            found = compare(output, value, run.outputs.get(output), context.screen)
-            if found is not None and found.kind == "value":
-                verdict = _of_nodes(output, run, runs, context)
-                if verdict is not None:
-                    return verdict
-    return None
+    parted = (pair for pair in other_values(runs, context) if context.quantises)
+    found = (_of_nodes(output, run, runs, context) for output, run in parted)
+    return next(filter(None, found), None)
 
 
 def _of_nodes(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:

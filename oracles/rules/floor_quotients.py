@@ -13,9 +13,9 @@ import numpy as np
 from corpus.case import Case
 from corpus.values import Value
 from oracles.naming.symptom import symptom_of_difference
-from oracles.numerics.compare import compare, describe
+from oracles.numerics.compare import describe
 from oracles.numerics.floor_quotients import FloorQuotient, is_wrong_floor
-from oracles.probes.context import Context, evidence
+from oracles.probes.context import Context, evidence, other_values
 from oracles.probes.wrong_side import OPTIMISED
 from oracles.run import Phase, Run
 from oracles.verdict import Located, Outcome, Verdict, WrongResult
@@ -26,17 +26,9 @@ ORDER = 66
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
     """Wrong values, if an output that differs is computed from a wrong floor of a quotient."""
-    baseline = runs[0]
-    if not baseline.is_ok or baseline.config.backend or not context.floor_quotients:
-        return None
-    for run in (run for run in runs[1:] if run.is_ok):
-        for output, value in baseline.outputs.items():
-            found = compare(output, value, run.outputs.get(output), context.screen)
-            if found is not None and found.kind == "value":
-                verdict = _of_quotients(output, run, runs, context)
-                if verdict is not None:
-                    return verdict
-    return None
+    parted = (pair for pair in other_values(runs, context) if context.floor_quotients)
+    found = (_of_quotients(output, run, runs, context) for output, run in parted)
+    return next(filter(None, found), None)
 
 
 def _of_quotients(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
