@@ -20,6 +20,16 @@ def from_torch(value):
 '''
 """Makes arrays of a module's results."""
 
+SET_UP = """\
+{% if seen == "out-of-memory" %}
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+{% endif %}
+    torch.set_num_threads(1)
+"""
+"""What a process does before it runs a module."""
+
 PART = (
     '''\
 CONFIGS = {{ configs | repr }}
@@ -38,12 +48,9 @@ def package_version():
 
 def run(config, path):
     """In a process of its own: run the module once, as it is or compiled, and save the outputs."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
-    torch.set_num_threads(1)
+'''
+    + SET_UP
+    + """\
 {% if source.is_random %}
     torch.manual_seed(0)
 {% endif %}
@@ -82,7 +89,7 @@ def run(config, path):
     return 0
 
 
-'''
+"""
     + FROM_TORCH
     + '''\
 {% if has_double %}

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracles.run import Config, Phase
 from triage.projects import Runner, ToShow
-from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE
+from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE, SET_UP
 
 REFERENCE = "numpy"
 """What a script calls ONNX's reference evaluator, which runs the model that fails on onnxruntime."""
@@ -27,12 +27,9 @@ def package_version():
 
 def run(config, path):
     """In a process of its own: run the module, or export it and run the model; save the outputs."""
-{% if seen == "out-of-memory" %}
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-{% endif %}
-    torch.set_num_threads(1)
+'''
+    + SET_UP
+    + '''\
     try:
         with torch.no_grad():
             module, inputs = Repro().eval(), build_inputs()
