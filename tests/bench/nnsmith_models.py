@@ -2,9 +2,10 @@
 
     python nnsmith_models.py FOLDER NODES MODELS SECONDS [SEED]
 
-Writes `N.onnx` and `N.npz` to the folder and prints one line of JSON: how many, and the CPU seconds of making
-them. Two stand-ins let the released package run on today's torch: the TorchScript exporter, and sampling from
-any collection. Its own probing of what onnxruntime supports fails there and is left off.
+Writes `N.onnx` and `N.npz` to the folder and prints one line of JSON: how many, the CPU seconds of making
+them, and those at which each was there. Two stand-ins let the released package run on today's torch: the
+TorchScript exporter, and sampling from any collection. Its own probing of what onnxruntime supports fails
+there and is left off.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(folder: Path, nodes: int, models: int, seconds: float, seed: int = 0) -
             opset=operators, method="symbolic-cinit", seed=seed, max_nodes=nodes, timeout_ms=10000
         )
         kind.from_gir(first.make_concrete()).native_model.SerializeToString()
-    made, spent = 0, 0.0
+    made, spent, moments = 0, 0.0, list[float]()
     while made < models and spent < seconds:
         seed, start = seed + 1, time.process_time()
         try:
@@ -68,7 +69,8 @@ def main(folder: Path, nodes: int, models: int, seconds: float, seed: int = 0) -
         onnx.save(native, folder / f"{made}.onnx")
         np.savez(folder / f"{made}.npz", **inputs)
         made += 1
-    print(json.dumps({"models": made, "seconds": spent}))
+        moments.append(spent)
+    print(json.dumps({"models": made, "seconds": spent, "moments": moments}))
 
 
 main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]), *map(int, sys.argv[5:]))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,12 @@ from corpus.errors import UserError
 from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from tests.triage.failing import ORT
+from tests.triage.test_cli import crux
 from triage.campaigns.cluster import LOCAL, cluster_testers
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
+from triage.store.database import Store
+from triage.store.failures import list_failures
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,6 +55,37 @@ def test_a_cluster_tests_the_same_and_a_lost_worker_costs_its_running_tests_only
         found = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
         killer.join()
     assert found == alone
+
+
+def test_a_machine_that_is_lost_for_good_costs_its_running_tests_only() -> None:
+    """Two nodes of one processor each: nobody can take the place of the tester that goes with its node."""
+    tools: Any = import_module("ray.cluster_utils")
+    with open_testers(CaseOptions(), ORT, PLAN) as testers:
+        alone = [(each.seed, each.case_id, each.verdict.outcome) for each in fuzz(testers.all, tests=TESTS)]
+    machines = tools.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        node = machines.add_node(num_cpus=1)
+        with cluster_testers(machines.address, CaseOptions(jobs=2), ORT, PLAN) as testers:
+            found = []
+            for each in fuzz(testers.all, tests=TESTS):
+                found.append((each.seed, each.case_id, each.verdict.outcome))
+                if len(found) == 2 * BLOCK:
+                    machines.remove_node(node, allow_graceful=False)
+    finally:
+        machines.shutdown()
+    assert found == alone
+
+
+def test_failures_and_clusters_in_the_database_are_those_of_one_machine(tmp_path: Path) -> None:
+    found = []
+    for name, how in (("alone", ()), ("cluster", ("--cluster", "local", "-j", "2"))):
+        words = ("fuzz", "--tests", str(TESTS), "--seed", "4080", "--db", f"{name}.db", *how)
+        done = crux(tmp_path, *words)
+        assert done.returncode == 0, done.stderr
+        with Store(tmp_path / f"{name}.db") as store:
+            found.append([(each.case_id, each.symptom, each.cluster) for each in list_failures(store)])
+    assert found[0] == found[1]
+    assert found[0]
 
 
 def test_an_address_where_nobody_is_is_one_clear_line() -> None:
