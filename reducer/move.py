@@ -47,11 +47,12 @@ class Move(Generic[S]):
 
     `search` must be a pure function of the subject and the answers it is sent: it is replayed from the
     journal and run ahead by speculation. `reshapes` tells that recorded values are stale after it,
-    `renames` that its candidates differ in names alone. One that is `late` seldom finds anything: it is not
-    asked before a round of the others has changed nothing. One that is asked `once` prepares the ground: what
-    it asks later ones ask again, so it has no place but in the first round. A move that `hides` only runs
-    where the original is to be hidden; what it leaves need not be smaller. `chance` is how often its first
-    candidate still fails, roughly: it decides what idle workers guess, and nothing else. It works on
+    `renames` that its candidates may differ in names or annotations alone, to which the gate is blind
+    otherwise. One that is `late` seldom finds anything: it is not asked before a round of the others has
+    changed nothing. One that is asked `once` prepares the ground: what it asks later ones ask again, so it
+    has no place but in the first round. A move that `hides` only runs where the original is to be hidden;
+    what it leaves need not be smaller. `chance` is how often its first candidate still fails, roughly: it
+    decides what idle workers guess, and nothing else. It works on
     subjects of the class `on`, and of those below it.
     """
 

@@ -71,4 +71,6 @@ def _constants_lifted(model: onnx.ModelProto) -> None:
         model.graph.input.extend(declaration(tensor) for tensor in lifted)
 
 
-MOVES = (Move("strip annotations, documentation and Constant nodes", 100, strip, on=OnnxSubject),)
+MOVES = (
+    Move("strip annotations, documentation and Constant nodes", 100, strip, renames=True, on=OnnxSubject),
+)

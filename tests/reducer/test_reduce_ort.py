@@ -162,3 +162,29 @@ def test_a_result_that_does_not_show_at_the_end_has_the_verdict_of_what_it_came_
     assert reduction.after.nodes == 2
     assert reduction.verdict is not None
     assert reduction.verdict.outcome is Outcome.EXCEPTION
+
+
+def test_an_annotation_stays_if_the_failure_needs_it(tmp_path: Path) -> None:
+    """Attention's shape inference takes a symbolic bias for an empty one; the annotation says better."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[D] bias, float[C,D] w, float[C] scale, float[C] shift, float[1,3,4] a, float[1,3,4] b)
+            => (float[1,3,4] y) <float[1,3,4] t> {
+            n = Neg (b)
+            s = Add (a, n)
+            l = LayerNormalization <axis = -1> (s, scale, shift)
+            t = com.microsoft.Attention <num_heads = 2> (l, w, bias)
+            y = Sub (n, t)
+        }""")
+    shapes = {"bias": 12, "w": (4, 12), "scale": 4, "shift": 4, "a": (1, 3, 4), "b": (1, 3, 4)}
+    inputs = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+    case = Case("onnx", model.SerializeToString(), inputs, ORT)
+    with Judge(ORT) as judge:
+        first = judge.verdict(case)
+        reduced = reduce_case(case, tmp_path, Options()).case
+        last = judge.verdict(reduced)
+    graph = parse(reduced.program).graph
+    assert first.outcome is Outcome.EXCEPTION
+    assert last.symptom == first.symptom
+    assert len(graph.node) < 5
+    assert graph.value_info
