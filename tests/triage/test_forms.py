@@ -13,8 +13,9 @@ from corpus.onnx.check import checker_complaint
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.run import Config
-from tests.triage.failing import ORT, division_crash, model
-from triage.bugs.history import History, bisection_of, history_of_folder, note_bisection
+from tests.triage.failing import ORT, division_crash, model, verdict
+from triage.bugs.failures import record_failure
+from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
 from triage.bugs.known import KnownIssue
 from triage.bugs.library import Library
 from triage.claims.words import in_short, in_words, only_with
@@ -22,6 +23,7 @@ from triage.projects import GENERAL, find_form, project_of, projects
 from triage.reports.issue import tried_releases
 from triage.reports.variations import in_type, retyped, vary_dtypes
 from triage.store.database import Store
+from triage.store.failures import MET, ROOT, add_origin
 
 BASELINE = Config("ort none", (("level", "none"),), backend="ort")
 ALL = Config("all", (("level", "all"),))
@@ -121,6 +123,18 @@ def test_only_what_crux_made_is_called_generated():
     assert not History().is_generated
     assert "found by" in History(origins=("seed:7",)).sentences()
     assert "the reporter's" in History().sentences()
+
+
+def test_what_a_reduction_meets_came_from_where_its_failure_did(tmp_path):
+    with Store(tmp_path / "crux.db") as store:
+        first = record_failure(store, division_crash(), verdict("first"))
+        met = replace(division_crash(1), origin=MET.format(first.name))
+        second = record_failure(store, met, verdict("second"))
+        root = replace(division_crash(2), origin=ROOT.format(second.name))
+        third = record_failure(store, root, verdict("third"))
+        assert history_of_name(store, third.name).is_generated
+        add_origin(store, first.id, "/models/mine.onnx")
+        assert not history_of_name(store, third.name).is_generated
 
 
 def test_a_folder_says_itself_where_its_program_came_from(tmp_path):

@@ -14,7 +14,7 @@ from reducer.pass_sets import PassSet
 from reducer.result import NAME as REDUCTION
 from triage.store.artifacts import last_event
 from triage.store.database import Store
-from triage.store.failures import count_failures, get_failure, origins, reduction_of, releases_of
+from triage.store.failures import count_failures, first_origins, get_failure, reduction_of, releases_of
 from triage.store.names import cluster_name, find_cluster, find_failure, representative
 
 BISECTED = "bisected"
@@ -97,7 +97,7 @@ def history_of_name(store: Store, name: str) -> History:
     failure = get_failure(store, number)
     cluster_id = cluster_name(failure.cluster)
     return History(
-        origins=tuple(origins(store, number)),
+        origins=tuple(first_origins(store, number)),
         reduction=reduction_of(store, failure.cluster),
         cluster=cluster_id,
         sightings=count_failures(store, failure.cluster),

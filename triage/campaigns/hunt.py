@@ -28,7 +28,7 @@ from triage.reductions.request import Request
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters
 from triage.store.database import Store
-from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures
+from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
 from triage.store.jobs.progress import keep_decision
 from triage.store.names import cluster_name
 from triage.store.upkeep.care import collect_garbage, disk_bytes
@@ -226,7 +226,7 @@ class Hunt:
             self.shown.note(f"{failure.name} is left: {error}")
             return 0
         if document is None:
-            self.shown.note(f"{failure.name} does not show any more")
+            self.shown.note(f"{failure.name} is left: {why_set_aside(self.store, failure.id)}")
             return 0
         what = self._what_it_is(after)
         self.shown.note(

@@ -149,7 +149,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from triage.reductions.failures import reduce_failure
     from triage.reductions.selection import waiting
     from triage.store.database import open_existing
-    from triage.store.failures import NEW, get_failure
+    from triage.store.failures import NEW, get_failure, why_set_aside
 
     deadline = time.monotonic() + 60 * (request.minutes or float("inf"))
     with open_existing(options.database) as store, Judges(options) as judges, progress() as shown:
@@ -174,7 +174,7 @@ def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
                 continue
             explainer.hold_to_sample(failure.id)
             if document is None:
-                shown.note(f"{failure.name}  does not show any more")
+                shown.note(f"{failure.name} is left: {why_set_aside(store, failure.id)}")
             else:
                 yield {"id": failure.name, "cluster": after.cluster_name, **document}
 

@@ -31,7 +31,7 @@ from triage.reductions.request import Request
 from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
-from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, get_failure, reduction_of
+from triage.store.failures import MET, REDUCED, UNREDUCIBLE, Failure, get_failure, reduction_of
 
 
 def reduce_failure(
@@ -42,7 +42,7 @@ def reduce_failure(
     shown: progress.Progress,
     judge: Judge | None = None,
 ) -> tuple[Failure, dict[str, Any] | None]:
-    """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: gone.
+    """Reduce a failure of the store in a folder beside it, so that a kill loses nothing; None: no bug shows.
 
     Other symptoms that are met on the way are kept as failures of their own, each once. `judge` is one of the
     failure's target, lent.
@@ -168,6 +168,6 @@ class _ByCatch:
             if symptom in self._known:
                 return
             self._known.add(symptom)
-            met = replace(case, origin=f"met while {self._failure.name} was reduced")
+            met = replace(case, origin=MET.format(self._failure.name))
             with Store(self._database) as store:
                 record_failure(store, met, verdict, release=self._failure.release)

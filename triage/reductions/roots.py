@@ -27,7 +27,7 @@ from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.store.causes import note_face, reduced_with_signature, rewritten_by, shown_alike
 from triage.store.clusters import get_signature
 from triage.store.database import Store
-from triage.store.failures import Failure, get_failure
+from triage.store.failures import ROOT, Failure, get_failure
 
 
 def name_reduced(
@@ -152,7 +152,7 @@ def _recorded(
     known = reduced_with_signature(store, named.digest)
     if known:
         return get_failure(store, known)
-    case = replace(root.case, origin=f"the root of {face.name}")
+    case = replace(root.case, origin=ROOT.format(face.name))
     provisional = get_signature(store, face.signature)
     failure = record_failure(store, case, root.verdict, release=face.release, sketched=provisional)
     return record_reduction(store, failure, reduced, verdict, named, document)

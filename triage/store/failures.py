@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oracles.verdict import Mark
 from triage.store.database import Row, Store, dump, now
 from triage.store.documents import verdict_document
-from triage.store.names import cluster_name, failure_name
+from triage.store.names import FAILURE, cluster_name, failure_name
 
 if TYPE_CHECKING:
     from corpus.case import Case
@@ -27,6 +28,10 @@ compiler says itself that it does not do this yet (listed apart, and reduced or 
 
 DECLARED = Mark.LIMIT.value
 """The note of a verdict by which a backend tells that its compiler declares a limit."""
+
+MET, ROOT = "met while {} was reduced", "the root of {}"
+"""Origins of a case that crux has found in another failure's reduction, whose name stands in the middle."""
+_DERIVED = re.compile(f"{MET}|{ROOT}".replace("{}", FAILURE.pattern))
 
 COLUMNS = (
     "id, case_id, target, outcome, title, symptom, signature, cluster, status, reduced_case, seen, release"
@@ -139,6 +144,27 @@ def origins(store: Store, number: int) -> list[str]:
     """Return the paths and seeds that a failure came from."""
     rows = store.rows("SELECT origin FROM origins WHERE failure = ? ORDER BY origin", (number,))
     return [str(row["origin"]) for row in rows]
+
+
+def first_origins(store: Store, number: int) -> list[str]:
+    """Return where a failure came from in the end: where those came from in whose reductions it was met."""
+    found: dict[str, None] = {}
+    ways, seen = [number], {number}
+    for each in ways:
+        for origin in origins(store, each):
+            before = _in_whose_reduction(origin)
+            if not before:
+                found[origin] = None
+            elif before not in seen:
+                ways.append(before)
+                seen.add(before)
+    return list(found)
+
+
+def _in_whose_reduction(origin: str) -> int:
+    """Return the number of the failure that a derived origin names; 0 for any other origin."""
+    match = _DERIVED.fullmatch(origin)
+    return int(match[1] or match[2]) if match else 0
 
 
 def verdict_of(store: Store, number: int) -> dict[str, Any]:
@@ -267,6 +293,15 @@ def keep_reduction(
     """Keep what a reduction of a failure said of itself, inside the running transaction."""
     values = {"failure": number, "reduced_case": case_id, "status": status}
     store.insert("reductions", {**values, "document": dump(dict(document)), "finished": now()})
+
+
+def why_set_aside(store: Store, number: int) -> str:
+    """Return why a failure was left unreduced the last time; empty if it was not."""
+    row = store.row(
+        "SELECT document FROM reductions WHERE failure = ? AND reduced_case IS NULL ORDER BY id DESC",
+        (number,),
+    )
+    return str(json.loads(row["document"]).get("why", "")) if row else ""
 
 
 def declared_rows(store: Store) -> list[Row]:
