@@ -42,7 +42,19 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
         return _refused(
             Outcome.INVALID, f"the checker agrees: {_first_line(context.complaint)}", baseline, runs, context
         )
-    return None
+    return _unsupported_within(baseline, runs, context)
+
+
+def _unsupported_within(baseline: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
+    """Unsupported, if the program with its functions written out is: the call is only refused first."""
+    plain = context.written_out()
+    inlined = context.rerun(plain[0])[0] if plain is not None else baseline
+    if inlined is baseline or inlined.status is not Status.EXCEPTION:
+        return None
+    if context.classify(inlined) != "unsupported":
+        return None
+    why = f"not supported outside of its function either ({_first_line(inlined.message)})"
+    return _refused(Outcome.UNSUPPORTED, why, baseline, runs, context)
 
 
 def _refused(outcome: Outcome, why: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict:

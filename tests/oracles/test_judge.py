@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -169,6 +170,24 @@ def test_a_rightful_refusal_is_no_bug(judge: Judge, refused: Case, outcome: Outc
     assert verdict.outcome is outcome
     assert not verdict.is_bug
     assert verdict.symptom is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "out", "is_bug"), [("Identity(a)", "uint4", False), ("Cast<to = 1>(a)", "float", True)]
+)
+def test_a_function_that_is_refused_shows_a_bug_only_if_its_body_runs(
+    judge: Judge, body: str, out: str, is_bug: bool
+) -> None:
+    """A function that calls another one knows no uint4; whether that matters hangs on the operators in it."""
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
+        f"g (uint4[2] x) => ({out}[2] y) {{ y = own.outer(x) }}"
+        f'<domain: "own", opset_import: ["" : 21]> inner (a) => (b) {{ b = {body} }}'
+        '<domain: "own", opset_import: ["" : 21, "own" : 1]> outer (a) => (b) { b = own.inner(a) }'
+    )
+    model = onnx.parser.parse_model(text)
+    found = judge.verdict(Case("onnx", model.SerializeToString(), {"x": np.ones(2, ml_dtypes.uint4)}))
+    assert found.is_bug == is_bug, found.title
 
 
 def test_accept_invalid_goes_on() -> None:
