@@ -50,7 +50,8 @@ def _told(replaced: str) -> str:
 
 
 _OF_TYPES = re.compile(
-    r"Could not find an implementation|TypeInferenceError|\bType Error\b|tensor\(\w+\)' of (?:input|output)"
+    r"Could not find an implementation|Failed to find kernel|TypeInferenceError|\bType Error\b"
+    r"|tensor\(\w+\)' of (?:input|output)"
 )
 """What says that no kernel takes the types of a node, or that its types do not fit."""
 
@@ -59,12 +60,14 @@ def ill_typed(case: Case, verdict: Verdict, passes: tuple[str, ...]) -> str:
     """Return the passes with the operator that they put in and that is refused for its types; else empty.
 
     One text says that there is no kernel, another that types do not fit: the operator set decides which.
+    If the program has the operator itself, the passes gave it operands of other types, whatever it is.
     """
     message = verdict.failing.message if verdict.failing is not None else ""
     operator = parse_message(message).op
-    if not operator or operator in case.measure.ops or not _OF_TYPES.search(message):
+    if not operator or not _OF_TYPES.search(message):
         return ""
-    return f"{operator} of {' '.join(sorted(passes))}"
+    what = "operands" if operator in case.measure.ops else operator
+    return f"{what} of {' '.join(sorted(passes))}"
 
 
 def _operators(case: Case, config: Config, judge: Judge) -> Counter[str] | None:
