@@ -23,7 +23,7 @@ from oracles.probes.parting import Parting
 from oracles.rulebook import Opened, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox.configurations import unsequenced
+from oracles.sandbox.configurations import unsequenced, without_twins
 from oracles.sandbox.executor import Executor
 from oracles.screening import Screened, screen
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
@@ -246,7 +246,7 @@ class Judge:
 
     def _simpler(self, case: Case) -> tuple[Config, ...]:
         """Return the lower levels, and of a case with a sequence of passes the first way without that."""
-        lower = self.configs[2:]
+        lower = tuple(way for way in without_twins(self.configs, case.passes) if way in self.configs[2:])
         if not case.passes or self.backend.sequences is None:
             return lower
         first = self.configs[1]

@@ -16,7 +16,7 @@ from corpus.measure import Measure
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.names import renamed
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
-from corpus.tir.tree import Attr, Block, Break, Continue, For, Module, Stmt
+from corpus.tir.tree import Attr, Block, Break, Continue, For, Function, Module, Stmt
 from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
 from corpus.tir.walk import buffers, expressions, statements
@@ -174,19 +174,42 @@ def measure(module: Module) -> Measure:
 
 def has_blocks(module: Module) -> bool:
     """Return whether any function holds a block."""
-    return any(isinstance(stmt, Block) for one in module.functions.values() for stmt in statements(one.body))
+    return any(map(holds_blocks, module.functions.values()))
+
+
+def holds_blocks(function: Function) -> bool:
+    """Return whether the function holds a block."""
+    return any(isinstance(stmt, Block) for stmt in statements(function.body))
+
+
+OF_BLOCKS = "s_tir"
+"""The attribute by which TVM knows a function of blocks."""
+
+
+def is_rooted(function: Function) -> bool:
+    """Return whether it holds no blocks, or is one of blocks with one around all: TVM's text has no others."""
+    if not holds_blocks(function):
+        return True
+    root = function.body[0] if len(function.body) == 1 else None
+    return function.attrs.get(OF_BLOCKS) is True and isinstance(root, Block) and not root.axes
 
 
 def marks(module: Module) -> frozenset[str]:
-    """Name what passes must heed: `lanes`, `jumps` out of loops, `matches`, `staged` and `doubled` loops."""
+    """Name what passes must heed.
+
+    These are `lanes`, those of a loop that does not begin at 0 (`shifted`), `jumps` out of loops, `matches`,
+    `staged` and `doubled` loops.
+    """
     found = (_mark(stmt) for one in module.functions.values() for stmt in statements(one.body))
-    return frozenset(filter(None, found))
+    return frozenset(word for words in found for word in words.split())
 
 
 def _mark(stmt: Stmt) -> str:
     match stmt:
-        case For(kind="vectorized"):
+        case For(kind="vectorized", min=Const(value=0)):
             return "lanes"
+        case For(kind="vectorized"):
+            return "lanes shifted"
         case For() if "software_pipeline_stage" in stmt.annotations:
             return "staged"
         case Break() | Continue():

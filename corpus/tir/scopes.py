@@ -211,14 +211,14 @@ class _Checker:
             _same(type_of(axis.value), axis.var.dtype, f"axis {axis.var.name} is bound")
         for axis in stmt.axes:
             self._define(axis.var)
+        for region in (*stmt.reads, *stmt.writes):  # of what is outside: a block's own memory is its own matter
+            self._region(region)
         for buffer in stmt.allocs:
             self._buffer(buffer)
         for match in stmt.matches:
             self._region(match.source)
             self._implicit(match.buffer)
             self._buffer(match.buffer)
-        for region in (*stmt.reads, *stmt.writes):
-            self._region(region)
         self._body(stmt.init or ())
         self._body(stmt.body)
         self._scope.back(mark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from corpus.tir.names import substituted
+from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Var, type_of
 from corpus.tir.walk import buffers, expressions, map_expressions, with_function
@@ -23,9 +24,18 @@ def in_blocks(draws: Draws, module: Module) -> Module:
     names = Names.of(function)
     known = {buffer.name: buffer for buffer in buffers((function,))}
     body = _Making(draws, names, known).body(function.body, ())
-    allocs, rest = _allocations(body)
-    root = Block(names.fresh("root"), (), (), (), rest, allocs=allocs)
-    return with_function(module, module.entry, replace(function, body=(root,)))
+    return rooted(with_function(module, module.entry, replace(function, body=body)))
+
+
+def rooted(module: Module) -> Module:
+    """Return the module with one block around all, as TVM's text has functions of blocks; once."""
+    function = module.main
+    if holds_blocks(function) and is_rooted(function):
+        return module
+    allocs, rest = _allocations(function.body)
+    root = Block("root", (), (), (), rest, allocs=allocs)
+    attrs = {**function.attrs, OF_BLOCKS: True}
+    return with_function(module, module.entry, replace(function, body=(root,), attrs=attrs))
 
 
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:

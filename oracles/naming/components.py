@@ -64,7 +64,15 @@ def signature(
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
         components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
-    return Signature.of(*head, ("side", symptom.side), *components.items())
+    is_anywhere = case is not None and case.format == "tir" and site and not _VERIFIES.search(site)
+    return Signature.of(*head, ("side", "" if is_anywhere else symptom.side), *components.items())
+
+
+_VERIFIES = re.compile(r"[Vv]erif|[Ww]ell_?[Ff]ormed|use_def")
+"""Places of TVM that check what others have made, so that one text may have a cause on each side.
+
+Any other place says the same of a program of loops wherever it is met: before a pipeline or within it.
+"""
 
 
 _TOLD_OF_A_PASS = ("InputChanged",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.run import Config
@@ -36,7 +38,8 @@ GRAPH_WAYS = (("zero", "3", "bytecode"), ("default", "3", "compiled"), ("target"
 
 
 LOOP_PIPELINES = ("default", "least")
-LOOP_WAYS = (("default", 3), ("least", 0), ("default", 0))
+LEAST_WAY = ("least", 0)
+LOOP_WAYS = (("default", 3), LEAST_WAY, ("default", 0))
 """The ways of a module of PrimFuncs: `least` runs the case's own passes and lowers, and that alone."""
 
 
@@ -59,9 +62,14 @@ def _configs_of_loops(target: Target) -> tuple[Config, ...]:
     pipeline = _choice(target, "pipeline", LOOP_PIPELINES)
     level = int(_choice(target, "opt-level", LEVELS[::-1]))
     asked = any(target.get(key) for key in WAYS)
-    return tuple(
-        _loop_way(target, *way) for way in (("least", 0), *(((pipeline, level),) if asked else LOOP_WAYS))
-    )
+    baseline = _loop_way(target, *LEAST_WAY)
+    ways = [_loop_way(target, *way) for way in (((pipeline, level),) if asked else LOOP_WAYS)]
+    return (baseline, *(_apart(way, baseline) for way in ways))
+
+
+def _apart(way: Config, baseline: Config) -> Config:
+    """Return the way under a label of its own: by the baseline's settings it runs the case's passes first."""
+    return replace(way, label=f"{way.label} with its passes") if way == baseline else way
 
 
 def _loop_way(target: Target, pipeline: str, level: int) -> Config:

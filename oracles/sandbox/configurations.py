@@ -27,6 +27,14 @@ def unsequenced(config: Config, label: str) -> Config:
     return replace(config, label=label, settings=(*config.settings, ("passes", ())))
 
 
+def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
+    """Return the ways without those that differ from the baseline by a case's passes alone, if it has none."""
+    if passes:
+        return configs
+    baseline, *others = configs
+    return (baseline, *(way for way in others if unsequenced(way, baseline.label) != baseline))
+
+
 def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
     own = backend.configs(target)

@@ -288,6 +288,19 @@ def test_a_fragment_holds_no_names_and_no_numbers():
     assert not any(char.isdigit() for char in fragment)
 
 
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Cannot treat type `ir.IntImm` as type `ir.Call`", "Cannot treat type"),
+        ("LLVM module verification failed with\nInstruction does not dominate all uses!", "LLVM module"),
+    ],
+)
+def test_a_fragment_is_found_in_a_message_that_its_template_rewrites(message, wanted):
+    fragment = longest_fragment(message, frozenset())
+    assert fragment.startswith(wanted)
+    assert fragment in message
+
+
 def test_the_same_case_gives_the_same_script():
     assert write_script(healthy(), claim_of(Outcome.CRASH)) == write_script(
         healthy(), claim_of(Outcome.CRASH)

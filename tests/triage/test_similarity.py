@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from oracles.naming.signature import Signature
+from triage.causes.effects import says_the_same
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 
@@ -147,6 +148,15 @@ TWO_BUGS = {
 @pytest.mark.parametrize(("first", "second"), ONE_BUG.values(), ids=ONE_BUG.keys())
 def test_one_bug(first, second):
     assert 0 < compare(first, second).distance <= MERGE
+
+
+def test_what_fails_unoptimised_is_one_bug_whether_an_optimiser_drops_it_or_not():
+    always = tvm(site="expr.cc Let::Let", message="boom")
+    first = tvm(site="expr.cc Let::Let", message="boom", side="un-optimised")
+    assert compare(always, first).distance == 0
+    said = "exception | optimise | InternalError | expr.cc Let::Let | boom"
+    assert says_the_same(f"{said} | un-optimised", said)
+    assert not says_the_same(f"{said} | optimised", said)
 
 
 @pytest.mark.parametrize(("first", "second"), TWO_BUGS.values(), ids=TWO_BUGS.keys())

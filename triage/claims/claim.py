@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from corpus.errors import UserError
 from oracles.numerics.compare import Tolerance, compare_outputs
@@ -57,6 +59,9 @@ def signal_text(run: Run) -> str:
 
 
 SHORTEST_FRAGMENT = 12
+PUNCTUATION = " \t'\"`()[]{}.,:;"
+MOST_COMPARED = 2_000
+"""Characters of a message that are searched for a piece which its template has rewritten within."""
 AGAIN = ", again"
 
 
@@ -215,6 +220,17 @@ STATUSES = {
 def longest_fragment(message: str, names: frozenset[str]) -> str:
     """The longest piece of a message that its template keeps, word for word; empty when all are short."""
     pieces = re.split(r"<\w+>|[#*\n…]", template(message, names))
-    kept = [piece.strip(" \t'\"()[]{}.,:;") for piece in pieces]
-    kept = [piece for piece in kept if len(piece) >= SHORTEST_FRAGMENT and piece in message]
-    return max(kept, key=len, default="")
+    kept = [piece.strip(PUNCTUATION) for piece in pieces]
+    whole = _long(piece for piece in kept if piece in message)
+    found = whole or _long(_shared(piece, message[:MOST_COMPARED]) for piece in kept)
+    return max(found, key=len, default="")
+
+
+def _long(pieces: Iterable[str]) -> list[str]:
+    return [piece for piece in pieces if len(piece) >= SHORTEST_FRAGMENT]
+
+
+def _shared(piece: str, message: str) -> str:
+    """Return the longest part of a template's piece in the message, for what the template has also rewritten."""
+    found = SequenceMatcher(None, piece, message, autojunk=False).find_longest_match()
+    return piece[found.a : found.a + found.size].strip(PUNCTUATION)

@@ -36,6 +36,8 @@ _UNHANDLED = re.compile(
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
+UN_OPTIMISED = "un-optimised"
+"""The side of a failure that only the un-optimised run has; without a side every run has it."""
 BEFORE_REDUCTION = "before reduction"
 """The basis of a signature that a few checks gave; only its like are its neighbours."""
 COMPARED = ("exception", "crash", "mismatch")
@@ -177,7 +179,7 @@ def _operator_types() -> frozenset[str]:
 
 def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
     for name in ("backend", "outcome", "side", *(() if _is_one_damage(one, two) else ("signal",))):
-        if one.get(name, "") != two.get(name, ""):
+        if one.get(name, "") != two.get(name, "") and not _fail_unoptimised(name, one, two):
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
     if one.get("outcome") == "crash" and (told := _other_operands(one, two)):
         return told
@@ -188,6 +190,11 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
     if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
     return wrong_results.obstacle(one, two) if one["outcome"] == "mismatch" else ""
+
+
+def _fail_unoptimised(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> bool:
+    """Return whether two sides are those of one failure: another optimiser only drops what fails."""
+    return name == "side" and {one.get(name, ""), two.get(name, "")} == {"", UN_OPTIMISED}
 
 
 def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from oracles.numerics.compare import Tolerance
 from oracles.run import Run
+from oracles.sandbox.configurations import without_twins
 from oracles.verdict import Outcome, Verdict
 from reducer.pass_sets import PassSet, find_pass_set
 from triage.bugs.history import History
@@ -102,9 +103,10 @@ class Draft:
     def runs(self) -> tuple[Run, ...]:
         """Run the case in every configuration; reuse the runs of the verdict."""
         known = {run.config: run for run in self.verdict.runs}
-        others = tuple(config for config in self.judge.configs if config not in known)
+        ways = without_twins(self.judge.configs, self.case.passes)
+        others = tuple(config for config in ways if config not in known)
         known |= {run.config: run for run in (self.judge.runs(self.case, others) if others else ())}
-        return tuple(known[config] for config in self.judge.configs)
+        return tuple(known[config] for config in ways)
 
     @cached_property
     def in_double(self) -> Run | None:

@@ -8,6 +8,7 @@ from corpus.tir.tree import Alloc, Block, Body, For, Module
 from corpus.tir.values import Buffer
 from corpus.tir.walk import walk
 from generators.language.draws import Draws
+from generators.tir.blocks import rooted
 from generators.tir.regions import accessed
 from generators.tir.sites import Site, pick_site
 from generators.tir.staging import is_staged_loop, staged
@@ -23,12 +24,13 @@ def mutate(draws: Draws, module: Module) -> Module | None:
     found = staged(draws, site) if site is not None else None
     if site is None or found is None or not isinstance(site.stmt, For):
         return None
-    known = {buffer.name: buffer for buffer in (*site.frame.buffers, found.copy)}
+    outside = {buffer.name: buffer for buffer in site.frame.buffers}
+    known = {**outside, found.copy.name: found.copy}
     stages = (_stage(site, found.filling, known), _stage(site, found.body, known))
-    whole = replace(_block(site, stages, known), allocs=(found.copy,))
+    whole = replace(_block(site, stages, outside), allocs=(found.copy,))
     notes = {"software_pipeline_stage": [0, 1], "software_pipeline_order": draws.pick(_ORDERS)}
     loop = replace(site.stmt, body=(whole,), annotations={**site.stmt.annotations, **notes})
-    return site.put(module, (loop,))
+    return rooted(site.put(module, (loop,)))
 
 
 def _fits(stmt: object) -> bool:

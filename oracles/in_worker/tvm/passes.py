@@ -140,11 +140,12 @@ MARKED = {
     ),
     "boxed": ("s_tir.LowerOpaqueBlock", "s_tir.InjectDoubleBuffer"),
     "lanes": ("tirx.VectorizeLoop", "s_tir.InjectDoubleBuffer"),
+    "shifted": ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop"),
 }
 """What some programs of loops hold: the pass that takes it, and those that TVM's pipelines run after that.
 
 Loops that are left early; blocks with views of buffers; software pipelines; double buffers; these as memory
-of a block; lanes.
+of a block; lanes; and these of a loop that begins elsewhere than at 0.
 """
 
 

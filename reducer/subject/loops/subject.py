@@ -11,6 +11,7 @@ import numpy as np
 
 from corpus.case import Case
 from corpus.tir.document import to_bytes
+from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.scopes import problems
 from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const
@@ -28,12 +29,14 @@ class LoopSubject(Subject):
 
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
     that no report rests on an index out of its buffer or an integer divided by zero. `must_do_something` says
-    that the original has no loop of no rounds: then a candidate has none.
+    that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that TVM's text
+    can say where the original's blocks stand: then it can say a candidate's.
     """
 
     module: Module
     must_be_defined: bool = field(default=False, kw_only=True)
     must_do_something: bool = field(default=True, kw_only=True)
+    must_be_rooted: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(cls, case: Case, module: Module) -> LoopSubject:
@@ -45,6 +48,7 @@ class LoopSubject(Subject):
             passes=case.passes,
             must_be_defined=is_defined,
             must_do_something=not _has_no_rounds(module),
+            must_be_rooted=all(map(is_rooted, module.functions.values())),
         )
 
     def measured(self) -> Size:
@@ -78,6 +82,8 @@ class LoopSubject(Subject):
             return False
         if self.must_do_something and _has_no_rounds(self.module):
             return False
+        if self.must_be_rooted and not all(map(is_rooted, self.module.functions.values())):
+            return False
         return not self.must_be_defined or not interpret(self.module, self.inputs, trials=0).reason
 
     @property
@@ -86,7 +92,13 @@ class LoopSubject(Subject):
         return self.module.main
 
     def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
-        """Return the subject with another first function; only the inputs that it takes."""
+        """Return the subject with another first function; only the inputs that it takes.
+
+        Once no block is left, it is not called a function of blocks any more.
+        """
+        if holds_blocks(self.main) and not holds_blocks(function):
+            attrs = {key: value for key, value in function.attrs.items() if key != OF_BLOCKS}
+            function = replace(function, attrs=attrs)
         given = self.inputs if inputs is None else inputs
         taken = {item.name: given[item.name] for item in function.params}
         return self.with_module(with_function(self.module, self.module.entry, function), taken)
