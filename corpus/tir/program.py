@@ -187,7 +187,7 @@ OF_BLOCKS = "s_tir"
 
 
 def is_rooted(function: Function) -> bool:
-    """Return whether it holds no blocks, or is one of blocks with one around all: TVM's text has no others."""
+    """Return whether it holds no blocks, or is said to hold blocks and has one around all."""
     if not holds_blocks(function):
         return True
     root = function.body[0] if len(function.body) == 1 else None

@@ -211,7 +211,10 @@ class _Checker:
             _same(type_of(axis.value), axis.var.dtype, f"axis {axis.var.name} is bound")
         for axis in stmt.axes:
             self._define(axis.var)
-        for region in (*stmt.reads, *stmt.writes):  # of what is outside: a block's own memory is its own matter
+        for region in (
+            *stmt.reads,
+            *stmt.writes,
+        ):  # of what is outside: a block's own memory is its own matter
             self._region(region)
         for buffer in stmt.allocs:
             self._buffer(buffer)

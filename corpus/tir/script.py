@@ -37,8 +37,8 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.values import Binary, Buffer, Const, Expr, Range, Region, Var
-from corpus.tir.walk import walk, with_function
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var
+from corpus.tir.walk import children, walk, with_function
 
 LOOPS: Final = {
     "serial": "T.serial",
@@ -247,7 +247,7 @@ class _Printer:
         if not (isinstance(stmt.predicate, Const) and stmt.predicate.value is True):
             inner.append(f"T.where({text_of(stmt.predicate)})")
         is_root = stmt.name == "root" and not stmt.axes
-        if stmt.reads or stmt.writes or not is_root:
+        if stmt.reads or stmt.writes or not is_root or _accesses(stmt):
             inner.append(f"T.reads({', '.join(map(self.region, stmt.reads))})")
             inner.append(f"T.writes({', '.join(map(self.region, stmt.writes))})")
         if stmt.annotations:
@@ -272,6 +272,12 @@ class _Printer:
 
 def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
+
+
+def _accesses(node: Any) -> bool:
+    """Return whether a block accesses memory outside of the blocks in it; the parser adds such regions."""
+    found = (item for item in children(node) if not isinstance(item, Block))
+    return any(isinstance(item, Load | Store) or _accesses(item) for item in found)
 
 
 def _is_plain(item: Buffer | Var, is_blocks: bool) -> bool:

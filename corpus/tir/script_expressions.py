@@ -143,7 +143,9 @@ def _call(expr: Call) -> tuple[str, int]:
         return f"T.{callee.removeprefix('tvm_')}({args})", ATOM
     if callee == "type_annotation":
         return f"T.type_annotation({expr.dtype!r})", ATOM
-    if callee in _PLAIN and not (args and all(isinstance(arg, Const) for arg in expr.args)):
+    decides = expr.args[:1] if callee == "if_then_else" else expr.args
+    is_folded = bool(args) and all(isinstance(arg, Const) for arg in decides)
+    if callee in _PLAIN and (not is_folded or callee in _SPELLED_OUT):
         return f"T.{callee}({args})", ATOM
     prefix = "prim" if callee in ("if_then_else", "vscale", "log2", "likely", "clz", "ceil") else "tirx"
     told = f"{expr.dtype!r}, '{prefix}.{callee}'"
@@ -166,6 +168,8 @@ _PLAIN = frozenset(
         "fma",
         "hypot",
         "if_then_else",
+        "isfinite",
+        "isinf",
         "isnan",
         "ldexp",
         "likely",
@@ -176,6 +180,9 @@ _PLAIN = frozenset(
         "tvm_access_ptr",
     ]
 )
+
+_SPELLED_OUT = frozenset(("isfinite", "isinf"))
+"""What TVM's own functions write as comparisons, of constants too; no function can hold a call of them."""
 
 _EXPRESSIONS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Var: lambda expr: (expr.name, ATOM),

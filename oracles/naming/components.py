@@ -63,9 +63,14 @@ def signature(
         components["op"] = parse_message(trace.partition("\n")[0]).op
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
-        components["rewritten"] = " ".join(sorted(passes)) or _multiset(measure)
-    is_anywhere = case is not None and case.format == "tir" and site and not _VERIFIES.search(site)
-    return Signature.of(*head, ("side", "" if is_anywhere else symptom.side), *components.items())
+        components["rewritten"] = " ".join(sorted(passes)) or ("" if _is_loops(case) else _multiset(measure))
+    is_told = _is_loops(case) and components["site"] and not _VERIFIES.search(components["site"])
+    return Signature.of(*head, ("side", "" if is_told else symptom.side), *components.items())
+
+
+def _is_loops(case: Case | None) -> bool:
+    """Return whether the program is one of loops, whose statements say little of what fails."""
+    return case is not None and case.format == "tir"
 
 
 _VERIFIES = re.compile(r"[Vv]erif|[Ww]ell_?[Ff]ormed|use_def")

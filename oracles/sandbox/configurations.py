@@ -28,7 +28,7 @@ def unsequenced(config: Config, label: str) -> Config:
 
 
 def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
-    """Return the ways without those that differ from the baseline by a case's passes alone, if it has none."""
+    """Return the ways without others that differ from the baseline by a case's passes, if it has none."""
     if passes:
         return configs
     baseline, *others = configs

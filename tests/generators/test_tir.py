@@ -12,7 +12,7 @@ import pytest
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import make_inputs, parse
+from corpus.tir.program import is_rooted, make_inputs, parse
 from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Module, Store
 from corpus.tir.walk import statements
@@ -66,6 +66,7 @@ def test_the_passes_of_a_program_suit_its_form() -> None:
 def test_programs_come_as_loops_and_as_blocks_with_loops_of_several_kinds() -> None:
     modules = [make_program(seed, 10).module for seed in range(240)]
     assert any(isinstance(stmt, Block) for each in modules for stmt in statements((each.main,)))
+    assert all(is_rooted(each.main) for each in modules)
     kinds = {stmt.kind for each in modules for stmt in statements((each.main,)) if isinstance(stmt, For)}
     assert kinds >= {"serial", "unrolled", "vectorized", "parallel"}
 

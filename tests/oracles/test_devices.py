@@ -22,7 +22,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox import worker
-from oracles.sandbox.configurations import configs_of
+from oracles.sandbox.configurations import configs_of, without_twins
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
 from oracles.verdict import Outcome
@@ -256,3 +256,10 @@ def test_a_gpu_runs_loops_of_threads_as_the_interpreter_does() -> None:
         verdict = judge.verdict(loops("thread"))
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert any(run.outputs for run in verdict.runs if run.config.get("device") == "cuda")
+
+
+def test_each_way_of_loops_has_a_name_of_its_own_and_a_program_without_passes_runs_none_twice() -> None:
+    ways = configs_of(Target("tvm"), "tir")
+    assert len({way.label for way in ways}) == len(ways)
+    assert without_twins(ways, ("tirx.UnrollLoop",)) == ways
+    assert [way.label for way in without_twins(ways, ())] == ["least -O0", "default -O3", "default -O0"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -10,6 +12,8 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.measure import measure
 from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import Function, Module
 from oracles.naming.components import importer_site, signature, signature_of_text
 from oracles.naming.signature import Signature
 from oracles.naming.symptom import symptom_of_difference, symptom_of_run
@@ -220,6 +224,16 @@ def refused_plainly(site: str, words: str) -> Verdict:
     passed = Run(Config("default"), Status.OK, Phase.EXECUTE)
     symptom = symptom_of_run(Outcome.EXCEPTION, failed, side="un-optimised")
     return Verdict(Outcome.EXCEPTION, Phase.CODEGEN, "", symptom, (failed, passed))
+
+
+def test_loops_that_fail_in_one_place_are_one_bug_before_a_pipeline_and_within_it():
+    loops = Case("tir", to_bytes(Module({"main": Function((), ())})), {}, Target("tvm"))
+    fold = "Check failed: pb->value != 0 (0 vs. 0) : Divide by zero"
+    failed = refused_plainly("const_fold.h:9: void tvm::arith::TryConstFold()", fold)
+    optimised = replace(failed, symptom=replace(failed.symptom, side="optimised"))
+    assert signature(failed, None, loops) == signature(optimised, None, loops)
+    verified = refused_plainly("codegen_llvm.cc:7: void tvm::codegen::CodeGenLLVM::Verify()", "Check failed: not so")
+    assert dict(signature(verified, None, loops).components)["side"] == "un-optimised"
 
 
 def test_what_only_the_un_optimised_run_says_stands_in_the_signature():

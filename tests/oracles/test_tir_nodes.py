@@ -15,8 +15,13 @@ import pytest
 
 from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.intrinsics import INTRINSICS
+from corpus.tir.program import has_blocks
 from corpus.tir.scopes import problems
+from corpus.tir.script import print_text
+from corpus.tir.tree import Evaluate, Function, Module
+from corpus.tir.values import Buffer, Call, Const, Load
 from generators import make_case
+from generators.tir.programs import make_program
 
 tvm = pytest.importorskip("tvm")
 tvm_ffi = pytest.importorskip("tvm_ffi")
@@ -62,6 +67,28 @@ EFFECTS = {"pure": {0, 1, None}, "read": {2}, "write": {3}, "note": {4, 5}, "jum
 def test_an_intrinsics_effect_is_that_of_tvms_table(name: str) -> None:
     found = INTRINSICS[name]
     assert tvm.ir.Op.get(found.op).get_attr("TCallEffectKind") in EFFECTS[found.effect]
+
+
+@pytest.mark.parametrize("seed", [7, 10, 12, 26, 40, 68, 106])
+def test_tvms_text_says_what_is_made_of_blocks(seed: int) -> None:
+    module = make_program(seed, 8).module
+    assert has_blocks(module)
+    head, text = print_text(module).split("@I.ir_module", 1)
+    assert "tirx as T" in head
+    said = tvm.script.from_source(f"@I.ir_module{text}")
+    assert tvm_ffi.structural_equal(said, build_module(json.loads(to_bytes(module))))
+
+
+def test_what_tvms_functions_spell_out_is_built_and_read_as_they_do() -> None:
+    found = build_module(json.loads(to_bytes(SPELLED_OUT)))
+    assert "T.isinf(A[0])" in print_text(SPELLED_OUT)
+    assert "isinf" not in json.dumps(read_module(found))
+    assert "fabs" in json.dumps(read_module(found))
+
+
+A = Buffer("A", (Const(1),), "float32")
+FINITE = Call("isinf", (Load("A", (Const(0),), "float32"),), "bool")
+SPELLED_OUT = Module({"main": Function((A,), (Evaluate(FINITE),))})
 
 
 def lowered(module: Any) -> Any:

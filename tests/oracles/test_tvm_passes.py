@@ -17,9 +17,22 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.target import Target
-from oracles.in_worker.tvm.passes import AT_WILL, OPTIONAL, PASSES, REQUIRED, SELDOM, misplaced, repaired
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import For, Function, Module
+from corpus.tir.values import Const, Var
+from oracles.in_worker.tvm.passes import (
+    AT_WILL,
+    OPTIONAL,
+    PASSES,
+    PLAIN_LOOPS,
+    REQUIRED,
+    SELDOM,
+    misplaced,
+    repaired,
+)
 from oracles.judge import Judge
 from oracles.optimisers import tvm_passes
+from oracles.optimisers.tvm_sequences import facts_of
 from oracles.sandbox.importing import imported
 from oracles.sandbox.sandbox import Sandbox
 from oracles.sequence import with_sequence
@@ -131,6 +144,13 @@ def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words:
     assert words in misplaced(names)
     with pytest.raises(UserError, match="@passes="):
         with_sequence(Case("onnx", b"", {}, Target.parse(f"tvm@passes={','.join(names)}")))
+
+
+def test_lanes_of_a_loop_that_begins_elsewhere_are_made_canonical_first() -> None:
+    found = repaired(["tirx.VectorizeLoop"], PLAIN_LOOPS | {"lanes", "shifted"})
+    assert found == ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop")
+    shifted = For(Var("i"), Const(1), Const(4), "vectorized", ())
+    assert {"lanes", "shifted"} <= facts_of("tir", to_bytes(Module({"main": Function((), (shifted,))})))
 
 
 @pytest.mark.parametrize("name", PASSES)

@@ -34,8 +34,8 @@ _DTYPE = re.compile(r"\b(?:bfloat|float|u?int|complex)\d+\b|\bbool\b")
 def says_the_same(symptom: str, known: str) -> bool:
     """Return whether two symptoms are equal.
 
-    Exceptions may name other dtypes, as one check does of each, and may show un-optimised alone or everywhere:
-    an optimiser that drops what fails is no other bug.
+    Exceptions may name other dtypes, as one check does of each. They may show un-optimised alone or
+    everywhere: an optimiser that drops what fails is no other bug.
     """
     if symptom == known:
         return True

@@ -231,6 +231,6 @@ def _long(pieces: Iterable[str]) -> list[str]:
 
 
 def _shared(piece: str, message: str) -> str:
-    """Return the longest part of a template's piece in the message, for what the template has also rewritten."""
+    """Return the longest part of a piece that the message has, where the template has rewritten the rest."""
     found = SequenceMatcher(None, piece, message, autojunk=False).find_longest_match()
     return piece[found.a : found.a + found.size].strip(PUNCTUATION)

@@ -29,8 +29,8 @@ class LoopSubject(Subject):
 
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
     that no report rests on an index out of its buffer or an integer divided by zero. `must_do_something` says
-    that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that TVM's text
-    can say where the original's blocks stand: then it can say a candidate's.
+    that the original has no loop of no rounds: then a candidate has none. `must_be_rooted` says that
+    TVM's text can say where the original's blocks stand: then it can say a candidate's.
     """
 
     module: Module

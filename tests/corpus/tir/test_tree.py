@@ -114,6 +114,9 @@ FAULTS = {
     "not of int32": module_of(Bind(Var("x"), Unary("not", Var("n")))),
     "function 'other' is not there": module_of(Bind(Var("x"), Call("@other", (), "int32"))),
     "loop i runs with int64, not int32": module_of(For(I, Const(0, "int64"), Const(8), "serial", ())),
+    "buffer 'C' is used where": module_of(
+        Block("b", (), (), (Region("C", (Range(Const(0), Const(4)),)),), (), allocs=(C,))
+    ),
     "a region of B has 0 dims": module_of(Block("b", (), (Region("B", ()),), (), ())),
 }
 

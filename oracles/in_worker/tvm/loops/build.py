@@ -68,6 +68,10 @@ def type_of(text: str) -> Any:
     return ir.PrimType(text)
 
 
+SPELLED_OUT = {"isfinite": tirx.isfinite, "isinf": tirx.isinf}
+"""Intrinsics that TVM's own functions write as comparisons: nothing is registered for a call of them."""
+
+
 class Builder:
     """Builds one function. Names are unique in it, so one table of each kind will do."""
 
@@ -122,6 +126,8 @@ class Builder:
         """Build a call of an intrinsic, or of a function of the module (`@name`)."""
         if callee.startswith("@"):
             op = self.functions[callee[1:]]
+        elif callee in SPELLED_OUT:
+            return SPELLED_OUT[callee](*args)
         else:
             op = ir.Op.get(("prim." if callee in PRIM else "tirx.") + callee)
         return ir.Call(op, args, ret_ty=kind)
