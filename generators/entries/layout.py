@@ -77,7 +77,8 @@ def _solve_expand(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _solve_tile(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    repeats = [scope.draws.pick([n for n in (1, 2, 3) if dim % n == 0]) for dim in wanted.shape]
+    most = 3 if not scope.temper.binned else 16
+    repeats = [scope.draws.pick([n for n in range(1, most + 1) if dim % n == 0]) for dim in wanted.shape]
     source = tuple(dim // times for dim, times in zip(wanted.shape, repeats, strict=True))
     return with_supplied(scope, wanted, source, scope.fix_ints(repeats))
 

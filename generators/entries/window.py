@@ -19,8 +19,8 @@ def is_image(shape: Shape) -> bool:
 def _window(scope: Scope, spatial: Shape) -> tuple[Shape, Shape, Attributes]:
     """Return a window, the spatial dims from which it leads to the wanted ones, and its strides and pads."""
     draws = scope.draws
-    kernel = tuple(draws.between(1, 3) for _ in spatial)
-    strides = tuple(draws.pick((1, 1, 2)) for _ in spatial)
+    kernel = tuple(scope.amount((1, 2, 3), 8) for _ in spatial)
+    strides = tuple(scope.amount((1, 1, 2), 8) for _ in spatial)
     source = tuple((dim - 1) * s + k for dim, s, k in zip(spatial, strides, kernel, strict=True))
     attributes: Attributes = {"strides": strides} if max(strides) > 1 else {}
     pads = tuple(draws.between(0, min(k - 1, dim - 1)) for k, dim in zip(kernel, source, strict=True))
@@ -61,7 +61,7 @@ def _solve_conv(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 def _solve_transposed(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
     batch, features, *spatial = wanted.shape
-    kernel = tuple(scope.draws.between(1, min(3, dim)) for dim in spatial)
+    kernel = tuple(scope.amount(range(1, min(3, dim) + 1), dim) for dim in spatial)
     source = tuple(dim - k + 1 for dim, k in zip(spatial, kernel, strict=True))
     groups, channels = _channels(scope, features)
     image, weight = (batch, groups * channels, *source), (groups * channels, features // groups, *kernel)
@@ -93,10 +93,11 @@ def _is_pooled(shape: Shape) -> bool:
 
 
 def _solve_pad(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    draws, shape = scope.draws, wanted.shape
-    before = [draws.between(0, min(2, dim - 1)) if dim else 0 for dim in shape]
+    shape = wanted.shape
+    before = [scope.amount(range(min(2, dim - 1) + 1), dim - 1) if dim else 0 for dim in shape]
     after = [
-        draws.between(0, min(2, dim - pad)) if dim else 0 for dim, pad in zip(shape, before, strict=True)
+        scope.amount(range(min(2, dim - pad) + 1), dim - pad) if dim else 0
+        for dim, pad in zip(shape, before, strict=True)
     ]
     source = tuple(dim - a - b for dim, a, b in zip(shape, before, after, strict=True))
     return with_supplied(scope, wanted, source, scope.fix_ints((*before, *after)))

@@ -30,6 +30,30 @@ class Draws:
         """Return an integer from `low` to `high`, both included."""
         return low + int(self.random() * (high - low + 1))
 
+    def binned(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high`, of bins between powers of two, all alike (NNSmith §3.3).
+
+        Zero is a bin of its own, and so is one; bins below zero mirror those above.
+        """
+        bins = [(0, 0)] if low <= 0 <= high else []
+        power = 1
+        while power <= max(high, -low):
+            for first, last in ((power, 2 * power - 1), (1 - 2 * power, -power)):
+                if first <= high and last >= low:
+                    bins.append((max(first, low), min(last, high)))
+            power *= 2
+        return self.between(*self.pick(bins))
+
+    def amount(self, usual: Sequence[int], most: int, rate: float) -> int:
+        """Return one of the usual numbers, or as often as `rate` says one of a bin up to `most`.
+
+        Where usual ones lie below zero, so do bins. A rate of 0 draws what `pick` does.
+        """
+        if rate and self.chance(rate):
+            low = min(usual)
+            return self.binned(min(low, -most) if low < 0 else low, max(most, low))
+        return self.pick(usual)
+
     def chance(self, probability: float) -> bool:
         """Return whether something of that probability happens."""
         return self.random() < probability

@@ -324,6 +324,10 @@ class Scope:
             dims.append(dim)
         return tuple(dims)
 
+    def amount(self, usual: Sequence[int], most: int) -> int:
+        """Draw an attribute's number: a usual one, or by the temper's rate one of a bin up to `most`."""
+        return self.draws.amount(usual, most, self.temper.binned)
+
     def axis(self, rank: int) -> int:
         """An axis, counted from either end."""
         axis = self.draws.below(rank)

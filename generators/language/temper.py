@@ -18,8 +18,9 @@ class Temper:
     of. `extreme` is the rate of hazard values, `shared` of inner values that are outputs too, `unfixed` of
     graph inputs where an operand is usually fixed, `composite` of composite operators written out, `inputs`
     of graph inputs among new operands, `reuse` of existing values. `realms` are the rare groups of types that
-    are allowed. `named` is the rate of inputs' dims that have a name instead of a size; the program keeps to
-    the `budget`.
+    are allowed. `named` is the rate of inputs' dims that have a name instead of a size; `binned`
+    is the rate of attributes' numbers that come from bins between powers of two. The program keeps to the
+    `budget`.
     """
 
     opset: int
@@ -33,6 +34,7 @@ class Temper:
     reuse: float
     realms: frozenset[Realm]
     named: float = 0.0
+    binned: float = 0.0
     budget: Budget = UNLIMITED
 
 
@@ -40,11 +42,15 @@ BINS = ((1, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 32), (32, 64), (64, 130))
 """Between two powers of two each: a size of a drawn one, so that ones and large sizes occur (NNSmith)."""
 
 
+BINNED = 0.5
+"""How many numbers of attributes come from bins, in the strategies that draw by bins at all."""
+
+
 def with_binned_dims(draws: Draws, temper: Temper) -> Temper:
-    """Return the temper with sizes of five bins in the place of its own, as far as the budget allows."""
+    """Return the temper with sizes of five bins in place of its own, and attributes by bins."""
     drawn = (draws.between(*bin) for bin in draws.sample(BINS, 5))
     dims = tuple(dim for dim in drawn if temper.budget.fits((dim,)))
-    return replace(temper, dims=dims or (1,))
+    return replace(temper, dims=dims or (1,), binned=BINNED)
 
 
 def draw_temper(draws: Draws, budget: Budget = UNLIMITED) -> Temper:

@@ -31,12 +31,12 @@ def draw_window(scope: Scope, focus: Operand, rate: float) -> tuple[Shape, dict[
     spatial = focus.shape[2:]
     if 0 in focus.shape[1:]:
         return None
-    kernel = tuple(draws.between(1, min(3, dim)) for dim in spatial)
+    kernel = tuple(scope.amount(range(1, min(3, dim) + 1), min(dim, 16)) for dim in spatial)
     attributes: dict[str, Attribute] = {}
     if draws.chance(rate):
-        attributes["strides"] = tuple(draws.pick((1, 2, 2, 3)) for _ in spatial)
+        attributes["strides"] = tuple(scope.amount((1, 2, 2, 3), 16) for _ in spatial)
     if draws.chance(rate):
-        attributes["pads"] = tuple(draws.between(0, size - 1) for size in (*kernel, *kernel))
+        attributes["pads"] = tuple(scope.amount(range(size), size - 1) for size in (*kernel, *kernel))
     elif draws.chance(0.25) and min(kernel) > 1:
         attributes["auto_pad"] = draws.pick(_AUTO)
     return kernel, attributes
@@ -48,7 +48,15 @@ def dilate(
     """Spread the window where it still fits without any pads."""
     fits = all((size - 1) * 2 + 1 <= dim for size, dim in zip(kernel, focus.shape[2:], strict=True))
     if fits and "auto_pad" not in attributes and scope.draws.chance(0.6 * rate):
-        attributes["dilations"] = (2,) * len(kernel)
+        attributes["dilations"] = tuple(
+            _gap(scope, *each) for each in zip(kernel, focus.shape[2:], strict=True)
+        )
+
+
+def _gap(scope: Scope, size: int, dim: int) -> int:
+    """Return how far the elements of a window lie apart, so that the window fits without any pads."""
+    most = (dim - 1) // (size - 1) if size > 1 else 4
+    return scope.amount((2,), most) if scope.temper.binned else 2
 
 
 def image_shape(call: Call, kernel: Shape) -> Shape:
@@ -133,15 +141,15 @@ def _sample_transposed(scope: Scope, focus: Operand) -> Call | None:
     if 0 in focus.shape[1:]:
         return None
     rank = focus.rank - 2
-    kernel = tuple(draws.between(1, 3) for _ in range(rank))
+    kernel = tuple(scope.amount((1, 2, 3), 8) for _ in range(rank))
     attributes: dict[str, Attribute] = {}
     strides = (1,) * rank
     if draws.chance(0.5):
-        attributes["strides"] = strides = tuple(draws.between(1, 2) for _ in range(rank))
+        attributes["strides"] = strides = tuple(scope.amount((1, 2), 8) for _ in range(rank))
     if draws.chance(0.3) and min(focus.shape[2:]) > 2:
         attributes["pads"] = tuple(draws.between(0, 1) for _ in range(2 * rank))
     if draws.chance(0.2):
-        attributes["dilations"] = tuple(draws.between(1, 2) for _ in range(rank))
+        attributes["dilations"] = tuple(scope.amount((1, 2), 4) for _ in range(rank))
     if draws.chance(0.3):
         attributes["kernel_shape"] = kernel
     if draws.chance(0.2):

@@ -132,7 +132,7 @@ def _infer_expand(call: Call) -> tuple[TensorType, ...]:
 
 
 def _sample_tile(scope: Scope, focus: Operand) -> Call:
-    return Call((focus, scope.fix_ints(scope.draws.pick((1, 1, 2, 3)) for _ in focus.shape)))
+    return Call((focus, scope.fix_ints(scope.amount((1, 1, 2, 3), 16) for _ in focus.shape)))
 
 
 def _infer_tile(call: Call) -> tuple[TensorType, ...]:

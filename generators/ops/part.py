@@ -52,7 +52,7 @@ def _bounds(scope: Scope, dim: int) -> tuple[int, int, int]:
     if draws.chance(0.2):
         low, high = max(high - 1, 0), low - 1 if low else -(2**31) + 1
         return (low, high, -1) if high < 0 or draws.chance(0.5) else (low - dim, high, -1)
-    step = draws.pick((1, 1, 1, 2, 3))
+    step = scope.amount((1, 1, 1, 2, 3), 16)
     if high == dim:
         high = draws.pick((dim, dim + 5, 2**31 - 1))
     elif draws.chance(0.3):
@@ -141,7 +141,7 @@ def sample_trilu(scope: Scope, focus: Operand) -> Call | None:
     draws = scope.draws
     operands: tuple[Operand, ...] = (focus,)
     if draws.chance(0.6):
-        operands += (scope.fix_scalar(draws.between(-2, 2), I64),)
+        operands += (scope.fix_scalar(scope.amount(range(-2, 3), 16), I64),)
     return Call(operands, {"upper": draws.below(2)} if draws.chance(0.7) else {})
 
 
@@ -192,7 +192,7 @@ def _sample_eye(scope: Scope, focus: Operand) -> Call:
     draws = scope.draws
     attributes: dict[str, Attribute] = {"dtype": int(draws.pick((F32, F64, I32, I64)))}
     if draws.chance(0.5):
-        attributes["k"] = draws.between(-2, 2)
+        attributes["k"] = scope.amount(range(-2, 3), 16)
     return Call((focus,), attributes)
 
 

@@ -124,7 +124,7 @@ def _sample_pad(scope: Scope, focus: Operand) -> Call | None:
     for axis in inside:
         most = 2 if mode == "constant" else min(2, focus.shape[axis] - 1)
         for end in (axis, axis + focus.rank):
-            pads[end] = draws.between(least if focus.shape[axis] > 2 else 0, most)
+            pads[end] = scope.amount(range(least if focus.shape[axis] > 2 else 0, most + 1), most)
     attributes: dict[str, Attribute] = {} if mode == "constant" and draws.chance(0.5) else {"mode": mode}
     filling = None
     if mode == "constant" and draws.chance(0.7):

@@ -39,7 +39,8 @@ FORMS: Mapping[str, float] = {
     "loose": 0.5,
     "unknown": 0.4,
     "shape": 0.03,
-    "primfunc": 0.9,
+    "primfunc": 0.7,
+    "loops": 0.4,
     "inplace": 0.5,
     "alias": 0.3,
 }
@@ -52,7 +53,9 @@ class Choices:
 
     The `name` keeps the seeds of two policies apart. `operators` limits them by name (None allows all),
     `accept` takes or refuses each call that a solver found, `result` draws the type of each output.
-    `symbolic` is how often a program has symbolic dims, and `blocks` how often a run of bindings is a
+    `binned` is the rate of attributes' numbers (sizes of windows, steps, widths) that come from bins between
+    powers of two instead of a few usual ones. `symbolic` is how often a program has symbolic dims, and
+    `blocks` how often a run of bindings is a
     dataflow block.
     """
 
@@ -72,6 +75,7 @@ class Choices:
     symbolic: float = 0.35
     blocks: float = 0.7
     most_rank: int = 4
+    binned: float = 0.5
     patterns: Mapping[str, Sequence[GraphPattern]] = field(default_factory=dict)
     """By pass, programs on which it fires; with any, half of what a program grows for is one of these."""
 

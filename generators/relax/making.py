@@ -87,7 +87,15 @@ class Making:
         symbols = frame.all_symbols()
         own = [dim for dim in self.policy.dims if self.budget.fits((dim,))] or [1]
         dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
-        return Asking(self.draws, frame.all_sizes(), dims, self.floats, self.integers, self.policy.most_rank)
+        return Asking(
+            self.draws,
+            frame.all_sizes(),
+            dims,
+            self.floats,
+            self.integers,
+            self.policy.most_rank,
+            self.policy.binned,
+        )
 
     # Values
 

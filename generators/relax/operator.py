@@ -95,6 +95,7 @@ class Asking:
     floats: Sequence[str] = ("float32",)
     integers: Sequence[str] = ("int64", "int32")
     most_rank: int = 4
+    binned: float = 0.0
 
     def dim(self) -> Dim:
         """Draw one of the dims that the program uses."""
@@ -116,6 +117,10 @@ class Asking:
     def size(self, dim: Dim) -> int:
         """Give a dim's size in the run."""
         return size_of(dim, self.sizes)
+
+    def amount(self, usual: Sequence[int], most: int) -> int:
+        """Draw an attribute's number: a usual one, or by the policy's rate one of a bin up to `most`."""
+        return self.draws.amount(usual, most, self.binned)
 
     def axis(self, axis: int, rank: int) -> int:
         """Return the axis, now and then counted from the back."""

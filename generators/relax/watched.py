@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from corpus.graphs.loops import is_loops, primfunc_of
-from corpus.tir.tree import Function, Module
-from corpus.tir.values import Const
+from corpus.tir.tree import Function
 from generators.relax.costs import Cost, names_of
 from generators.relax.operator import Within
+from oracles.in_worker.golden.primfuncs import computed
 from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes, wide
-from oracles.tir.interpreter import interpret
+from oracles.tir.called import NotDefined, called, is_steady
 
 _MOST_STEPS = 3000
 MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20
@@ -37,7 +37,7 @@ class Watched(Evaluation):
     """A run that ends with `Unsound` at the first value that no program may hold."""
 
     def __init__(self, document: Mapping[str, Any], most: float) -> None:
-        super().__init__(document)
+        super().__init__(document, outside)
         self.most = most
         self.inside = Cost()
         """What the bindings of functions cost that were called."""
@@ -72,24 +72,25 @@ class Watched(Evaluation):
                 raise Unsound("an integer wrapped around")
         return found
 
-    def named(self, name: str) -> Any:
-        """Give a function of the module; a PrimFunc that is told as a tree is interpreted."""
-        told = self.document["opaque"].get(name)
-        return interpreted(primfunc_of(told).function) if is_loops(told) else super().named(name)
+
+def outside(item: Any) -> Callable[..., Any]:
+    """Return a callable for a PrimFunc; one that is told as a tree is interpreted."""
+    return interpreted(primfunc_of(item).function) if is_loops(item) else computed(item)
 
 
 def interpreted(function: Function) -> Callable[..., Any]:
-    """Return a callable for a PrimFunc whose last buffer is its result; Unsound where this is not defined."""
-    *given, result = function.buffers
-    shape = tuple(int(dim.value) for dim in result.shape if isinstance(dim, Const))
+    """Return a callable for a PrimFunc; Unsound where a result is not defined or hangs on rounding."""
 
     def call(*operands: Any) -> Any:
-        arrays = {each.name: value.astype(each.dtype) for each, value in zip(given, operands, strict=True)}
-        arrays[result.name] = np.zeros(shape, result.dtype)
-        found = interpret(Module({"main": function}), arrays, trials=0, steps=_MOST_STEPS)
-        if not found.is_defined:
-            raise Unsound(found.reason or "an element that is not defined")
-        return wide(found.outputs[result.name])
+        try:
+            found = called(function, operands, _MOST_STEPS)
+            is_sound = is_steady(function, operands, found, _MOST_STEPS)
+        except NotDefined as error:
+            raise Unsound(str(error)) from error
+        if not is_sound:
+            raise Unsound("a result that hangs on rounding")
+        results = tuple(map(wide, found))
+        return results[0] if len(results) == 1 else results
 
     return call
 

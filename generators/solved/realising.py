@@ -17,7 +17,7 @@ from generators.language.budget import Budget
 from generators.language.draws import Draws
 from generators.language.program import FIRST_OPSET, LAST_OPSET, Operand, Realm
 from generators.language.scope import DoesNotFit, Scope
-from generators.language.temper import Temper, draw_temper
+from generators.language.temper import BINNED, Temper, draw_temper
 from generators.language.types import ALL, F32, NARROW, TENSORS, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators, find_operator
 from generators.solved import keeping, moving, windows
@@ -39,7 +39,7 @@ RELATIONS = {**keeping.RELATIONS, **moving.RELATIONS, **windows.RELATIONS}
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     """Return the planned part with the sizes that were found, and forward growth for the rest."""
     draws = Draws(f"smt/{seed}/{nodes}")
-    temper = _leaning(draws, draw_temper(draws, budget))
+    temper = replace(_leaning(draws, draw_temper(draws, budget)), binned=BINNED)
     dtypes = tuple(dtype for dtype in temper.dtypes if dtype in TENSORS) or (F32,)
     scope = new_scope(draws, replace(temper, extreme=0.0))
     for count in (nodes, nodes // 2, 1):  # constraints that contradict are drawn anew, fewer of them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from generators.language.program import MAX_RANK, Attribute, Call
+from generators.language.temper import BINNED
 from generators.language.types import I32, DType, Range
 from generators.solved.keeping import joined_dims
 from generators.solved.plan import Dims, Plan, Term, Use
@@ -30,8 +31,8 @@ class Window:
         draws = plan.draws
         self.is_dilated = is_dilated
         self.kernel = [plan.amount(1) for _ in spatial]
-        self.strides = [draws.pick((1, 1, 2, 3)) for _ in spatial]
-        self.rates = [draws.pick((1, 1, 1, 2)) if is_dilated else 1 for _ in spatial]
+        self.strides = [draws.amount((1, 1, 2, 3), 16, BINNED) for _ in spatial]
+        self.rates = [draws.amount((1, 1, 1, 2), 8, BINNED) if is_dilated else 1 for _ in spatial]
         self.pads = [plan.amount() if draws.chance(0.5) else 0 for _ in range(2 * len(spatial))]
         self.dims = tuple(self._out(plan, axis, dim) for axis, dim in enumerate(spatial))
 
@@ -78,7 +79,7 @@ def spread(plan: Plan) -> None:
     name = plan.one_of(image, "ConvTranspose")
     features = plan.dim()
     kernel = [plan.amount(1) for _ in image.dims[2:]]
-    strides = tuple(plan.draws.pick((1, 1, 2)) for _ in kernel)
+    strides = tuple(plan.draws.amount((1, 1, 2), 8, BINNED) for _ in kernel)
     weight = plan.input(image.dtype, (image.dims[1], features, *kernel))
     sizes = zip(image.dims[2:], strides, kernel, strict=True)
     dims = [(dim - 1) * stride + size for dim, stride, size in sizes]

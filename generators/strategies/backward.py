@@ -8,6 +8,7 @@ are there, and back before inputs of the graph, in turns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from generators.entries.shared import volume
@@ -19,7 +20,7 @@ from generators.language.budget import UNLIMITED, Budget, depths_of
 from generators.language.draws import Draws
 from generators.language.program import Operand
 from generators.language.scope import MAX_ELEMENTS, Scope
-from generators.language.temper import Temper, draw_temper
+from generators.language.temper import BINNED, Temper, draw_temper
 from generators.language.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4
@@ -71,7 +72,8 @@ def programs(
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
     """Return the program of a seed, grown from a wanted result."""
     draws = Draws(f"backward/{seed}/{nodes}")
-    scope = BackwardScope(draws, draw_temper(draws, budget), max(1, nodes // 2))
+    temper = replace(draw_temper(draws, budget), binned=BINNED)
+    scope = BackwardScope(draws, temper, max(1, nodes // 2))
     shape = scope.shape(draws.between(0, 4))
     wanted = TensorType(draws.pick(scope.temper.dtypes), shape)
     if scope.grow_back(wanted, ANYTHING) is None:

@@ -36,9 +36,48 @@ def run(
 
     document = json.loads(program)
     enter("execute")
-    values = Evaluation(document).main({name: to_array(value) for name, value in inputs.items()})
+    values = Evaluation(document, outside).main({name: to_array(value) for name, value in inputs.items()})
     named = dict(zip(document["main"]["outputs"], values, strict=True))
     return {name: _told(named[name]) for name in (named if outputs is None else outputs)}
+
+
+def outside(item: Any) -> Callable[..., Any]:
+    """Return a callable for a PrimFunc: a formula, or a tree, which the interpreter of `oracles/tir` runs.
+
+    This backend is crux's own and runs in its Python, so that it may import the interpreter.
+    """
+    from oracles.in_worker.golden.primfuncs import computed
+    from oracles.in_worker.golden.program import wide
+    from oracles.in_worker.golden.rule import NotKnown
+
+    if not isinstance(item, dict) or "tir" not in item:
+        return computed(item)
+    _share_corpus()
+    from corpus.graphs.loops import primfunc_of
+    from oracles.tir.called import NotDefined, called
+
+    function = primfunc_of(item).function
+
+    def call(*operands: Any) -> Any:
+        try:
+            found = [wide(value) for value in called(function, operands)]
+        except NotDefined as error:
+            raise NotKnown(str(error)) from error
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return call
+
+
+def _share_corpus() -> None:
+    """Let the interpreter import `corpus`, which lies beside `oracles`; a worker's path does not hold it."""
+    import os
+    import sys
+    import types
+
+    package = types.ModuleType("corpus")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    package.__path__ = [os.path.join(root, "corpus")]
+    sys.modules.setdefault("corpus", package)
 
 
 def _told(value: Any) -> Any:

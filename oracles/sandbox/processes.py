@@ -93,7 +93,12 @@ class End:
 
 def _needed(backend_file: str, library: Path | None, watch: Watch | None) -> list[str]:
     """Return the files that a worker reads of crux's own."""
-    needed = [str(Path(worker.__file__).parents[1]), backend_file, *([str(library)] if library else [])]
+    oracles = Path(worker.__file__).parents[1]
+    packages = [
+        str(oracles),
+        str(oracles.parent / "corpus"),
+    ]  # the latter for trees that the reference interprets
+    needed = [*packages, backend_file, *([str(library)] if library else [])]
     return [*needed, str(watch.handler)] if watch else needed
 
 

@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,18 +57,22 @@ class Interpretation:
 
 
 def interpret(
-    module: Module, inputs: Mapping[str, Value], trials: int = TRIALS, steps: int = MOST_STEPS
+    module: Module,
+    inputs: Mapping[str, Value],
+    trials: int = TRIALS,
+    steps: int = MOST_STEPS,
+    fresh: Collection[str] = (),
 ) -> Interpretation:
-    """Interpret one call of the module's first function with these values.
+    """Interpret one call of the module's first function; what `fresh` buffers hold is undefined.
 
     An undefined program, or one that is not modelled, gives no outputs but the reason. Without `trials` the
     result says nothing of rounding; a run of more than `steps` steps is not modelled.
     """
     try:
         action = compiled_body(module.main.body)
-        exact, is_rough = _run(module, inputs, action, None, steps)
+        exact, is_rough = _run(module, inputs, action, None, steps, fresh)
         noisy = range(trials if is_rough else 0)
-        moved = [_run(module, inputs, action, random.Random(trial), steps)[0] for trial in noisy]
+        moved = [_run(module, inputs, action, random.Random(trial), steps, fresh)[0] for trial in noisy]
     except Undefined as error:
         return Interpretation(reason=str(error))
     except NotModelled as error:
@@ -86,7 +90,12 @@ Cells = dict[str, tuple[list[Any], str, tuple[int, ...]]]
 
 
 def _run(
-    module: Module, inputs: Mapping[str, Value], action: Action, noise: random.Random | None, steps: int
+    module: Module,
+    inputs: Mapping[str, Value],
+    action: Action,
+    noise: random.Random | None,
+    steps: int,
+    fresh: Collection[str],
 ) -> tuple[Cells, bool]:
     state = State(steps, noise)
     function = module.main
@@ -97,7 +106,7 @@ def _run(
     for buffer in function.buffers:
         _bind_dims(buffer, given[buffer.name].shape, state)
     for buffer in function.buffers:
-        state.views[buffer.name] = _param(buffer, given[buffer.name], state)
+        state.views[buffer.name] = _param(buffer, given[buffer.name], state, buffer.name in fresh)
     views = {buffer.name: state.views[buffer.name] for buffer in function.buffers}
     action(state)
     found = {name: (view.memory.cells, view.memory.dtype, view.shape) for name, view in views.items()}
@@ -117,8 +126,9 @@ def _bind_dims(buffer: Buffer, shape: tuple[int, ...], state: State) -> None:
         state.vars.setdefault(buffer.offset.name, 0)
 
 
-def _param(buffer: Buffer, value: Tensor, state: State) -> View:
-    memory = Memory(buffer.dtype, value.ravel().tolist())
+def _param(buffer: Buffer, value: Tensor, state: State, is_fresh: bool) -> View:
+    cells = [UNDEFINED] * value.size if is_fresh else value.ravel().tolist()
+    memory = Memory(buffer.dtype, cells)
     view = view_of(buffer, state, memory)
     if view.shape != value.shape or view.strides != compact(view.shape):
         raise NotModelled("a parameter that does not lie in memory row by row, or of another shape")

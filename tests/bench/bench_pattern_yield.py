@@ -1,20 +1,15 @@
 """What programs around patterns reach beside others, and what parts of the synthesis are worth: no assertion.
 
 For onnxruntime: distinct (pass, kinds of operators that it took away and put in) per CPU-minute of growing
-and optimising. For TVM: operators, dtypes, ranks, edges and passes of Relax programs beside imported ones.
+and optimising. For TVM: `bench_relax.py`.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import onnx
@@ -140,98 +135,3 @@ def test_what_each_part_of_the_synthesis_is_worth(
         shown("patterns, all operands new", "patterns")
     with capsys.disabled():
         print(f"\n{PROGRAMS} programs of 10 nodes each, onnxruntime", *lines, sep="\n")
-
-
-LOOK = """
-import base64, json, os, signal, sys
-import onnx, tvm
-from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
-from oracles.in_worker.tvm.build import to_module
-from oracles.in_worker.tvm.firing import ALL, changing
-
-def look(item):
-    if item["format"] == "onnx":
-        model = onnx.load_model_from_string(base64.b64decode(item["program"]))
-        module = from_onnx(model, keep_params_in_input=False)
-    else:
-        module = to_module(json.loads(base64.b64decode(item["program"])))
-    module = relax.transform.Normalize()(module)
-    found = {"op": set(), "dtype": set(), "rank": set(), "edge": set()}
-    for function in module.functions.values():
-        if not isinstance(function, relax.Function):
-            continue
-        makers = {}
-        def visit(node):
-            if isinstance(node, relax.VarBinding) and isinstance(node.value, relax.Call):
-                op = node.value.op
-                name = op.name if isinstance(op, tvm.ir.Op) else "call"
-                found["op"].add(name)
-                tensors = [getattr(arg, "ty", None) for arg in node.value.args]
-                for each in (one for one in tensors if isinstance(one, relax.TensorType)):
-                    found["dtype"].add(name + " " + str(each.dtype))
-                    found["rank"].add(name + " " + str(each.ndim))
-                for arg in node.value.args:
-                    if isinstance(arg, relax.Var) and arg in makers:
-                        found["edge"].add(makers[arg] + " " + name)
-                makers[node.var] = name
-        for block in blocks(function.body):
-            for binding in block.bindings:
-                visit(binding)
-    found["pass"] = set(changing(module, list(ALL)))
-    return {key: sorted(value) for key, value in found.items()}
-
-def blocks(body):
-    return list(body.blocks) if isinstance(body, relax.SeqExpr) else []
-
-for line in sys.stdin:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.setitimer(signal.ITIMER_PROF, 20.0)
-        try:
-            os.write(writing, json.dumps(look(json.loads(line))).encode())
-        except Exception as error:
-            os.write(writing, json.dumps({"failed": type(error).__name__}).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        print(pipe.read() or "{}", flush=True)
-    os.waitpid(child, 0)
-"""
-"""What a module holds and which passes change it, a process for each program: some end it."""
-
-
-def test_what_relax_programs_hold_beside_imported_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    count = min(PROGRAMS, 16)
-    with capsys.disabled():
-        print(f"\n{count} programs of 10 nodes each, TVM")
-    for strategy in ("mixed", "relax", "relax_patterns"):
-        plan = Plan(strategy, Mode.STRICT, nodes=10, sequences=False)
-        before = time.process_time()
-        made = list(islice(make_tests(plan, range(SEED, SEED + 10 * count)), 10 * count))
-        rate = len(made) / (time.process_time() - before)
-        items = [
-            {"format": each.case.format, "program": base64.b64encode(each.case.program).decode()}
-            for each in made[::10]
-        ]
-        done = subprocess.run(
-            [sys.executable, "-c", LOOK],
-            input="".join(json.dumps(item) + "\n" for item in items).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=ROOT,
-            env={"PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            check=True,
-        )
-        answers = [json.loads(line) for line in done.stdout.splitlines()]
-        looked = [answer for answer in answers if "op" in answer]
-        sizes = (
-            {key: len({one for each in looked for one in each[key]}) for key in looked[0]} if looked else {}
-        )
-        failed = Counter(answer["failed"] for answer in answers if "failed" in answer)
-        told = f"{rate:.0f} made a CPU-second, {dict(failed)}"
-        with capsys.disabled():
-            print(f"{strategy:18} {len(looked)} of {count} modules, {sizes}, {told}")

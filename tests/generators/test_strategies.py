@@ -19,14 +19,16 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
 from generators.changes.modes import Mode, in_mode
-from generators.growth.grow import grow
+from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
 from generators.language.program import Realm
+from generators.language.temper import draw_temper
 from generators.library import COVERAGE_FILE
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.strategies import find_strategy, strategy_names
+from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
 from oracles.numerics.operators import operator_of
@@ -130,6 +132,27 @@ def test_backward_and_random_have_the_size_that_was_asked_for() -> None:
     for name in ("backward", "coverage"):
         for program in find_strategy(name)(range(20), 12, None, UNLIMITED):
             assert sum(node.op_type != "Constant" for node in program.model.graph.node) == 12
+
+
+def test_backward_also_grows_before_an_input_that_others_read() -> None:
+    """NNSmith's backward insertion: what is new stands before the old nodes, and takes the input's place."""
+    grown = 0
+    for seed in range(30):
+        draws = Draws(f"before/{seed}")
+        scope = BackwardScope(draws, draw_temper(draws), 3)
+        begin(scope)
+        grow_to(scope, leaning_choice(draws), 3)
+        old, inputs = list(scope.nodes), [operand.name for operand, _ in scope.inputs]
+        scope.fuel = 2
+        if not grow_before(scope):
+            continue
+        grown += 1
+        gone = set(inputs) - {operand.name for operand, _ in scope.inputs}
+        assert len(gone) == 1
+        assert [node.op for node in scope.nodes[-len(old) :]] == [node.op for node in old]
+        assert len(scope.nodes) > len(old)
+        assert gone.isdisjoint(name for node in scope.nodes for name in node.uses)
+    assert grown >= 10
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)

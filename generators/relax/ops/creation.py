@@ -57,7 +57,7 @@ def _arange(asking: Asking, target: Tensor) -> Call | None:
     if not isinstance(count, int):
         args = number(0), Literal({"prim": ["int64", count]}), number(1)
         return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
-    first, step = asking.draws.below(4), asking.draws.pick([1, 1, 2, 3])
+    first, step = asking.amount((0, 1, 2, 3), 64), asking.amount((1, 1, 2, 3), 64)
     last = first + count * step - (asking.draws.below(step) if count else 0)
     args = number(first), number(last), number(step)
     return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
@@ -66,12 +66,14 @@ def _arange(asking: Asking, target: Tensor) -> Call | None:
 def _eye(asking: Asking, target: Tensor) -> Call:
     rows, columns = target.shape
     dims = (Literal({"prim": ["int64", dim]}) for dim in (rows, columns))
-    args = (*dims, number(asking.draws.between(-1, 2)))
+    args = (*dims, number(asking.amount((-1, 0, 1, 2), 8)))
     return Call(args, target, ("InitAttrs", {"dtype": target.dtype}))
 
 
 def _eye_like(asking: Asking, target: Tensor) -> Call:
-    return Call((Want(target), number(asking.draws.between(-1, 2))), target, ("InitAttrs", {"dtype": None}))
+    return Call(
+        (Want(target), number(asking.amount((-1, 0, 1, 2), 8))), target, ("InitAttrs", {"dtype": None})
+    )
 
 
 def _hamming(asking: Asking, target: Tensor) -> Call | None:
@@ -101,7 +103,7 @@ def _one_hot(asking: Asking, target: Tensor) -> Call | None:
 
 def _triangle(name: str) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
-        return Call((Want(target), number(asking.draws.between(-2, 2))), target)
+        return Call((Want(target), number(asking.amount((-2, -1, 0, 1, 2), 8))), target)
 
     return Operator(f"relax.{name}", lambda told: told.rank >= 2, solve, Likely.NUMBER, ranks=(2, 4))
 

@@ -10,7 +10,7 @@ from generators.relax.types import Json, Tensor
 def _resize(rank: int) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         draws = asking.draws
-        taken = [draws.between(1, 5) for _ in range(rank)]
+        taken = [asking.amount((1, 2, 3, 4, 5), 16) for _ in range(rank)]
         method = draws.pick(["linear", "nearest_neighbor"])
         mode = draws.pick(["half_pixel", "asymmetric", "align_corners"])
         if method == "nearest_neighbor":

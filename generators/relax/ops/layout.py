@@ -203,7 +203,11 @@ def _slice(asking: Asking, target: Tensor) -> Call | None:
     axes = sorted(asking.draws.sample(chosen, asking.draws.between(1, min(2, len(chosen)))))
     shape, cuts = list(target.shape), []
     for axis in axes:
-        size, step, first = int(target.shape[axis]), asking.draws.pick([1, 1, 2]), asking.draws.below(3)
+        size, step, first = (
+            int(target.shape[axis]),
+            asking.amount((1, 1, 2), 16),
+            asking.amount((0, 1, 2), 16),
+        )
         last = first + (size - 1) * step + 1 if size else first
         cuts.append((first, last, step))
         shape[axis] = last + asking.draws.below(3)
@@ -221,7 +225,7 @@ def _slice_scatter(asking: Asking, target: Tensor) -> Call | None:
     axis = asking.draws.pick(places)
     size = int(target.shape[axis])
     first = asking.draws.below(size)
-    last, step = asking.draws.between(first + 1, size), asking.draws.pick([1, 1, 2])
+    last, step = asking.draws.between(first + 1, size), asking.amount((1, 1, 2), 16)
     source = Tensor(target.dtype, _with(target.shape, axis, -(-(last - first) // step)))
     told = [{"prim": ["int64", each]} for each in (first, last, step)]
     return Call(
@@ -236,8 +240,8 @@ def _pad(asking: Asking, target: Tensor) -> Call | None:
     widths, shape = [], []
     for dim in target.shape:
         room = max(0, dim - 1) if isinstance(dim, int) else 0
-        before = asking.draws.between(0, min(2, room))
-        after = asking.draws.between(0, min(2, room - before))
+        before = asking.amount(range(min(2, room) + 1), room)
+        after = asking.amount(range(min(2, room - before) + 1), room - before)
         if not isinstance(dim, int) and mode == "constant" and asking.draws.chance(0.3):
             before = after = 0
         inner = dim - before - after if isinstance(dim, int) else dim

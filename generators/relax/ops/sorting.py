@@ -38,7 +38,7 @@ def _topk(asking: Asking, target: Tensor) -> Call | None:
     assert isinstance(count, int)
     shape: tuple[Dim, ...] = (
         *target.shape[:axis],
-        count + asking.draws.below(4),
+        count + asking.amount((0, 1, 2, 3), 32),
         *target.shape[axis + 1 :],
     )
     kind = asking.draws.pick(["both", "values"])

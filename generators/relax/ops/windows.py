@@ -47,6 +47,15 @@ def _groups(asking: Asking, channels: int) -> int:
     return asking.draws.pick([1, 1, 1, *(each for each in (2, channels) if channels % each == 0)])
 
 
+MOST = {1: 16, 2: 8, 3: 4}
+"""The largest window and step along each axis of space, by their number."""
+
+
+def _padded(asking: Asking, most: int) -> int:
+    """Draw a width of padding."""
+    return asking.amount((0, 1), most) if most > 0 else 0
+
+
 def _conv(rank: int) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call | None:
         draws, layout = asking.draws, _layout(asking, rank)
@@ -55,10 +64,11 @@ def _conv(rank: int) -> Operator:
         each = draws.between(1, 3)
         sizes, strides, dilation, padding, taken = [], [], [], [], []
         for count in space:
-            size, step, gap = draws.between(1, 3), draws.pick([1, 1, 2]), draws.pick([1, 1, 1, 2])
+            size, step = asking.amount((1, 2, 3), MOST[rank]), asking.amount((1, 1, 2), MOST[rank])
+            gap = asking.amount((1, 1, 1, 2), MOST[rank] // 2)
             length = (count - 1) * step + (size - 1) * gap + 1
-            before = draws.between(0, min(1, length - 1))
-            after = draws.between(0, min(1, length - 1 - before))
+            before = _padded(asking, min(length, size) - 1)
+            after = _padded(asking, min(length - before, size) - 1)
             sizes.append(size)
             strides.append(step)
             dilation.append(gap)
@@ -99,7 +109,7 @@ def _transposed(rank: int) -> Operator:
         taken: list[int] = []
         padding = []
         for count in space:
-            step, size = draws.pick([1, 1, 2]), draws.between(1, 3)
+            step, size = asking.amount((1, 1, 2), MOST[rank]), asking.amount((1, 2, 3), MOST[rank])
             before, after = (draws.below(2) if size > 1 else 0 for _ in range(2))
             extra = draws.below(step)
             length, rest = divmod(count - size + before + after - extra, step)
@@ -136,7 +146,7 @@ def _pool(name: str, rank: int) -> Operator:
         is_ceiling = draws.chance(0.25)
         sizes, strides, dilation, padding, taken = [], [], [], [], []
         for count in space:
-            size, step = draws.between(1, 3), draws.pick([1, 1, 2, 3])
+            size, step = asking.amount((1, 2, 3), MOST[rank]), asking.amount((1, 1, 2, 3), MOST[rank])
             gap = draws.pick([1, 1, 2]) if name == "max" else 1
             reach = (size - 1) * gap + 1
             length = (count - 1) * step + reach
@@ -171,7 +181,7 @@ def _adaptive(rank: int) -> Operator:
     def solve(asking: Asking, target: Tensor) -> Call:
         layout = _layout(asking, rank)
         batch, channels, space = _split(layout, target)
-        taken = [count + asking.draws.below(4) for count in space]
+        taken = [count + asking.amount((0, 1, 2, 3), 2 * MOST[rank]) for count in space]
         told = {"output_size": space, "layout": layout, "out_layout": layout}
         source = _laid(layout, {"N": batch, "C": channels, **_named(rank, taken)})
         return Call((Want(Tensor(target.dtype, source)),), target, (f"AdaptivePool{rank}DAttrs", told))

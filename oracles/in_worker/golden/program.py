@@ -48,10 +48,16 @@ def wide(array: Any) -> Any:
 
 
 class Evaluation:
-    """One run of a program; `sizes` are those of the symbolic dims of the function that is being run."""
+    """One run of a program; `sizes` are those of the symbolic dims of the function that is being run.
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    `outside` makes a callable of a function of the document that is no graph.
+    """
+
+    def __init__(
+        self, document: Mapping[str, Any], outside: Callable[[Any], Callable[..., Any]] = computed
+    ) -> None:
         self.document = document
+        self.outside = outside
         self.entry = str(document["facts"].get("main", "main"))
         self.constants = {name: wide(decoded_array(*item)) for name, item in document["constants"].items()}
         self.steps = 0
@@ -169,7 +175,7 @@ class Evaluation:
             return self.function(graph, self.constants, {})
         if name == self.entry:
             return self.function(self.document["main"], self.constants, {})
-        return computed(self.document["opaque"][name])
+        return self.outside(self.document["opaque"][name])
 
 
 def plain_attributes(kwargs: Mapping[str, Any]) -> dict[str, Any]:
