@@ -13,7 +13,9 @@ from generators.relax.types import BOOL, Fields, Sizes, Tensor, Type, concrete
 from generators.relax.watched import lies_within
 from oracles.in_worker.golden.program import wide
 
-_REUSE, _CONSTANT = 0.55, 0.3
+_REUSE, _CONSTANT = 0.75, 0.3
+_JOINED = 0.7
+"""How often a value that is read again is an operator's result where there is one, so that operators meet."""
 
 
 def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
@@ -26,7 +28,8 @@ def leaf(growth: Making, frame: Frame, target: Type, within: Within) -> Known:
     assert isinstance(target, Tensor)
     found = fitting(frame, target, within)
     if found and growth.draws.chance(_REUSE):
-        return growth.draws.pick(found)
+        made = [each for each in found if growth.depths.get(each.name)]
+        return growth.draws.pick(made if made and growth.draws.chance(_JOINED) else found)
     if not is_bound(target, frame):
         return growth.draws.pick(found) if found else filled(growth, frame, target, within)
     shape = concrete(target.shape, frame.all_sizes())

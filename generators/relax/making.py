@@ -26,6 +26,8 @@ from oracles.in_worker.golden.program import wide
 from oracles.in_worker.golden.rule import NotKnown
 
 _NOTHING = Cost()
+_DIMS = 3
+"""How many sizes a program keeps to, so that what one operator makes fits what another one reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Making:
         self._names = 0
         self.floats = tuple(self._palette(policy.floats))
         self.integers = tuple(self._palette(policy.integers))
+        self.dims = tuple(draws.sample(policy.dims, min(_DIMS, len(policy.dims))))
 
     def _palette(self, weights: Mapping[str, float]) -> Iterator[str]:
         """Yield two dtypes that this program keeps to, the first of them mostly."""
@@ -85,7 +88,7 @@ class Making:
     def asking(self, frame: Frame) -> Asking:
         """Return what a solver may use within a frame."""
         symbols = frame.all_symbols()
-        own = [dim for dim in self.policy.dims if self.budget.fits((dim,))] or [1]
+        own = [dim for dim in self.dims if self.budget.fits((dim,))] or [1]
         dims: tuple[Dim, ...] = (*own, *symbols, *symbols)
         return Asking(
             self.draws,

@@ -47,6 +47,8 @@ NNSMITH = "CRUX_NNSMITH_PYTHON"
 COUNT = int(os.environ.get("CRUX_BENCH_PROGRAMS", "64"))
 NODES, SEED, STRIDE = 10, 8_300_000, 10
 """Every tenth program is looked at: the strategies of `mixed` come in blocks of seeds."""
+LONG = 25
+"""Bindings of a typed program that holds as many calls as an imported one of `NODES` nodes."""
 PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
 
 
@@ -57,15 +59,15 @@ class Made:
     name: str
     cases: list[Case]
     each: float
-    source: str = "relax"
 
 
-def of_strategy(strategy: str) -> Made:
-    plan = Plan(strategy, Mode.STRICT, nodes=NODES, sequences=False)
+def of_strategy(strategy: str, nodes: int = NODES) -> Made:
+    plan = Plan(strategy, Mode.STRICT, nodes=nodes, sequences=False)
     before = time.process_time()
     drawn = list(islice(make_tests(plan, range(SEED, SEED + STRIDE * COUNT)), STRIDE * COUNT))
     spent = time.process_time() - before
-    return Made(strategy, [each.case for each in drawn][::STRIDE], spent / len(drawn))
+    name = strategy if nodes == NODES else f"{strategy}, {nodes} bindings"
+    return Made(name, [each.case for each in drawn][::STRIDE], spent / len(drawn))
 
 
 def of_plain() -> Made:
@@ -143,6 +145,7 @@ def test_what_programs_hold_and_which_passes_change_them(
         lambda strategy=strategy: of_strategy(strategy)  # type: ignore[misc]
         for strategy in ("relax", "relax_patterns", "relax_high_order")
     ]
+    ways.append(lambda: of_strategy("relax", LONG))
     with capsys.disabled():
         print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
         for way in ways:
