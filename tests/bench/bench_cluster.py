@@ -2,35 +2,54 @@
 
 A block is 16 tests; it may begin when the epochs up to the second before its own have ended. The simulation
 plays that rule, the writer's CPU time for each block and what a block sends, for up to 1,000 workers.
+
+On Ray itself: the same campaign alone and on one, two and four workers, where two processors say something of
+two workers at most; and workers whose tests wait instead of computing, as those on other machines do for
+this one, beside what the simulation says of them.
 """
 
 from __future__ import annotations
 
 import heapq
+import os
 import pickle
 import random
 import time
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
-from generators.learning import Lesson, blocks_before
+from generators.learning import NOTHING, Course, Lesson, blocks_before
+from generators.legality import ANYTHING
 from generators.mixture import BLOCK, PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+from tests.bench.bench_campaigns import Remembering
+from tests.triage.failing import ORT
+from triage.campaigns.cluster import LOCAL, Crew, Greeting, cluster_testers
 from triage.campaigns.teaching import Teaching
+from triage.campaigns.testers import open_testers
+from triage.console.options import CaseOptions
 from triage.store.database import Store
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
+needs_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
 TESTS = 2048
-TEST_SECONDS = 1 / 205
-"""CPU seconds of a test of `mixed` on onnxruntime, by bench_fuzz."""
+TEST_SECONDS = {"onnxruntime": 1 / 205, "TVM": 50 / 205}
+"""CPU seconds of a test of `mixed`, by bench_fuzz."""
 NETWORK = 125e6
 """Bytes a second of a gigabit network."""
 BLOCKS = 6000
+REAL = int(os.environ.get("CRUX_CLUSTER_TESTS", "640"))
+WAIT, WRITER = 0.025, 0.0015
+"""Seconds of a test that waits, and of what this process does for each block of them."""
 
 
 def measured(tmp_path: Path) -> tuple[float, float, float]:
@@ -59,35 +78,115 @@ def measured(tmp_path: Path) -> tuple[float, float, float]:
     return own / blocks, sent[0] / blocks, float(lessons[0])
 
 
-def simulated(workers: int, writer: float, size: float, *, epochs: bool = True) -> float:
+@dataclass(frozen=True)
+class Load:
+    """What a campaign asks of a cluster: seconds of a test and of the writer a block, bytes a block."""
+
+    test: float
+    writer: float
+    size: float
+    spread: float = 0.5
+    first: int = 0
+    blocks: int = BLOCKS
+
+
+def simulated(workers: int, load: Load, *, epochs: bool = True) -> float:
     """Blocks a second that so many workers come to; without `epochs` no block waits for another."""
     draws = random.Random(0)
     free = [0.0] * workers
     heapq.heapify(free)
-    ended: list[float] = []
+    ended: list[float] = [0.0] * load.first
     known, written, wire = 0.0, 0.0, 0.0
-    for block in range(BLOCKS):
+    for block in range(load.first, load.first + load.blocks):
         wanted = blocks_before(block) if epochs else 0
         ready = ended[wanted - 1] if wanted else 0.0
         start = max(heapq.heappop(free), ready)
-        done = start + BLOCK * TEST_SECONDS * draws.uniform(0.5, 1.5)
+        done = start + BLOCK * load.test * draws.uniform(1 - load.spread, 1 + load.spread)
         heapq.heappush(free, done)
-        wire = max(wire, done) + size / NETWORK
-        written = max(written, wire) + writer
+        wire = max(wire, done) + load.size / NETWORK
+        written = max(written, wire) + load.writer
         known = max(known, written)
         ended.append(known)
-    return BLOCKS / known
+    return load.blocks / known
 
 
 def test_what_a_cluster_comes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     writer, size, lesson = measured(tmp_path)
-    one = simulated(1, writer, size)
     with capsys.disabled():
         print(f"\nwriter {1000 * writer / BLOCK:.2f} ms a test, {size / BLOCK:.0f} bytes a test,", end=" ")
         print(f"lesson after {TESTS} tests {lesson / 1e6:.2f} MB; {TESTS} tests, {BLOCKS} blocks simulated")
-        for workers in (2, 4, 16, 64, 128, 256, 512, 1000):
-            found = simulated(workers, writer, size) / one
-            apart = simulated(workers, writer, size, epochs=False) / one
-            free = simulated(workers, 0.0, 0.0) / simulated(1, 0.0, 0.0)
-            print(f"  {workers} workers: {found:.1f} times;", end=" ")
-            print(f"without epochs {apart:.1f}, with a free writer {free:.1f}")
+        for name, seconds in TEST_SECONDS.items():
+            load, free = Load(seconds, writer, size), Load(seconds, 0.0, 0.0)
+            print(f"  {name}: workers, times one; without epochs; with a free writer")
+            for workers in (2, 4, 16, 64, 128, 256, 512, 1000):
+                found = simulated(workers, load) / simulated(1, load)
+                apart = simulated(workers, load, epochs=False) / simulated(1, load)
+                easy = simulated(workers, free) / simulated(1, free)
+                print(f"    {workers}: {found:.1f}; {apart:.1f}; {easy:.1f}")
+
+
+def timed(tests: Iterable[OneTest]) -> tuple[float, float, list[tuple[int, str, str]]]:
+    """Seconds by the wall, the tests' own CPU seconds, and for each its seed, case and verdict."""
+    start, own, found = time.monotonic(), 0.0, []
+    for each in tests:
+        own += each.cpu
+        found.append((each.seed, each.case_id, f"{each.verdict.outcome} {each.verdict.symptom}"))
+    return time.monotonic() - start, own, found
+
+
+@needs_ray
+def test_the_same_campaign_alone_and_on_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_testers(CaseOptions(), ORT, PLAN) as testers:
+        seconds, own, alone = timed(fuzz(testers.all, tests=REAL, teacher=Remembering()))
+    bugs = sum(not verdict.startswith(("pass", "unsupported", "invalid")) for *_, verdict in alone)
+    with capsys.disabled():
+        print(f"\nalone: {REAL} tests, {bugs} not passing, {seconds:.1f} s, {own:.1f} CPU s of tests")
+        for workers in (1, 2, 4):
+            with cluster_testers(LOCAL, CaseOptions(jobs=workers), ORT, PLAN) as testers:
+                for _ in fuzz(testers.all, seed=1 << 20, tests=workers * BLOCK):
+                    pass  # all have begun
+                wall, spent, found = timed(fuzz(testers.all, tests=REAL, teacher=Remembering()))
+            same = "the same" if found == alone else "OTHER"
+            print(f"  Ray, {workers} workers: {wall:.1f} s, {seconds / wall:.2f} times,", end=" ")
+            print(f"{spent:.1f} CPU s of tests; {same} programs and verdicts")
+
+
+class Waiting:
+    """A worker on another machine, as this one sees it: it makes programs, and the tests only take time."""
+
+    def greeting(self) -> Greeting:
+        return "", None, ANYTHING
+
+    def test(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[OneTest]:
+        end = time.monotonic() + WAIT * len(seeds)
+        fine = Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
+        found = list(judge_cases(make_tests(PLAN, seeds, lesson), lambda case, thorough: fine, seconds))
+        time.sleep(max(end - time.monotonic(), 0.0))
+        return found
+
+
+@needs_ray
+@pytest.mark.parametrize("first", [0, 512])
+def test_workers_that_wait(first: int, capsys: pytest.CaptureFixture[str]) -> None:
+    ray: Any = import_module("ray")
+    blocks, one, said = 48, 0.0, []
+    ray.init(address="local", num_cpus=8, include_dashboard=False, log_to_driver=False)
+    try:
+        for workers in (1, 2, 4, 8):
+            crew = Crew(ray, ray.remote(num_cpus=1)(Waiting).remote, workers)
+            teacher = Remembering(first * BLOCK)
+            teacher.course, teacher.first = Course(NOTHING, first), 0
+            for _ in fuzz([crew.test] * workers, seed=1 << 20, tests=workers * BLOCK):
+                pass  # all have begun
+            run = fuzz([crew.test] * workers, seed=first * BLOCK, tests=blocks * BLOCK, teacher=teacher)
+            wall, _, _ = timed(run)
+            one = one or wall
+            load = Load(WAIT, WRITER, 0.0, spread=0.0, first=first, blocks=blocks)
+            said.append((workers, wall, one / wall, simulated(workers, load) / simulated(1, load)))
+            del crew, run
+    finally:
+        ray.shutdown()
+    with capsys.disabled():
+        print(f"\nblocks {first} to {first + blocks}, tests that wait {1000 * WAIT:.0f} ms:")
+        for workers, wall, times, expected in said:
+            print(f"  {workers} workers: {wall:.1f} s, {times:.2f} times, simulated {expected:.2f}")

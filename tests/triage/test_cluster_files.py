@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import signal
+import socket
 import subprocess
+import sys
 import time
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.house.test_docs import COMMANDS, options
 from tests.triage.test_cli import ROOT
+from triage.store.database import Store
+from triage.store.jobs.campaigns import last_campaign
 
 SLURM, KUBERAY = ROOT / "docs/cluster/crux.sbatch", ROOT / "docs/cluster/raycluster.yaml"
 
@@ -57,8 +66,8 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     (tools / "activate").write_text("")
     says = {
         "scontrol": "printf 'one\\ntwo\\nthree\\n'",
-        "srun": 'echo "srun $*" >> "$HOME/calls"; exec sleep 60',
-        "sleep": 'if [ "$1" = 60 ]; then exec /bin/sleep 5; fi',
+        "srun": 'echo "srun $*" >> "$HOME/calls"; exec sleep 5',
+        "ray": '[ "$1 $2 $3" = "health-check --address one:6379" ]',
         "crux": "trap 'echo ended >> \"$HOME/calls\"; exit 0' TERM\n"
         'echo "crux $*" >> "$HOME/calls"; for i in $(seq 100); do /bin/sleep 0.1; done',
     }
@@ -78,3 +87,47 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     assert found.count("ray start --address=one:6379") == 2
     assert "crux hunt --cluster one:6379 -j 95 --target ort" in found
     assert found.rstrip().endswith("ended")
+
+
+def has_tested(log: Path) -> bool:
+    """Whether the lines of a hunt tell of tests."""
+    return re.search(r'"tests": [1-9]', log.read_text()) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
+def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path: Path) -> None:
+    """Ray and crux as they are, on this machine; SLURM's commands alone are ours: two nodes that are one."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "activate").write_text(f"export PATH={Path(sys.executable).parent}:$PATH\n")
+    srun = 'while [[ $1 == --* ]]; do shift; done\nexec "$@"'
+    for name, text in {"scontrol": "hostname; echo second", "srun": srun}.items():
+        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tools / name).chmod(0o755)
+    env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tmp_path), "ENVIRONMENT": str(tmp_path)}
+    env |= {"SLURM_JOB_NODELIST": "x", "SLURM_CPUS_PER_TASK": "2"}
+    said = []
+    for job in ("1", "2"):
+        with socket.create_server(("", 0)) as free:
+            env |= {"SLURM_JOB_ID": job, "PORT": str(free.getsockname()[1])}
+        script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
+        summary, log = tmp_path / f"crux-hunt/hunt-{job}.json", tmp_path / f"crux-hunt/hunt-{job}.log"
+        try:
+            deadline = time.monotonic() + 300
+            while time.monotonic() < deadline and not (log.exists() and has_tested(log)):
+                time.sleep(0.5)
+            time.sleep(3)
+            script.terminate()
+            script.wait(timeout=120)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(
+                    script.pid, signal.SIGKILL
+                )  # as SLURM ends what a job has left: Ray's own processes
+        said.append(json.loads(summary.read_text())["tests"])
+    assert min(said) > 0
+    with Store(tmp_path / "crux-hunt/crux.db") as store:
+        campaign = last_campaign(store, "ort")
+    assert campaign is not None
+    assert campaign.next_seed == sum(said)

@@ -9,6 +9,7 @@ that comes late takes part from then on.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Any
 
 from corpus.errors import UserError
@@ -82,13 +83,13 @@ def cluster_testers(
     try:
         station = ray.remote(num_cpus=1)(Station)
         given = (replace(options, jobs=1), target, plan, issues, native)
-        crew = _Crew(ray, lambda: station.remote(*given), options.jobs)
+        crew = Crew(ray, lambda: station.remote(*given), options.jobs)
         yield Testers([crew.test] * options.jobs, *crew.greeting)
     finally:
         ray.shutdown()
 
 
-class _Crew:
+class Crew:
     """The actors of a run: those that are free, those at work, and those on their way."""
 
     def __init__(self, ray: Any, start: Callable[[], Any], actors: int) -> None:
@@ -184,9 +185,11 @@ def _joined(address: str, jobs: int) -> Any:
     if find_spec("ray") is None:
         raise UserError(f"--cluster: Ray is not installed; {how_to_install('ray')}")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would tell its makers of the run
     _must_answer(address)
     ray = import_module("ray")
     quiet = {"log_to_driver": False, "configure_logging": False}
+    on_end = signal.getsignal(signal.SIGTERM)
     try:
         if address == LOCAL:
             ray.init(address="local", num_cpus=jobs, include_dashboard=False, **quiet)
@@ -194,6 +197,8 @@ def _joined(address: str, jobs: int) -> Any:
             ray.init(address=address, **quiet)
     except Exception as error:  # whatever Ray raises where nobody answers
         raise UserError(f"--cluster {address}: no cluster can be used there: {error}") from error
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, on_end)  # Ray puts its own there, which ends us without a summary
     return ray
 
 
