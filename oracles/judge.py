@@ -95,6 +95,11 @@ class Judge:
             sibling.close()
         self.executor.close()
 
+    def cpu_seconds(self) -> float:
+        """CPU time of all its sandboxes, those for programs of other formats included."""
+        others = (sibling.cpu_seconds() for sibling in self._siblings.values())
+        return self.executor.cpu_seconds() + sum(others)
+
     @property
     def backend(self) -> Backend:
         """Return the backend that runs the target's cases."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from corpus.case import Case
+from corpus.case import Case, Remark
 from corpus.errors import UserError
 from oracles.judge import Judge
 from oracles.verdict import Verdict
@@ -40,6 +40,8 @@ def reduce_case(
     if options.private and case.format != "onnx":
         raise UserError(f"reduce --private: hides ONNX models only; this is a {case.format} program")
     pool = JudgePool(partial(options.judge, case.format), judge)
+    violations = tuple(map(Remark.VIOLATION.note, case.remarks(Remark.VIOLATION)))
+    case = replace(case, notes=tuple(note for note in case.notes if note not in violations))
     if options.private:
         case = replace(case, origin="", notes=())
     try:

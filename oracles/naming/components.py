@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto
 from corpus.case import Case
 from corpus.graphs.program import GraphProgram
 from corpus.measure import Measure
-from corpus.onnx.graph import walk_nodes
+from corpus.onnx.graph import initializer_names, walk_nodes
 from corpus.onnx.types import dtype_name
 from corpus.tir.program import words
 from corpus.tir.tree import Module
@@ -34,9 +34,20 @@ from oracles.verdict import Outcome, Verdict
 
 SHARED_FILES = (
     *("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc "),
-    *("common.h ", "tensor.h ", "tensor_shape.h ", "tensor_shape.cc ", "op_kernel_context.h ", "safeint.h "),
+    *(
+        "fuse_ops.cc OperatorFusor::",
+        "common.h ",
+        "tensor.h ",
+        "tensor_shape.h ",
+        "tensor_shape.cc ",
+        "op_kernel_context.h ",
+        "safeint.h ",
+    ),
 )
-"""Helpers are not sites: checks of TVM, then of onnxruntime, that any operator may run into."""
+"""Helpers are not sites: checks of TVM, then of onnxruntime, that any operator may run into.
+
+`OperatorFusor` serves three of TVM's passes: which of them fails, and over what, only the pass tells.
+"""
 
 
 def signature(
@@ -196,6 +207,19 @@ def _mismatch(
     yield "passes", " ".join(sorted(passes))
     yield "ops", _pattern(case) if case is not None else _multiset(measure)
     yield "kind", _kind(verdict)
+    is_model = case is not None and case.format == "onnx"
+    yield "computed", _computed(case.parsed) if case is not None and is_model and passes else ""
+
+
+def _computed(model: ModelProto) -> str:
+    """Return what a rewrite may take for a constant and is none: an exponent, what is added before a root."""
+    graph = model.graph
+    fixed = initializer_names(graph) | {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    rooted = {node.input[0] for node in graph.node if node.op_type == "Sqrt"}
+    exponents = [node.input[1] for node in graph.node if node.op_type == "Pow"]
+    sums = [node for node in graph.node if node.op_type == "Add" and node.output[0] in rooted]
+    found = ["exponent"] if any(name not in fixed for name in exponents) else []
+    return " ".join(found + (["epsilon"] if any(fixed.isdisjoint(node.input) for node in sums) else []))
 
 
 def _kind(verdict: Verdict) -> str:

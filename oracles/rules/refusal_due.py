@@ -7,7 +7,7 @@ only a death counts, which the rules before this one report.
 
 from __future__ import annotations
 
-from corpus.case import Case, Remark
+from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
 from oracles.probes.context import Context
@@ -17,6 +17,8 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 15
 SIDE = "un-optimised"
+_ALL_BY_REFEREE = ("relax",)
+"""Formats whose referee knows all rules: it refuses nothing but what breaks one."""
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
@@ -31,10 +33,15 @@ def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
     return all(run.is_ok for run in runs) or any(run.status is Status.TIMEOUT for run in runs)
 
 
-def violation_of(case: Case) -> str | None:
-    """Return the recorded violation of a program whose format has no checker; None if it has none."""
-    violations = case.remarks(Remark.VIOLATION) if case.format != "onnx" else ()
-    return Remark.VIOLATION.note(violations[0]) if violations else None
+def complaint_of(case: Case, context: Context) -> str | None:
+    """Say why a program should be refused; None if nobody but its demand says so.
+
+    It is what the checker says, or the referee where the framework's own checker lets the program pass. What
+    the generator noted is not asked: it told of the whole program, and a reduced one may break another rule.
+    """
+    if context.complaint is not None or context.referee.status is not Status.EXCEPTION:
+        return context.complaint
+    return f"{context.referee.error}: {context.referee.message}" if case.format in _ALL_BY_REFEREE else None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:
@@ -42,7 +49,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     if not demands_refusal(case) or not all(run.is_ok for run in runs):
         return None
     reads_no_onnx = case.target is not None and not find_backend(case.target.backend).reads_onnx
-    complaint = context.complaint or violation_of(case)
+    complaint = complaint_of(case, context)
     if reads_no_onnx or complaint is None or context.referee.status is not Status.EXCEPTION:
         return Verdict(Outcome.PASS, Phase.COMPARE, "passes", runs=runs)
     complaint = complaint.split("\n")[0][:160]

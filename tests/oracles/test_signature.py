@@ -98,6 +98,26 @@ def test_a_wrong_result_is_known_by_passes_pattern_and_kind() -> None:
     assert signed != sign(differed(one, one * 0), CLIP, ("A", "B"))
 
 
+def test_what_a_rewrite_may_take_for_constants_and_is_none_tells_wrong_results_apart() -> None:
+    body = "{ p = Pow(x, c) s = Add(p, c) r = Sqrt(s) y = Div(x, r) }"
+    fixed = case(f"g (float[2] x) => (float[2] y) <float c = {{2}}> {body}")
+    given = case(f"g (float[2] x, float c) => (float[2] y) {body}")
+    wrong = differed(np.array([1, 2], F), np.array([9, 9], F))
+    told = ("computed", "exponent epsilon")
+    assert told in sign(wrong, given, ("LayerNormFusion",)).components
+    assert "computed" not in dict(sign(wrong, fixed, ("LayerNormFusion",)).components)
+    assert "computed" not in dict(sign(wrong, given).components)
+
+
+def test_what_serves_several_passes_is_no_site_and_the_pass_tells() -> None:
+    fused = symptom_of_run(Outcome.EXCEPTION, thrown("boom").runs[0], side="optimised")
+    verdict = replace(
+        thrown("boom"), symptom=replace(fused, site="fuse_ops.cc OperatorFusor::GetGroupFromVar")
+    )
+    assert ("rewritten", "FuseOps") in sign(verdict, CLIP, ("FuseOps",)).components
+    assert sign(verdict, CLIP, ("FuseOps",)) != sign(verdict, CLIP, ("MergeCompositeFunctions",))
+
+
 def test_a_pass_has_no_signature() -> None:
     with pytest.raises(ValueError, match="passes"):
         signature(Verdict(Outcome.PASS, Phase.COMPARE, ""), None, None)

@@ -164,6 +164,12 @@ def test_two_bugs(first, second):
     assert compare(first, second).distance > MERGE
 
 
+def test_one_check_at_one_site_is_one_bug_whichever_ways_meet_it():
+    told = {"site": "vm_shape_lower.cc MakeSymbolicShapeArg", "message": "has not been computed"}
+    assert compare(tvm(side="un-optimised", **told), tvm(**told)).distance == 0
+    assert compare(tvm(side="un-optimised", **told), tvm(**told | {"message": "boom"})).obstacle
+
+
 def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():
     every = {each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair}
     for first, second in itertools.combinations(every, 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from dataclasses import dataclass
 
@@ -11,6 +12,12 @@ from triage.reductions.explained import Explainer
 from triage.reductions.selection import Selection
 from triage.store.database import Store
 from triage.store.failures import Failure
+
+
+def cpu_of_the_ended() -> float:
+    """CPU seconds of the child processes that have ended, such as those of the scripts of reports."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass
@@ -33,4 +40,4 @@ class Front:
 
     def cpu(self) -> float:
         """CPU seconds of this process and of the workers that reduce and report."""
-        return time.process_time() + self.judge.executor.cpu_seconds()
+        return time.process_time() + self.judge.cpu_seconds()

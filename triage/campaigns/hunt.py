@@ -17,7 +17,7 @@ from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import overview
 from triage.campaigns.eye import FACE, Eye
-from triage.campaigns.front import Front
+from triage.campaigns.front import Front, cpu_of_the_ended
 from triage.campaigns.reporting import Bug, Reporter
 from triage.campaigns.shares import FUZZING, Choice, Shares
 from triage.campaigns.yields import Worth, Yield, worth_of
@@ -26,7 +26,7 @@ from triage.console.options import CaseOptions
 from triage.reductions.failures import BeingReduced, reduce_failure
 from triage.reductions.request import Request
 from triage.store.causes import root_of
-from triage.store.clusters import LIMIT, clusters
+from triage.store.clusters import LIMIT, clusters, get_cluster
 from triage.store.database import Store
 from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
 from triage.store.jobs.progress import keep_decision
@@ -92,10 +92,15 @@ class Hunt:
                 self._turn()
         for front in self.fronts:
             self._reduce_some(front, REDUCING, self.left, "nothing new is looked for any more")
-        for front in self.fronts:
-            for cluster in self.reporter.missing(front.target):
-                self._report(front, cluster)
+        self._report_missing()
         self.eye.look("done", always=True)
+
+    def _report_missing(self) -> None:
+        """Write the reports that are missing; those of known bugs last, and only while there is time."""
+        missing = [(front, each) for front in self.fronts for each in self.reporter.missing(front.target)]
+        for front, cluster in sorted(missing, key=lambda each: self._is_known(each[1])):
+            if not self._is_known(cluster) or self.left > 0:
+                self._report(front, cluster)
 
     def bugs(self) -> list[Bug]:
         """Return the bugs that the hunt's targets have, each with its report."""
@@ -195,8 +200,11 @@ class Hunt:
         if cluster in self._clusters:
             return False
         self._clusters.add(cluster)
-        (facts,) = overview(self.store, self._issues, [cluster]) or [{"known": "", "status": ""}]
-        return not facts["known"] and facts["status"] != LIMIT
+        return not self._is_known(cluster) and get_cluster(self.store, cluster).status != LIMIT
+
+    def _is_known(self, cluster: int) -> bool:
+        """Return whether a cluster is a known issue: to report it again is worth no time that finds more."""
+        return any(facts["known"] for facts in overview(self.store, self._issues, [cluster]))
 
     def _explain(self, front: Front, least: float) -> None:
         """Put aside what a known bug explains, while there is time."""
@@ -235,7 +243,7 @@ class Hunt:
         )
         self.eye.found(failure.name, what.partition(": ")[0], after.title)
         gained = self._is_new(after.cluster)
-        if after.cluster not in self.reporter.reported:
+        if after.cluster not in self.reporter.reported and not self._is_known(after.cluster):
             self._report(front, after.cluster)
         return int(gained)
 
@@ -253,9 +261,10 @@ class Hunt:
         if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
         self.eye.look(f"reporting {cluster_name(cluster)}", always=True)
-        before = front.cpu()
+        before = front.cpu() + cpu_of_the_ended()
         self.reporter.write(cluster, front.judge)
-        self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", front.cpu() - before, 0)
+        cpu = front.cpu() + cpu_of_the_ended() - before
+        self._count(front, f"{REPORTING} {front.target}", f"{cluster_name(cluster)}", cpu, 0)
 
 
 @dataclass(frozen=True)

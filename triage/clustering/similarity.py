@@ -178,7 +178,8 @@ def _operator_types() -> frozenset[str]:
 
 
 def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
-    for name in ("backend", "outcome", "side", *(() if _is_one_damage(one, two) else ("signal",))):
+    sides = () if _is_one_check(one, two) else ("side",)
+    for name in ("backend", "outcome", *sides, *(() if _is_one_damage(one, two) else ("signal",))):
         if one.get(name, "") != two.get(name, "") and not _fail_unoptimised(name, one, two):
             return f"the {name} differs: {one.get(name) or 'none'} and {two.get(name) or 'none'}"
     if one.get("outcome") == "crash" and (told := _other_operands(one, two)):
@@ -214,6 +215,14 @@ def _is_one_damage(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
         and bool(one.get("ops"))
         and one["ops"] == two.get("ops")
     )
+
+
+def _is_one_check(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
+    """Return whether one check at one site says the same in both: then it does not matter which ways meet it.
+
+    Programs of one bug differ in what else they hold, and so in the ways of compiling that come so far.
+    """
+    return bool(one.get("site")) and all(one.get(name) == two.get(name) for name in ("site", "message", "op"))
 
 
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:

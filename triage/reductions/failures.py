@@ -21,12 +21,12 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.verdict import Verdict
 from reducer.engine.journal import OtherReduction
-from reducer.options import DoesNotFail, Options
+from reducer.options import DoesNotFail
 from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import record_failure, set_aside
 from triage.console import progress
 from triage.console.options import CaseOptions
-from triage.reductions.folders import reduce_into, reducer_options, result_of
+from triage.reductions.folders import lent, reduce_into, reducer_options, result_of
 from triage.reductions.request import Request
 from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
@@ -67,7 +67,8 @@ def _reduce_in(
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
     settings = reducer_options(options, options.trusted(Target.parse(failure.target)), request)
-    begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure))
+    judge = judge.of_format(case.format) if judge is not None else None
+    begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:
         try:
             document, done = begin()
@@ -83,7 +84,7 @@ def _reduce_in(
         set_aside(store, failure, UNREDUCIBLE, {"why": f"it is judged {verdict.outcome} now"})
         _clear(work)
         return failure, None
-    with _lent(judge, settings, case) as asked:
+    with lent(judge, settings, case.format) as asked:
         after, finding = record_result(store, failure, reduced, verdict, document, settings, asked)
     document = {**document, "root": finding.evidence()}
     with store.transaction():
@@ -129,16 +130,6 @@ def _locked(place: Path) -> int | None:
         pass
     os.close(descriptor)
     return None
-
-
-@contextlib.contextmanager
-def _lent(judge: Judge | None, settings: Options, case: Case) -> Iterator[Judge]:
-    """The judge that was lent, or one of these settings for the time of the block."""
-    if judge is not None:
-        yield judge
-        return
-    with settings.judge(case.format) as own:
-        yield own
 
 
 def work_folder(store: Store, failure: Failure) -> Path:

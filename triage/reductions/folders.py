@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def reduce_into(
     if facts is not None:
         _must_be_the_same(case, out, options)
         if not (out / SCRIPT).exists() and _has_script(options):  # a kill came before it was written
-            _write_repro(*result_of(None, out, options), out, options, shown)
+            _write_repro(*result_of(None, out, options), out, options, shown, judge)
         return {
             **{name: facts[name] for name in facts if name not in DETAILS},
             "cached": 0,
@@ -75,7 +76,7 @@ def reduce_into(
         }, None
     done = reduce_case(case, out, options, lambda step: shown.status(_line(step)), on_other, judge)
     if done.verdict is not None:
-        _write_repro(done.case, done.verdict, out, options, shown)
+        _write_repro(done.case, done.verdict, out, options, shown, judge)
     return done.to_json(), done
 
 
@@ -83,10 +84,18 @@ def _alone(case: Case, options: Options, shown: progress.Progress, judge: Judge 
     """Return the case, or what an oracle has rewritten it to, where that fails by itself."""
     if options.check is not None or not rewrites(options.target):
         return case
+    with lent(judge, options, case.format) as asked:
+        return alone(case, asked, shown.status)[0]
+
+
+@contextmanager
+def lent(judge: Judge | None, options: Options, format: str) -> Iterator[Judge]:
+    """Yield the judge that was lent, or one as the options have it for the time of the block."""
     if judge is not None:
-        return alone(case, judge, shown.status)[0]
-    with options.judge(case.format) as own:
-        return alone(case, own, shown.status)[0]
+        yield judge
+        return
+    with options.judge(format) as own:
+        yield own
 
 
 def result_of(done: Reduction | None, work: Path, settings: Options) -> tuple[Case, Verdict]:
@@ -111,7 +120,14 @@ def _has_script(options: Options) -> bool:
     return options.check is None and bool(project_of(options.target.backend).runners)
 
 
-def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, shown: progress.Progress) -> None:
+def _write_repro(
+    case: Case,
+    verdict: Verdict,
+    out: Path,
+    options: Options,
+    shown: progress.Progress,
+    judge: Judge | None,
+) -> None:
     """`repro.py` beside the reduced case, where its program can be had as code."""
     is_asked = any(run.config.asked_by for run in verdict.runs)
     if not verdict.is_bug or is_asked or not _has_script(options):
@@ -124,8 +140,8 @@ def _write_repro(case: Case, verdict: Verdict, out: Path, options: Options, show
     seconds = options.limits.cpu_seconds + 10 + runner.slow
     claim = Claim(expectation, title, tolerance, seconds, options.limits.memory_bytes)
     try:
-        with Judge(options.target, limits=options.limits, format=case.format) as judge:
-            source = source_of(case, judge)
+        with lent(judge, options, case.format) as asked:
+            source = source_of(case, asked)
     except NotWritten as error:
         shown.note(f"no {SCRIPT}: {error}")
         return

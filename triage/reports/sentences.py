@@ -76,7 +76,7 @@ def happened(expectation: Expectation, package: str) -> str:
 def _happened_to_values(expectation: Expectation, package: str) -> str:
     run = expectation.failing
     if expectation.kind == ACCEPTED:
-        return f"{package} runs a model that is invalid: {expectation.contradiction}."
+        return f"{package} runs a program that is invalid: {expectation.contradiction}."
     if expectation.contradiction:
         return f"With {package} the un-optimised result is wrong: {expectation.contradiction}."
     differ = f"the results {in_words(run.config, expectation.project)} and {_other(expectation)} differ"
@@ -92,6 +92,8 @@ def expected(
     if expectation.is_unstable:
         return "The same values in every run of the same model on the same inputs."
     if expectation.kind == ACCEPTED:
+        if witness is not OF_ONNX:
+            return f"A refusal: {expectation.contradiction}."
         return "A refusal: ONNX's checker and its reference evaluator both reject the model."
     if expectation.contradiction:
         inferred = "ONNX's shape inference and its reference evaluator both give it"

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.onnx.types import DTYPES, STRING, dtype_name, element_type
 from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
-from triage.claims.claim import Claim, Expectation
+from triage.claims.claim import ACCEPTED, Claim, Expectation
 from triage.claims.words import whose
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible, array_code, model_code
@@ -70,6 +70,7 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
+        accepted=claim.expectation.kind == ACCEPTED,
         declared=_declared(model) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
