@@ -27,6 +27,8 @@ _EXACT = frozenset(
     )
 )
 """Operators that leave their integers' range before numpy tells."""
+_DIVISIONS = frozenset(f"relax.{name}" for name in ("floor_divide", "floor_mod", "mod"))
+"""Operators for whose division of an integer by zero numpy gives 0, and for which compiled code dies."""
 
 
 class Unsound(Exception):
@@ -66,6 +68,8 @@ class Watched(Evaluation):
                 op, [known[each] for each in names_of(list(args)) if each in known], found
             )
         check(found, self.most)
+        if op in _DIVISIONS and found.dtype.kind in "iu" and not np.all(self.argument(args[1], known, sizes)):
+            raise Unsound("an integer is divided by zero")
         if op in _EXACT and is_narrow(found):
             given = [widened(self.argument(each, known, sizes)) for each in args]
             if not np.array_equal(call_operator(op, given, plain_attributes(kwargs)), found):

@@ -24,7 +24,7 @@ from generators.relax.ops import operators, recognising
 from generators.relax.policy import FORMS, POLICY
 from generators.relax.programs import make_program
 from generators.relax.types import Json, Tensor, Type, type_to_json
-from generators.relax.watched import outside
+from generators.relax.watched import Unsound, Watched, outside
 from generators.strategies import find_strategy
 from oracles.in_worker.golden.program import RULES, Evaluation
 from oracles.judge import Judge
@@ -166,6 +166,18 @@ def test_values_are_finite_and_no_integer_wraps() -> None:
         program = make_program(seed, 12)
         for value in Counting(json.loads(program.program.to_bytes())).main(program.inputs):
             assert np.isfinite(np.asarray(value, np.float64)).all()
+
+
+@pytest.mark.parametrize("op", ["relax.divide", "relax.floor_divide", "relax.floor_mod", "relax.mod"])
+def test_no_function_divides_an_integer_by_zero_with_what_it_is_called_with(op: str) -> None:
+    body = {"inputs": [["p", "int32", []]], "bindings": [["r", op, [{"ref": "p"}, {"ref": "p"}], {}]]}
+    functions = {"f": {**body, "outputs": ["r"]}}
+    document = {"functions": functions, "opaque": {}, "constants": {}, "main": {"facts": {}}, "facts": {}}
+    call = ["call", [{"function": "f"}, {"ref": "x"}], {}]
+    run = Watched(document, np.inf)
+    assert run.value("y", *call, {"x": np.array(3, "int32")}, {}) in (0, 1)
+    with pytest.raises(Unsound, match="divided by zero"):
+        run.value("y", *call, {"x": np.array(0, "int32")}, {})
 
 
 def test_what_recognisers_say_is_kept_and_is_what_they_say() -> None:
