@@ -14,6 +14,8 @@ from oracles.judge import Judge
 from tests.triage.failing import ORT, clip_exception, division_crash
 from tests.triage.test_cli import command, crux, environment
 from triage.bugs.failures import record_failure, set_aside
+from triage.campaigns.reporting import Reporter
+from triage.console.progress import PlainLines
 from triage.reductions.selection import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
@@ -93,6 +95,10 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path
     assert {each.cluster_name for each in planted} == {crash["id"]}
     assert sum(each.status == NEW for each in planted) <= 1  # a sample, where time was short
     assert sum(each.status == EXPLAINED for each in planted) >= 2
+    with Store(tmp_path / "crux.db") as store:
+        reporter = Reporter(store, Path(crash["folder"]).parent, PlainLines())
+        assert not reporter.missing("ort")  # a further hunt writes no report that is there already
+        assert crash["folder"] in {bug.folder for bug in reporter.bugs(frozenset({"ort"}))}
 
 
 @pytest.mark.slow

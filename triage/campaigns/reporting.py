@@ -13,7 +13,8 @@ from triage.bugs.library import Library
 from triage.console.progress import Progress
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report
-from triage.store.clusters import clusters
+from triage.store.artifacts import last_reports, reported_case
+from triage.store.clusters import Cluster, clusters
 from triage.store.database import Store
 from triage.store.failures import REDUCED, get_failure, list_failures, reduction_of
 from triage.store.names import cluster_name, representative
@@ -52,13 +53,14 @@ class Reporter:
 
     def bugs(self, targets: frozenset[str]) -> list[Bug]:
         """Return the clusters that have a reduced failure on one of the targets, each with its report."""
-        found = []
+        found, earlier = [], last_reports(self.store)
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id)
             if not any(each.status == REDUCED and each.target in targets for each in failures):
                 continue
             document = reduction_of(self.store, cluster.id)
             report = self.reports.get(cluster.id)
+            folder, is_ready = earlier.get(cluster.name, ("", False))
             found.append(
                 Bug(
                     cluster.name,
@@ -67,8 +69,8 @@ class Reporter:
                     document["nodes_after"],
                     document["minimal"],
                     len(failures),
-                    str(report.folder) if report else "",
-                    bool(report and report.ready),
+                    str(report.folder) if report else folder,
+                    report.ready if report else is_ready,
                 )
             )
         return found
@@ -78,10 +80,17 @@ class Reporter:
         found = []
         for cluster in clusters(self.store):
             failures = list_failures(self.store, cluster=cluster.id, status=REDUCED)
-            is_shown = self.reported.get(cluster.id) == representative(self.store, cluster.id)
-            if any(each.target == target for each in failures) and not is_shown:
+            if any(each.target == target for each in failures) and not self._is_shown(cluster):
                 found.append(cluster.id)
         return found
+
+    def _is_shown(self, cluster: Cluster) -> bool:
+        """Return whether a report shows the cluster's best case: this hunt's, or an earlier one's."""
+        best = representative(self.store, cluster.id)
+        if self.reported.get(cluster.id) == best:
+            return True
+        case_id = reported_case(self.store, cluster.id, self.out / cluster.name)
+        return case_id == get_failure(self.store, best).best_case
 
     def write(self, cluster: int, judge: Judge) -> None:
         """Write the report of a cluster; why there is none is told."""

@@ -98,6 +98,15 @@ def last_reports(store: Store) -> dict[str, tuple[str, bool]]:
     return {cluster_name(int(row["cluster"])): (str(row["folder"]), bool(row["ready"])) for row in rows}
 
 
+def reported_case(store: Store, cluster: int, folder: Path) -> str:
+    """Return the case that a cluster's report in a folder shows; empty if none was written there."""
+    row = store.row(
+        "SELECT case_id FROM reports WHERE cluster = ? AND folder = ? ORDER BY id DESC LIMIT 1",
+        (cluster, str(folder.resolve())),
+    )
+    return str(row["case_id"]) if row and folder.is_dir() else ""
+
+
 def last_report(store: Store, cluster: int) -> str:
     """Return the folder of a cluster's newest report; empty where it has none."""
     row = store.row("SELECT folder FROM reports WHERE cluster = ? ORDER BY id DESC LIMIT 1", (cluster,))
