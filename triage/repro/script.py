@@ -70,7 +70,6 @@ def write_script(case: Case, claim: Claim, mode: str = "code", source: Source | 
         decode_tables={
             dtype_name(code): _decode_table(code) for code in sorted(foreign) if code != FIRST_FOREIGN
         },
-        accepted=claim.expectation.kind == ACCEPTED,
         declared=_declared(model) if claim.expectation.contradiction else {},
         expected=_expected(claim.expectation),
         baseline=whose(passing.config) if passing and passing.config.backend else "",
@@ -126,6 +125,7 @@ def _claim_fields(claim: Claim) -> dict[str, Any]:
         "unstable": expectation.is_unstable,
         "fragment": expectation.fragment,
         "kind": expectation.kind,
+        "accepted": expectation.kind == ACCEPTED,
         "rtol": claim.tolerance.rtol,
         "atol": claim.tolerance.atol,
         "seconds": claim.seconds,
