@@ -14,18 +14,31 @@ from typing import Any
 MOST = 400
 """Programs that a pool keeps: of more than that the oldest go."""
 
+BEFORE = "<"
+"""What stands in a piece of coverage between a pass and a kind of node that was there before it."""
+
 FRESH, PROGRAM, PASSES, BOTH = "fresh", "program", "passes", "both"
 """What of a pool's entry a test changed: nothing of any, F, P, or the two at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """⟨F, P, N⟩: a program's document, its passes, and how many changes in a row of F met nothing new."""
+    """⟨F, P, N⟩: a program's document, its passes, and how many changes in a row of F met nothing new.
+
+    `changed` are the passes that changed the program, where its coverage names such.
+    """
 
     key: str
     program: str
     passes: tuple[str, ...] = ()
     idle: int = 0
+    changed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Entry:
+        """Read an entry from `document`."""
+        lists = {name: tuple(document.get(name, ())) for name in ("passes", "changed")}
+        return cls(**{**document, **lists})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,7 @@ class Trial:
     program: str = ""
     passes: tuple[str, ...] = ()
     failed: bool = False
+    changed: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return the trial as JSON has it."""
@@ -62,7 +76,8 @@ class Trial:
     def of(cls, document: Mapping[str, Any]) -> Trial:
         """Read a trial from `document`."""
         told: dict[str, Any] = {**document, "bred": Bred(**document["bred"])}
-        return cls(**{**told, "news": tuple(told["news"]), "passes": tuple(told["passes"])})
+        lists = {name: tuple(told.get(name, ())) for name in ("news", "passes", "changed")}
+        return cls(**{**told, **lists})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +106,8 @@ class Pool:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Pool:
         """Read a pool from `document`; an empty one gives an empty pool."""
-        entries = (Entry(**{**each, "passes": tuple(each["passes"])}) for each in document.get("entries", ()))
-        return cls(tuple(entries), frozenset(document.get("seen", ())))
+        entries = tuple(map(Entry.of, document.get("entries", ())))
+        return cls(entries, frozenset(document.get("seen", ())))
 
 
 EMPTY = Pool()
@@ -103,11 +118,11 @@ def _note(entries: dict[str, Entry], trial: Trial, is_new: bool) -> None:
     parent = entries.get(trial.bred.parent)
     if trial.bred.changed == PASSES:
         if parent is not None:
-            passes = trial.passes if is_new else parent.passes
-            entries[parent.key] = replace(parent, passes=passes, idle=0)
+            kept = (trial.passes, trial.changed) if is_new else (parent.passes, parent.changed)
+            entries[parent.key] = replace(parent, passes=kept[0], changed=kept[1], idle=0)
         return
     if is_new and trial.program:
-        entries[trial.key] = Entry(trial.key, trial.program, trial.passes)
+        entries[trial.key] = Entry(trial.key, trial.program, trial.passes, changed=trial.changed)
     if parent is not None:
         entries[parent.key] = replace(parent, idle=0 if is_new else parent.idle + 1)
 
@@ -122,4 +137,5 @@ def trial_of(
 ) -> Trial:
     """Return the trial of a test that ended well, where its pool knew so much."""
     news = tuple(sorted(covered - known))
-    return Trial(key, bred, news, program if news else "", tuple(passes))
+    changed = {piece.partition(BEFORE)[0] for piece in covered if BEFORE in piece} if news else set()
+    return Trial(key, bred, news, program if news else "", tuple(passes), changed=tuple(sorted(changed)))

@@ -149,6 +149,9 @@ class Backend:
     baseline: str = ""
     """The backend that its results are compared with, if it has no un-optimised mode to be trusted."""
 
+    compiler: str = ""
+    """The backend that compiles what this one only runs: `perf` holds that against the plain run."""
+
     handed_on: Callable[[Config], Config] | None = None
     """For a backend that writes programs for another framework: the same by an independent implementation.
 

@@ -18,7 +18,7 @@ def programs(
 ) -> Iterator[TirProgram]:
     """Yield a program a seed; they start from the `.tir.json` files below `source`, if it is given."""
     for seed in seeds:
-        yield make_program(seed, nodes, source=source)
+        yield make_program(seed, nodes, source=source, budget=budget)
 
 
 def taught(
@@ -26,4 +26,4 @@ def taught(
 ) -> Iterator[TirProgram]:
     """Yield a program a seed, bred from what the campaign has found worth keeping."""
     for seed in seeds:
-        yield breed(seed, nodes, lesson.pool)
+        yield breed(seed, nodes, lesson.pool, budget=budget)

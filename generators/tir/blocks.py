@@ -38,6 +38,11 @@ def rooted(module: Module) -> Module:
     return with_function(module, module.entry, replace(function, body=(root,), attrs=attrs))
 
 
+def with_root(module: Module) -> Module:
+    """Return the module; rooted if it holds blocks, which may stand beside plain loops after a change."""
+    return rooted(module) if holds_blocks(module.main) else module
+
+
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
     """Return the memory of a body, which a block declares, and the rest."""
     allocs = tuple(stmt.buffer for stmt in body if isinstance(stmt, Alloc))

@@ -12,9 +12,13 @@ from functools import lru_cache
 from corpus.tir.document import from_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.tree import Module
+from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
 from generators.pools import BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
+from generators.tir.blocks import with_root
+from generators.tir.costs import is_within
+from generators.tir.guiding import Guide, best_passes, enriched, rooms_of
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
 from oracles.abilities import Sequences
@@ -30,6 +34,10 @@ _OPTION = 0.35
 _MOST_OPTIONS = 3
 _STEPS = (1, 1, 1, 2, 3)
 """How often a program is fresh beside a pool, how often an option changes, how often F is mutated."""
+_LED = 0.85
+"""How often a mutation of F is led to kinds of nodes that the passes which change F have not met."""
+_SEQUENCES = 6
+"""How many sequences of passes the one with the most unmet pairs is chosen from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class Rules:
     """The loop with some of its parts. Without `evolves` F and P change together, whatever that meets.
 
     `early` is how often P changes before N has reached `n_max`, which takes long with hundreds of entries.
+    `guided`: coverage says which entry is chosen, which kinds of nodes F gets and which of some sequences P
+    is; without it these are drawn, and coverage only says what stays. Without `programs` F stays as it was.
     """
 
     n_max: int = N_MAX
@@ -45,45 +55,98 @@ class Rules:
     passes: bool = True
     evolves: bool = True
     early: float = 0.0
+    guided: bool = True
+    programs: bool = True
 
 
 ALL = Rules()
 
 
-def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL) -> TirProgram:
+def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget = UNLIMITED) -> TirProgram:
     """Return the program of a seed, from an entry of the pool or fresh."""
     draws = Draws(f"breed/{seed}/{nodes}")
-    if not rules.keeps or not pool.entries or draws.chance(_FRESH):
-        return _fresh(draws, seed, nodes, rules)
-    entry = draws.pick(pool.entries)
-    changed = _what(draws, entry, rules)
-    parent, passes = _module(entry.program), entry.passes
-    module = parent
-    if changed in (PROGRAM, BOTH):
-        for _ in range(draws.pick(_STEPS)):
-            module = mutated(draws, module, seed, _mutators(rules))
-    if module is parent and not is_sound(module, seed):
-        return _fresh(draws, seed, nodes, rules)  # what another seed's values define, these need not
-    if changed in (PASSES, BOTH):
-        others = [each.passes for each in pool.entries if each.passes]
-        passes = change_passes(draws, sequences_for(module), passes, others)
-    return TirProgram(module, make_inputs(module, seed), fitting(passes, module), Bred(entry.key, changed))
+    guide = Guide.of(pool.seen) if rules.guided and rules.keeps and pool.entries else None
+    breeding = _Breeding(draws, seed, nodes, rules, guide, budget)
+    if not rules.keeps or not pool.entries or (rules.programs and draws.chance(_FRESH)):
+        return breeding.fresh()
+    return breeding.bred(pool) or breeding.fresh()
 
 
-def _what(draws: Draws, entry: Entry, rules: Rules) -> str:
-    if not rules.passes:
-        return PROGRAM
-    if not rules.evolves:
-        return BOTH
-    is_early = rules.early > 0 and draws.chance(rules.early)
-    return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
+@dataclass(frozen=True, slots=True)
+class _Breeding:
+    """Makes the program of one seed; without a `guide` nothing but chance leads it."""
 
+    draws: Draws
+    seed: int
+    nodes: int
+    rules: Rules
+    guide: Guide | None
+    budget: Budget
 
-def _fresh(draws: Draws, seed: int, nodes: int, rules: Rules) -> TirProgram:
-    """Return a new program with passes of its own, some of them with options."""
-    made = make_program(seed, nodes, _mutators(rules))
-    passes = change_options(draws, sequences_for(made.module), made.passes) if rules.passes else ()
-    return TirProgram(made.module, made.inputs, passes, Bred("", FRESH))
+    def bred(self, pool: Pool) -> TirProgram | None:
+        """Return a change of an entry; None if what another seed's values define these do not."""
+        draws, guide = self.draws, self.guide
+        rooms = rooms_of(guide, pool.entries) if guide is not None else (1.0,) * len(pool.entries)
+        entry = draws.weighted(pool.entries, rooms)
+        changed = self.part(entry)
+        parent, passes = _module(entry.program), entry.passes
+        module = self.changed(parent, entry) if changed in (PROGRAM, BOTH) else parent
+        if module is parent and not is_sound(module, self.seed):
+            return None
+        if changed in (PASSES, BOTH):
+            others = [each.passes for each in pool.entries if each.passes]
+            known = sequences_for(module)
+            is_led = guide is not None and changed == PASSES
+            found = [
+                fitting(change_passes(draws, known, passes, others), module)
+                for _ in range(_SEQUENCES if is_led else 1)
+            ]
+            passes = best_passes(guide, module, found) if guide is not None and is_led else found[0]
+        bred = Bred(entry.key, changed)
+        return TirProgram(module, make_inputs(module, self.seed), fitting(passes, module), bred)
+
+    def part(self, entry: Entry) -> str:
+        """Say what of an entry changes."""
+        rules = self.rules
+        if not rules.passes:
+            return PROGRAM
+        if not rules.programs:
+            return PASSES
+        if not rules.evolves:
+            return BOTH
+        is_early = rules.early > 0 and self.draws.chance(rules.early)
+        return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
+
+    def changed(self, parent: Module, entry: Entry) -> Module:
+        """Return the program after some mutations, mostly led to what its passes have not met."""
+        module = self.led(parent, entry.changed)
+        for _ in range(self.draws.pick(_STEPS)):
+            module = mutated(self.draws, module, self.seed, _mutators(self.rules), self.budget)
+        return module
+
+    def led(self, module: Module, passes: Passes) -> Module:
+        """Return the program with some kinds of nodes that not all of these passes have met."""
+        if self.guide is None or not self.draws.chance(_LED):
+            return module
+        found = enriched(self.draws, module, self.guide.known(passes))
+        found = with_root(found) if found is not None else module
+        is_fit = is_sound(found, self.seed) and is_within(found, self.budget, self.seed)
+        return found if is_fit else module
+
+    def fresh(self) -> TirProgram:
+        """Return a new program with passes of its own, some of them with options."""
+        draws, guide, rules = self.draws, self.guide, self.rules
+        made = make_program(self.seed, self.nodes, _mutators(rules), budget=self.budget)
+        known, module = sequences_for(made.module), made.module
+        passes = change_options(draws, known, made.passes) if rules.passes else ()
+        if guide is not None:
+            if passes and rules.evolves:
+                others = (
+                    change_options(draws, known, draw_sequence(draws, known)) for _ in range(_SEQUENCES - 1)
+                )
+                passes = best_passes(guide, module, (passes, *(fitting(each, module) for each in others)))
+            module = self.led(module, passes)
+        return TirProgram(module, make_inputs(module, self.seed), passes, Bred("", FRESH))
 
 
 @lru_cache(maxsize=512)

@@ -11,20 +11,22 @@ from corpus.case import Case
 from corpus.tir.document import to_bytes
 from corpus.tir.program import has_blocks, make_inputs, marks, words
 from corpus.tir.scopes import is_well_formed
-from corpus.tir.tree import Function, Module
-from corpus.tir.values import Var, type_of
+from corpus.tir.tree import Function, Module, Store
+from corpus.tir.values import Buffer, Const, Var, type_of
 from corpus.tir.walk import expressions
 from corpus.values import Value
+from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.draws import Draws
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
-from generators.tir.blocks import in_blocks
+from generators.tir.blocks import in_blocks, with_root
+from generators.tir.costs import is_within
 from generators.tir.frame import Names, start_of
 from generators.tir.lowered import lowered
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.staging import is_rightly_staged
-from generators.tir.statements import Maker
+from generators.tir.statements import USUAL, Limits, Maker
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 from oracles.tir.interpreter import interpret
@@ -72,45 +74,62 @@ def make_program(
     nodes: int,
     mutators: tuple[Mutator, ...] | None = None,
     source: Path | None = None,
+    budget: Budget = UNLIMITED,
 ) -> TirProgram:
     """Make the program of a seed, with about `nodes` statements before mutation by some or all mutators.
 
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
+    None costs more than the budget allows: what does is drawn anew, smaller at last.
     """
     draws = Draws(f"tir/{seed}/{nodes}")
-    module = _start(draws, seed, nodes, source)
+    module = _start(draws, seed, nodes, source, budget)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
-        module = mutated(draws, module, seed, mutators)
+        module = mutated(draws, module, seed, mutators, budget)
     if draws.chance(_IN_BLOCKS) and not has_blocks(module):
         module = in_blocks(draws, module)
     return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
 
 
-def _start(draws: Draws, seed: int, nodes: int, source: Path | None) -> Module:
+def _start(draws: Draws, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
     """Return the module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
-    for _ in range(_ATTEMPTS):
-        module = draws.pick(lowered(source)) if is_lowered else grown(draws, nodes)
-        if is_sound(module, seed):
+    limits = Limits.of(budget) if budget.is_limited else USUAL
+    for again in range(_ATTEMPTS):
+        fewer = max(1, nodes - again) if budget.is_limited else nodes
+        module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits)
+        if is_sound(module, seed) and is_within(module, budget, seed):
             return module
-    return grown(Draws("tir/plain"), 1)
+    return _least() if budget.is_limited else grown(Draws("tir/plain"), 1)
 
 
-def grown(draws: Draws, nodes: int) -> Module:
+def _least() -> Module:
+    """Return a program that every budget allows: it stores a byte."""
+    buffer = Buffer("A0", (Const(1),), "int8")
+    return Module({ENTRY: Function((buffer,), (Store("A0", (Const(0),), Const(1, "int8")),))})
+
+
+def grown(draws: Draws, nodes: int, limits: Limits = USUAL) -> Module:
     """Return a module of one function, grown by construction."""
-    maker = Maker(draws, Names())
+    maker = Maker(draws, Names(), limits)
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
     numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
     empty = Function((*buffers, *numbers), ())
     return Module({ENTRY: Function(empty.params, maker.body(start_of(empty), nodes))})
 
 
-def mutated(draws: Draws, module: Module, seed: int, mutators: tuple[Mutator, ...] | None = None) -> Module:
+def mutated(
+    draws: Draws,
+    module: Module,
+    seed: int,
+    mutators: tuple[Mutator, ...] | None = None,
+    budget: Budget = UNLIMITED,
+) -> Module:
     """Return the module after one mutation, of those that leave it sound; itself where none of a few does."""
     known = all_mutators() if mutators is None else mutators
     for mutator in draws.sample(known, min(4, len(known))):
-        found = mutator.mutate(draws, module)
-        if found is not None and found != module and is_sound(found, seed):
+        changed = mutator.mutate(draws, module)
+        found = with_root(changed) if changed is not None else module
+        if found != module and is_sound(found, seed) and is_within(found, budget, seed):
             return found
     return module
 

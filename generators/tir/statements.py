@@ -20,6 +20,7 @@ from corpus.tir.tree import (
 from corpus.tir.types import is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
+from generators.language.budget import Budget
 from generators.language.draws import Draws
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, bounded, element_type, usable
@@ -32,11 +33,33 @@ _IN_ROWS = 0.6
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds for what is drawn: the extents of dims, the elements of a buffer, the operators of a value."""
+
+    extents: tuple[int, ...] = _EXTENTS
+    elements: int = _MOST_ELEMENTS
+    fuel: int = _FUEL
+
+    @classmethod
+    def of(cls, budget: Budget) -> Limits:
+        """Return bounds under which most programs stay within the budget."""
+        extents = tuple(each for each in _EXTENTS if budget.fits((each,)))
+        memory = _MOST_ELEMENTS if budget.memory is None else max(1, budget.memory // 32)
+        flops = _MOST_ELEMENTS if budget.flops is None else max(1, budget.flops // 40)
+        fuel = _FUEL if budget.depth is None else max(1, min(_FUEL, budget.depth // 2))
+        return cls(extents, min(_MOST_ELEMENTS, memory, flops), fuel)
+
+
+USUAL = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class Maker:
     """Makes statements; every new name is one of `names`."""
 
     draws: Draws
     names: Names
+    limits: Limits = USUAL
 
     def body(self, frame: Frame, fuel: int, depth: int = 0) -> Body:
         """Grow several statements that share the fuel; each sees what the earlier ones define."""
@@ -61,7 +84,7 @@ class Maker:
         buffer = self.draws.pick([each for each in frame.buffers if usable(each)])
         sampler = Sampler(self.draws, frame)
         shape = static_shape(buffer) or ()
-        value = sampler.value(buffer.dtype, self.draws.between(1, _FUEL))
+        value = sampler.value(buffer.dtype, self.draws.between(1, self.limits.fuel))
         return Store(buffer.name, sampler.indices(shape), bounded(value, buffer.dtype, self.draws))
 
     def truth(self, frame: Frame) -> Expr:
@@ -74,7 +97,7 @@ class Maker:
         loops = [Var(self.names.fresh("i")) for _ in shape]
         for var, extent in zip(loops, shape, strict=True):
             frame = frame.with_loop(Known(var, 0, extent - 1))
-        value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, _FUEL))
+        value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, self.limits.fuel))
         inner: Body = (Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws)),)
         for var, extent in zip(loops[::-1], shape[::-1], strict=True):
             inner = (For(var, Const(0), Const(extent), "serial", inner),)
@@ -82,10 +105,10 @@ class Maker:
 
     def buffer(self, stem: str, scope: str = "global") -> Buffer:
         """Return a new buffer of one to three dims."""
-        dims = [self.draws.pick(_EXTENTS) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
-        while _product(dims) > _MOST_ELEMENTS:
+        dims = [self.draws.pick(self.limits.extents) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
+        while _product(dims) > self.limits.elements:
             dims.pop()
-        shape = tuple(map(Const, dims or [4]))
+        shape = tuple(map(Const, dims or [min(4, self.limits.elements, max(self.limits.extents))]))
         return Buffer(self.names.fresh(stem), shape, element_type(self.draws), scope=scope)
 
 
@@ -115,7 +138,7 @@ def _fill(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
 
 def _loop(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
     draws, var = maker.draws, Var(maker.names.fresh("i"))
-    extent = draws.pick(_EXTENTS)
+    extent = draws.pick(maker.limits.extents)
     low = draws.pick((0, 0, 0, 0, 1, 2))
     inner = frame.with_loop(Known(var, low, low + extent - 1))
     kind = "unrolled" if draws.chance(0.15) else "serial"
@@ -178,7 +201,7 @@ def _evaluate(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made:
 
 def _reduction(maker: Maker, frame: Frame, fuel: int, depth: int) -> Made | None:
     """Return a sum or an extreme over one dim of a buffer, in one element of another."""
-    floats = [each for each in frame.buffers if usable(each) and is_float(each.dtype)]
+    floats = [each for each in frame.buffers if usable(each) and each.shape and is_float(each.dtype)]
     pairs = [(a, b) for a in floats for b in floats if a.name != b.name and a.dtype == b.dtype]
     if not pairs:
         return None

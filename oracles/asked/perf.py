@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from corpus.case import Case
+from corpus.target import Target
 from oracles.asked import Asking, Way, named
+from oracles.backends import find_backend
 from oracles.probes.context import Context
 from oracles.run import Config, Phase, Run
 from oracles.verdict import Outcome, Symptom, Verdict
@@ -24,22 +26,27 @@ WARM = ("warm", 1)
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """Yield the un-optimised way and the optimised one in turn; none if the target has but one."""
-    sides = _sides(asking.configs)
+    sides = _sides(asking)
     for time in range(TIMES if sides else 0):
         for side in sides:
             config = replace(side, settings=(*side.settings, WARM))
             yield Way(named(NAME, config, f"measured ({time + 1})"))
 
 
-def _sides(configs: tuple[Config, ...]) -> tuple[Config, ...]:
-    """Choose the two configurations to compare: both are the target's own.
+def _sides(asking: Asking) -> tuple[Config, ...]:
+    """Choose the two configurations to compare: both are the target's own, or its own compiler's.
 
     Frameworks differ in speed for reasons of their own. If the baseline is another framework's, the target's
-    own configuration with the least of LLVM takes its place.
+    own configuration with the least of LLVM takes its place. A target that only runs programs is compared
+    with the backend that compiles for it.
     """
-    if not configs[0].backend:
-        return configs[:2] if len(configs) > 1 else ()
-    own = configs[1:]
+    own = tuple(config for config in asking.configs if not config.backend)
+    compiler = find_backend(asking.target.backend).compiler
+    if compiler and own:
+        compiled = find_backend(compiler).configs(Target(compiler, asking.target.device))[1]
+        return (own[-1], replace(compiled, backend=compiler))
+    if own == asking.configs:
+        return own[:2] if len(own) > 1 else ()
     plain = next((config for config in own[1:] if str(config.get("opt-level")) == "0"), None)
     return (plain, own[0]) if plain is not None else ()
 

@@ -135,6 +135,9 @@ def _run(
         if backend != "eager":
             module = compiled(module, backend, enter)
         with on_device(settings):
+            if settings.get("warm"):
+                module(*feeds)
+                enter("execute")
             values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs

@@ -60,6 +60,9 @@ def run(
             module = exported(module, feeds)
         module, feeds = placed(module, feeds, settings)
         with on_device(settings):
+            if settings.get("warm"):
+                module(*feeds)
+                enter("execute")
             values = module(*feeds)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs
@@ -128,6 +131,7 @@ def backend() -> Backend:
         configs,
         classify,
         baseline="ort",
+        compiler="inductor",
         reads_onnx=False,
         keeps_tolerances=True,
         written_as=("export",),

@@ -1,8 +1,11 @@
 """Measurements of programs of loops: their rate, how many are sound, and what each part of the loop is worth.
 
-`CRUX_BENCH_SECONDS` (12) are CPU seconds a variant and a seed, `CRUX_BENCH_SEEDS` (1) how many seeds,
-`CRUX_BENCH_VARIANTS` which variants (by the beginnings of their names, with commas; all), `CRUX_BENCH_FIGURE`
-a file for the picture (SVG): the medians over CPU time, with the least and the most of the seeds behind them.
+`CRUX_BENCH_SECONDS` (12) are CPU seconds a variant and a seed, `CRUX_BENCH_SEEDS` (1) how many seeds from
+`CRUX_BENCH_FIRST` (1) on, `CRUX_BENCH_VARIANTS` which variants (by how their names begin, with commas).
+`CRUX_BENCH_FIGURE` is a file for the picture (SVG): the medians over CPU time, with the least and the most of
+the seeds behind them. `CRUX_BENCH_KEPT` is a folder that keeps each measurement: table and picture then show
+all that are there, so that seeds can be measured in several goes. Variants take turns within a seed: what
+else the machine does slows all of them alike.
 """
 
 from __future__ import annotations
@@ -36,12 +39,14 @@ from triage.campaigns.testers import judgement, looking
 pytestmark = pytest.mark.bench
 SECONDS = float(os.environ.get("CRUX_BENCH_SECONDS", "12"))
 SEEDS = int(os.environ.get("CRUX_BENCH_SEEDS", "1"))
+FIRST = int(os.environ.get("CRUX_BENCH_FIRST", "1"))
 VARIANTS = {
     "the paper's loop": ALL,
-    "the loop, P at times": Rules(early=0.2),
+    "the loop unguided": Rules(guided=False),
     "no coverage": Rules(keeps=False),
     "general mutators only": Rules(domain=False),
     "programs only": Rules(passes=False),
+    "passes only": Rules(programs=False),
     "both at random": Rules(evolves=False),
     **{f"N_max {number}": Rules(n_max=number) for number in (1, 3, 9)},
 }
@@ -80,22 +85,42 @@ def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[fl
     return tests, curve
 
 
+Measured = dict[str, dict[int, tuple[int, list[tuple[float, int]]]]]
+"""By variant and seed how many tests there were, and the pieces over CPU seconds."""
+
+
 @pytest.mark.timeout(0)
 def test_what_each_part_is_worth(capsys):
     wanted = tuple(os.environ.get("CRUX_BENCH_VARIANTS", "").split(","))
+    names = [each for each in VARIANTS if each.startswith(wanted)]
+    kept = os.environ.get("CRUX_BENCH_KEPT", "")
+    found: Measured = {name: {} for name in names}
+    with Judge(Target("tvm")) as judge:
+        list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
+        for seed in range(FIRST, FIRST + SEEDS):
+            for name in names:
+                found[name][seed] = campaign(judge, 1_000_000 * seed, VARIANTS[name])
+                if kept:
+                    told = json.dumps([name, seed, *found[name][seed]])
+                    Path(kept, f"{names.index(name)}-{seed}.json").write_text(told)
+    for file in sorted(Path(kept).glob("*.json")) if kept else ():
+        name, seed, tests, curve = json.loads(file.read_text())
+        found.setdefault(name, {})[seed] = (tests, curve)
+    with capsys.disabled():
+        show(found)
+
+
+def show(found: Measured) -> None:
+    """Print the table, and draw the picture if one is wanted."""
     marks = np.linspace(SECONDS / 40, SECONDS, 40)
     bands = {}
-    with Judge(Target("tvm")) as judge, capsys.disabled():
-        list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
-        print("\n| variant | tests per CPU second | pieces: median (least to most) |\n|---|---|---|")
-        for name in (each for each in VARIANTS if each.startswith(wanted)):
-            found = [campaign(judge, 1_000_000 * (each + 1), VARIANTS[name]) for each in range(SEEDS)]
-            rate = statistics.mean(tests / curve[-1][0] for tests, curve in found)
-            band = np.array([np.interp(marks, *zip(*curve, strict=True)) for _, curve in found])
-            bands[name] = band
-            last = band[:, -1]
-            told = f"{np.median(last):.0f} ({last.min():.0f} to {last.max():.0f})"
-            print(f"| {name} | {rate:.1f} | {told} |", flush=True)
+    print("\n| variant | tests per CPU second | pieces: median (least to most) |\n|---|---|---|")
+    for name, seeds in found.items():
+        rate = statistics.mean(tests / curve[-1][0] for tests, curve in seeds.values())
+        bands[name] = np.array([np.interp(marks, *zip(*curve, strict=True)) for _, curve in seeds.values()])
+        last = bands[name][:, -1]
+        told = f"{np.median(last):.0f} ({last.min():.0f} to {last.max():.0f})"
+        print(f"| {name} | {rate:.1f} | {told} |", flush=True)
     place = os.environ.get("CRUX_BENCH_FIGURE", "")
     if place:
         Path(place).write_text(picture(marks, bands))

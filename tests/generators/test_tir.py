@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
 from corpus.tir.program import is_rooted, make_inputs, parse
 from corpus.tir.scopes import problems
-from corpus.tir.tree import Block, For, Module, Store
-from corpus.tir.walk import statements
+from corpus.tir.tree import Block, For, Match, Module, Store
+from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
+from corpus.tir.walk import children, statements, walk
+from generators.language.budget import Budget
 from generators.language.draws import Draws
+from generators.learning import Lesson
 from generators.mixture import Plan, make_cases
-from generators.strategies.tir import programs
+from generators.pools import Entry, Pool
+from generators.strategies.tir import programs, taught
 from generators.tir.lowered import lowered
 from generators.tir.mutators import Mutator, all_mutators
 from generators.tir.programs import grown, is_sound, make_program
@@ -28,6 +35,20 @@ from oracles.tir.interpreter import interpret
 from oracles.verdict import Outcome
 
 SEEDS = range(60)
+BUDGETS = (
+    Budget(flops=100),
+    Budget(memory=64),
+    Budget(dim=3),
+    Budget(depth=2),
+    Budget(seconds=2e-6),
+    Budget(flops=400, memory=300, dim=8, depth=4),
+)
+_SMALL = programs(range(3), 3, None, Budget(flops=60, memory=64, dim=2, depth=2))
+POOL = Pool(
+    tuple(Entry(str(key), to_bytes(each.module).decode(), each.passes) for key, each in enumerate(_SMALL)),
+    frozenset({"tirx.UnrollLoop<Add", "tirx.LowerIntrin<Cast int8"}),
+)
+"""A pool of programs that all of these budgets allow, as those of a campaign are."""
 BASES = [make_program(seed, 8).module for seed in range(30)]
 
 
@@ -119,3 +140,64 @@ def test_lowered_operators_are_sound_starts_and_some_programs_begin_with_one(tmp
     assert {each.main.params for each in made} == {starts[0].main.params}
     with pytest.raises(UserError, match=r"holds no \.tir\.json file"):
         list(programs(range(1), 6, tmp_path / "none"))
+
+
+@given(st.integers(0, 10_000), st.sampled_from(BUDGETS))
+@settings(max_examples=30, deadline=None)
+def test_a_program_never_exceeds_its_budget(seed: int, budget: Budget) -> None:
+    """What it costs is counted anew here: bytes, dims, and statements that the interpreter runs."""
+    (made,) = programs(range(seed, seed + 1), 8, None, budget)
+    (bred,) = taught(range(seed, seed + 1), 8, Lesson(pool=POOL), budget)
+    for each in (made, bred):
+        memory = [item for item in walk(each.module.main) if isinstance(item, Buffer)]
+        own = [item for item in memory if not any(item == view.buffer for view in _views(each.module))]
+        sizes = [math.prod(int(dim.value) for dim in item.shape) for item in own]  # type: ignore[attr-defined]
+        dims = [int(dim.value) for item in own for dim in item.shape]  # type: ignore[attr-defined]
+        assert budget.dim is None or max(dims) <= budget.dim
+        assert budget.memory is None or sum(sizes) <= budget.memory
+        if budget.flops is not None:
+            stores = sum(isinstance(stmt, Store) for stmt in statements((each.module.main,)))
+            assert stores <= budget.flops
+            steps = 10 * budget.flops + 200  # loops and blocks around a store are steps as well
+            assert interpret(each.module, each.inputs, trials=0, steps=steps).is_modelled
+        if budget.depth is not None:
+            values = [stmt.value for stmt in statements((each.module.main,)) if isinstance(stmt, Store)]
+            assert max(map(_nested, values)) <= budget.depth
+        assert interpret(each.module, each.inputs, trials=0).is_defined
+
+
+def _views(module: Module) -> list[Match]:
+    return [item for item in walk(module.main) if isinstance(item, Match)]
+
+
+def _nested(expr: Expr) -> int:
+    """Count the operators of the longest chain within one expression."""
+    below = max((_nested(each) for each in children(expr) if isinstance(each, Expr)), default=0)
+    return below + isinstance(expr, Binary | Call | Cast | Select | Unary)
+
+
+def test_budgets_too_small_for_most_programs_still_give_one_a_seed() -> None:
+    for budget in BUDGETS:
+        made = list(programs(range(6), 8, None, budget))
+        assert len(made) == 6
+        assert len({to_bytes(each.module) for each in made}) > 1
+
+
+@pytest.mark.parametrize("seed", [27, 62, 104, 284])
+def test_a_function_with_blocks_holds_one_around_all_as_tvmscript_has_it(seed: int) -> None:
+    """Of these seeds blocks stood beside plain loops, or read memory of their own before it was there."""
+    module = make_program(seed, 8).module
+    (root,) = module.main.body
+    assert isinstance(root, Block)
+    assert module.main.attrs["s_tir"] is True
+    for block in (each for each in statements((module.main,)) if isinstance(each, Block)):
+        own = {buffer.name for buffer in block.allocs}
+        assert not own & {region.buffer for region in (*block.reads, *block.writes)}
+
+
+def test_statements_are_grown_among_buffers_without_dims() -> None:
+    starts = [each for each in lowered() if any(not buffer.shape for buffer in each.main.buffers)]
+    assert starts
+    insert = next(each for each in all_mutators() if each.NAME == "insert a statement")
+    made = [insert.mutate(Draws(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
+    assert all(each is None or not problems(each) for each in made)
