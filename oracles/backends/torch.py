@@ -36,7 +36,7 @@ def run(
 
     from oracles.in_worker.lowered.module import build, exported
     from oracles.in_worker.onnx.program import read_model
-    from oracles.in_worker.torch.devices import on_device, placed
+    from oracles.in_worker.torch.devices import called_there, placed
     from oracles.in_worker.torch.tensors import from_torch
 
     if settings.get("format") == "torch":
@@ -59,11 +59,7 @@ def run(
         if settings.get("via") == "export":
             module = exported(module, feeds)
         module, feeds = placed(module, feeds, settings)
-        with on_device(settings):
-            if settings.get("warm"):
-                module(*feeds)
-                enter("execute")
-            values = module(*feeds)
+        values = called_there(module, feeds, settings, enter)
     names = [value.name for value in model.graph.output]
     wanted = names if outputs is None else outputs
     return {name: from_torch(values[names.index(name)]) for name in wanted}

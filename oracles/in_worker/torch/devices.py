@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager  # noqa: UP035 (Python 3.8)
+from typing import Any, Callable, ContextManager  # noqa: UP035 (Python 3.8)
 
 import torch
 
@@ -23,3 +23,14 @@ def on_device(settings: dict[str, Any]) -> ContextManager[Any]:
     """Let what a program makes anew lie on its device as well."""
     device = NAMES[str(settings.get("device", "cpu"))]
     return contextlib.nullcontext() if device == "cpu" else torch.device(device)
+
+
+def called_there(
+    module: Any, feeds: list[Any], settings: dict[str, Any], enter: Callable[[str], None]
+) -> Any:
+    """Call a module where the settings say; with `warm` once before the call that is timed."""
+    with on_device(settings):
+        if settings.get("warm"):
+            module(*feeds)
+            enter("execute")
+        return module(*feeds)
