@@ -116,6 +116,7 @@ def test_every_pass_of_the_table_runs_and_leaves_a_well_formed_module() -> None:
     assert json.loads(done.stdout) == {}
 
 
+MEMORY = ["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "CallTIRRewrite"]
 FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
 
 
@@ -135,9 +136,11 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
             "CallTIRRewrite cannot follow a pass that leaves groups",
         ),
         (
-            ["RemovePurityChecking", "ToNonDataflow", "VMShapeLower", "MergeCompositeFunctions"],
+            ["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "VMShapeLower", "MergeCompositeFunctions"],
             "leaves lowered",
         ),
+        (["RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "VMShapeLower needs primfuncs"),
+        ([*MEMORY, "LowerAllocTensor", "MergeCompositeFunctions"], "leaves lowered"),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
