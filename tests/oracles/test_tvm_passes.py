@@ -136,7 +136,13 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
             "CallTIRRewrite cannot follow a pass that leaves groups",
         ),
         (
-            ["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "VMShapeLower", "MergeCompositeFunctions"],
+            [
+                "LegalizeOps",
+                "RemovePurityChecking",
+                "ToNonDataflow",
+                "VMShapeLower",
+                "MergeCompositeFunctions",
+            ],
             "leaves lowered",
         ),
         (["RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "VMShapeLower needs primfuncs"),

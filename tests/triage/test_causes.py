@@ -296,6 +296,9 @@ def test_what_names_itself_needs_no_check():
     assert by_symptom(CRASH, "1.31.1", held, [known]) is not None
     assert by_symptom(CRASH, "1.30.0", held, [known]) is None
     assert by_symptom(CRASH, "1.31.1", Counter({"Clip": 1}), [known]) is None
+    machine = "crash | execute | SIGSEGV | libtvm_runtime tvm::runtime::memory::StorageObj::AllocTensor"
+    stored = replace(known, shown=frozenset({(machine, "0.27")}))
+    assert by_symptom(machine, "0.27", Counter({"relax.exp": 1}), [stored]) is not None
     broken = replace(known, outcome="mismatch", shown=frozenset({(DECLARED, "1.31.1")}))
     assert by_symptom(DECLARED, "1.31.1", Counter({"ReduceMax": 1}), [broken]) is not None
     mixed = "exception | import | TypeError | Pow: uses {} on the left and {} on the right | optimised"

@@ -170,6 +170,13 @@ def test_one_check_at_one_site_is_one_bug_whichever_ways_meet_it():
     assert compare(tvm(side="optimised", **told), tvm(**told | {"message": "boom"})).obstacle
 
 
+def test_a_death_in_tvms_machine_is_one_bug_whatever_operators_the_programs_have():
+    site = "tvm::runtime::memory::StorageObj::AllocTensor"
+    one, two = (crash(signal="SIGSEGV", site=site, ops=ops) for ops in ("if relax.exp", "if relax.full"))
+    assert compare(one, two).distance == 0
+    assert compare(one, crash(signal="SIGSEGV", site="fast_copy", ops="if relax.full")).distance > MERGE
+
+
 def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():
     every = {each for pair in (*ONE_BUG.values(), *TWO_BUGS.values()) for each in pair}
     for first, second in itertools.combinations(every, 2):

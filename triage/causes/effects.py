@@ -47,9 +47,13 @@ def _bare(symptom: str) -> str:
     return _DTYPE.sub("*", symptom.removesuffix(f"{SEPARATOR}un-optimised"))
 
 
+_IN_THE_MACHINE = re.compile(r"crash \| execute \| SIG\w+ \| libtvm_runtime tvm::runtime::(memory|vm)::")
+"""A death in TVM's own machine: in what it does between operators, not in one."""
+
+
 def is_of_any_operator(symptom: str) -> bool:
     """Whether a symptom that names itself holds for a family of operators, whichever the program has."""
-    return symptom.startswith("mismatch")
+    return symptom.startswith("mismatch") or _IN_THE_MACHINE.match(symptom) is not None
 
 
 def may_follow(symptom: str, known: str) -> bool:

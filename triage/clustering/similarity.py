@@ -38,6 +38,8 @@ _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
 UN_OPTIMISED = "un-optimised"
 """The side of a failure that only the un-optimised run has; without a side every run has it."""
+_MACHINE = ("tvm::runtime::memory::", "tvm::runtime::vm::")
+"""TVM's machine, which dies between operators: the program's own say nothing of such a death."""
 BEFORE_REDUCTION = "before reduction"
 """The basis of a signature that a few checks gave; only its like are its neighbours."""
 COMPARED = ("exception", "crash", "mismatch")
@@ -228,7 +230,14 @@ def _is_one_check(one: Mapping[str, str], two: Mapping[str, str]) -> bool:
 def _weights(one: Mapping[str, str], two: Mapping[str, str]) -> dict[str, float]:
     """Return the share of each component, moved away from those that neither side has."""
     if one.get("outcome") == "crash":
-        present = {name: weight for name, weight in _CRASH.items() if one.get(name) or two.get(name)}
+        left_out = (
+            "ops" if one.get("site", "").startswith(_MACHINE) and one["site"] == two.get("site") else ""
+        )
+        present = {
+            name: weight
+            for name, weight in _CRASH.items()
+            if name != left_out and (one.get(name) or two.get(name))
+        }
         rest = 1 - (_SIGNAL if one.get("signal") != two.get("signal") else 0)
         shares = {name: rest * weight / sum(present.values()) for name, weight in present.items()}
         return shares | ({"signal": _SIGNAL} if rest < 1 else {})
