@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def recording(judged: Judgement, store: Store, outcomes: Counter[str], release: 
         found = judged(case, thorough)
         outcomes[found.outcome.value] += 1
         if found.is_bug:
-            record_failure(store, case, found, release=release)
+            record_failure(store, replace(case, target=ORT), found, release=release)
         return found
 
     return verdict
