@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -175,6 +175,7 @@ bounds = st.floats(-50, 50).flatmap(lambda low: st.floats(0.1, 40).map(lambda wi
 others = st.lists(st.integers(-40, 40).map(lambda eighths: eighths / 8), min_size=1, max_size=4)
 
 
+@settings(max_examples=40)
 @given(name=st.sampled_from(sorted(FORWARD)), wanted=bounds, other=others, at=st.floats(0, 1))
 def test_an_operand_in_the_solved_range_gives_a_result_in_the_wanted_one(
     name: str, wanted: Range, other: list[float], at: float

@@ -46,6 +46,7 @@ def test_a_dump_is_told_from_a_script() -> None:
     assert not is_dump("import torch\nmodel = torch.nn.ReLU()\ninputs = (torch.ones(2),)\n")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:could not load:UserWarning")  # torch says that it makes inputs
 def test_a_dump_gives_its_module_and_the_same_inputs_every_time() -> None:
     (module, first), (_, second) = (read_dump("dump.py", DUMP) for _ in range(2))

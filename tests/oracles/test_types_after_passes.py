@@ -39,6 +39,7 @@ EXPECTED = (
 )
 
 
+@pytest.mark.slow
 def test_a_type_that_contradicts_is_told_and_one_that_says_less_is_none() -> None:
     pytest.importorskip("tvm", reason="TVM is not installed")
     root = Path(__file__).parents[2]

@@ -48,6 +48,7 @@ def is_right(reduction: Reduction) -> bool:
     return sorted(reduction.after.ops) == ["CumSum", "Erf"]
 
 
+@pytest.mark.slow
 def test_a_failure_that_shows_in_most_runs_is_measured_and_reduced(tmp_path: Path) -> None:
     reduction = reduce(tmp_path / "run", 1, 60)
     assert is_right(reduction)

@@ -46,7 +46,7 @@ NODE_SET_MOVES = [
 ]
 IsInteresting = Callable[[Case], bool]
 
-few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_the_result_is_interesting_never_larger_and_reducing_it_again_changes_no
     assert not again.steps
 
 
-@settings(few, max_examples=6)
+@settings(few, max_examples=4)
 @given(data=st.data(), seed=st.integers(0, 10_000))
 def test_any_number_of_workers_gives_the_same_result_checks_and_answers(
     judge: Judge, data: st.DataObject, seed: int
