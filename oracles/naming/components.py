@@ -74,9 +74,18 @@ def signature(
         components["op"] = parse_message(trace.partition("\n")[0]).op
     if not (components["site"] or components["op"]) and symptom.kind not in _TOLD_OF_A_PASS:
         # a text about the graph as a whole serves many bugs: what was rewritten tells them apart
-        components["rewritten"] = " ".join(sorted(passes)) or ("" if _is_loops(case) else _multiset(measure))
+        components["rewritten"] = " ".join(sorted(passes or _own_passes(case))) or _statements(measure, case)
     is_told = _is_loops(case) and components["site"] and not _VERIFIES.search(components["site"])
     return Signature.of(*head, ("side", "" if is_told else symptom.side), *components.items())
+
+
+def _own_passes(case: Case | None) -> tuple[str, ...]:
+    """Return the passes that a program of loops is put through itself, without options."""
+    return tuple(name for name in case.passes if "=" not in name) if case and _is_loops(case) else ()
+
+
+def _statements(measure: Measure | None, case: Case | None) -> str:
+    return "" if _is_loops(case) else _multiset(measure)
 
 
 def _is_loops(case: Case | None) -> bool:

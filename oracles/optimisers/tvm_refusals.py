@@ -23,10 +23,12 @@ A weight of int4 or uint4 is refused by its bytes: TVM's tensors pack two values
 ILL_MARKED = re.compile(
     r"Double buffer scope must be inside a loop|InjectDoubleBuffer expects flat"
     r"|body of the software pipeline should be SeqStmt|pipeline annotation is .* with different size"
+    r"|Shift amount must be non-negative and less than"
 )
-"""Words of passes that read marks (of loops to be pipelined, of memory in two halves) which do not fit.
+"""Words of passes that read what others do not: marks of loops to be pipelined and of memory in two halves
+which do not fit, and shifts by more than the width, which mean nothing.
 
-Runs without these passes never look at a mark, so that their success says nothing.
+Runs without these passes never look at them, so that their success says nothing.
 """
 
 ON_A_DEVICE = "CodeGenLLVM::GetThreadIndex"

@@ -102,7 +102,7 @@ def _binary(expr: Binary) -> Compiled:
     return lambda state: whole(left(state), right(state))
 
 
-def _roughly(compute: Compiled, dtype: str) -> Compiled:
+def _roughly(compute: Compiled, dtype: str, callee: str = "") -> Compiled:
     """Add noise to a computation if the state asks for it."""
     if not is_float(dtype):
         return compute
@@ -112,7 +112,7 @@ def _roughly(compute: Compiled, dtype: str) -> Compiled:
         state.is_rough = True
         if value is UNDEFINED or state.noise is None:
             return value
-        return rounded(noisy(value, name, state.noise))
+        return rounded(noisy(value, name, state.noise, callee))
 
     if lanes(dtype) == 1:
         return lambda state: moved(compute(state), state)
@@ -229,7 +229,8 @@ def _call(expr: Call) -> Compiled:
     args = many(expr.args) if not any(isinstance(arg, BufferRef) for arg in expr.args) else []
     width = lanes(expr.dtype)
     if expr.callee in ROUGH:
-        return _roughly(_applied(_rounded(ROUGH[expr.callee], expr.dtype), args, width), expr.dtype)
+        computed = _applied(_rounded(ROUGH[expr.callee], expr.dtype), args, width)
+        return _roughly(computed, expr.dtype, expr.callee)
     if expr.callee in EXACT:
         return _applied(_rounded(EXACT[expr.callee], expr.dtype), args, width)
     if expr.callee in TYPED:

@@ -137,9 +137,16 @@ NOISE: Final = {"float64": 2.0**-45, "float32": 2.0**-20, "float16": 2.0**-9, "b
 """The relative size of noise on a rough result."""
 
 
-def noisy(value: Scalar, dtype: str, noise: random.Random) -> Scalar:
+FROM_ONE: Final = frozenset(("atanh", "asinh", "acosh", "log1p", "sinh"))
+"""What is computed by way of numbers near 1 or above, as `atanh` by log((1 + x) / (1 - x)).
+
+All that is left of a small result is the rounding of those.
+"""
+
+
+def noisy(value: Scalar, dtype: str, noise: random.Random, callee: str = "") -> Scalar:
     """Return the value moved a little, one way or the other, by no amount that another one takes back."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
-    size = noise.choice((-1.0, 1.0)) * noise.uniform(0.5, 1.0)
-    return value * (1.0 + size * NOISE.get(dtype, 2.0**-2))
+    size = noise.choice((-1.0, 1.0)) * noise.uniform(0.5, 1.0) * NOISE.get(dtype, 2.0**-2)
+    return value + size if callee in FROM_ONE and abs(value) < 1.0 else value * (1.0 + size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from corpus.tir.values import (
 )
 from oracles.judge import Judge
 from oracles.tir.interpreter import Interpretation, interpret
+from oracles.tir.intrinsics import noisy
 from oracles.verdict import Outcome
 
 INF, NAN = math.inf, math.nan
@@ -236,3 +238,10 @@ def test_every_way_of_tvm_gives_what_the_interpreter_gives(name: str, judge: Jud
     verdict = judge.verdict(Case("tir", to_bytes(module), inputs, judge.target))
     assert verdict.outcome is Outcome.PASS, verdict.title
     assert not interpret(module, inputs).reason
+
+
+def test_rounding_is_as_large_as_the_numbers_that_a_small_result_comes_from():
+    moved = [noisy(0.01, "float16", random.Random(seed), "atanh") for seed in range(20)]
+    assert max(abs(value - 0.01) for value in moved) > 2.0**-10
+    moved = [noisy(0.01, "float16", random.Random(seed), "sin") for seed in range(20)]
+    assert max(abs(value - 0.01) for value in moved) < 2.0**-15

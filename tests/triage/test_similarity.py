@@ -159,6 +159,13 @@ def test_what_fails_unoptimised_is_one_bug_whether_an_optimiser_drops_it_or_not(
     assert not says_the_same(f"{said} | optimised", said)
 
 
+def test_a_pass_that_takes_nodes_for_others_makes_one_mistake_at_each_of_them():
+    text = "Cannot treat type `{}` as type `Call`"
+    first, second = (tvm(rewritten="s_tir.A", message=text.format(kind)) for kind in ("IntImm", "TensorLoad"))
+    assert compare(first, second).distance <= MERGE
+    assert compare(first, tvm(rewritten="s_tir.B", message=text.format("TensorLoad"))).distance > MERGE
+
+
 @pytest.mark.parametrize(("first", "second"), TWO_BUGS.values(), ids=TWO_BUGS.keys())
 def test_two_bugs(first, second):
     assert compare(first, second).distance > MERGE

@@ -33,6 +33,7 @@ _UNHANDLED = re.compile(
     r"(?:have a default for|un-registered function on type:?|know how to handle type|treat type) `?([\w.]+)"
 )
 """The kind of node that a dispatch of TVM has no case for: one site serves every kind, each its own gap."""
+_CAST = re.compile(r"treat type \S+ as type `?([\w.]+)")
 _OF_MEMORY = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS"})
 _SIGNAL = 0.2
 """What a different signal adds where one damage to memory ends in one or the other, at the same operators."""
@@ -188,7 +189,8 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
         return told
     for pattern, words in ((_MISSING, "attribute is missing"), (_UNHANDLED, "kind of node is not handled")):
         missing, other = (pattern.findall(facts.get("message", "")) for facts in (one, two))
-        if missing != other:
+        is_one_pass = bool(one.get("rewritten")) and one.get("rewritten") == two.get("rewritten")
+        if missing != other and not (is_one_pass and _casts(one) == _casts(two)):
             return f"another {words}: {' '.join(missing) or 'none'} and {' '.join(other) or 'none'}"
     if one.get("outcome") not in COMPARED:
         return f"{one.get('outcome') or 'such failures'}: only equal signatures are one bug"
@@ -198,6 +200,11 @@ def _obstacle(one: Mapping[str, str], two: Mapping[str, str]) -> str:
 def _fail_unoptimised(name: str, one: Mapping[str, str], two: Mapping[str, str]) -> bool:
     """Return whether two sides are those of one failure: another optimiser only drops what fails."""
     return name == "side" and {one.get(name, ""), two.get(name, "")} == {"", UN_OPTIMISED}
+
+
+def _casts(facts: Mapping[str, str]) -> list[str]:
+    """List the kinds that a pass takes nodes for: at whichever other kind it stumbles, it is one mistake."""
+    return _CAST.findall(facts.get("message", "")) or [facts.get("message", "")]
 
 
 def _other_operands(one: Mapping[str, str], two: Mapping[str, str]) -> str:
