@@ -75,6 +75,11 @@ def function_lines(name: str, function: Function) -> list[str]:
     return _Printer(Module({name: function})).function(name, function)
 
 
+def head_of(stmt: Stmt) -> str:
+    """Return the first line of a statement's text, without the colon before what it holds."""
+    return _Printer(Module({})).stmt(stmt)[0].removesuffix(":")
+
+
 class _Printer:
     """Prints one function."""
 

@@ -14,6 +14,9 @@ import pytest
 from corpus.case import Case
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
+from corpus.tir.document import to_bytes
+from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
+from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
 from triage.bugs.history import History
 from triage.projects import runner_of
@@ -120,6 +123,27 @@ def test_a_graph_is_drawn_with_its_types_and_constants():
     assert 'o0(["d: float32[2]"])' in picture
     assert 'c0[/"c: float32[2] = [1.0, 2.0]"/]' in picture
     assert {"i0 --> n0", "c0 --> n0"} <= {line.strip() for line in picture.splitlines()}
+
+
+def test_loops_are_drawn_with_what_holds_a_statement_and_what_it_reads():
+    zero, x = (Const(0),), Var("x", "float32")
+    one = Load("A", zero, "float32")
+    branch = If(Binary("gt", one, literal(0.0, "float32")), (Store("A", zero, Load("T", zero, "float32")),))
+    body = (Bind(x, one), Alloc(Buffer("T", (Const(1),), "float32")), Store("T", zero, x), branch)
+    loops = Module({"main": Function((Buffer("A", (Const(1),), "float32"),), body)})
+    picture = mermaid(drawn(Case("tir", to_bytes(loops), {}, None)))
+    assert 'n0["x: let[float32] = A[0]"]' in picture
+    assert "if A[0] #gt; float32(0.0)" in picture
+    edges = {line.strip() for line in picture.splitlines() if "-->" in line}
+    assert edges >= {
+        "i0 --> n0",
+        "n0 --> n2",
+        "n1 --> n2",
+        "n2 --> n4",
+        "n3 --> n4",
+        "i0 --> n3",
+        "n4 --> o0",
+    }
 
 
 def test_a_value_of_unknown_dims_is_drawn_without_them():

@@ -15,10 +15,9 @@ from corpus.case import Case
 from corpus.graphs.program import Binding, GraphProgram, dtype_of
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.types import ELEMENT_TYPES
-from corpus.tir.tree import Bind, Module, Store
-from corpus.tir.values import Buffer, Const, Load, Var
-from corpus.tir.walk import expressions, statements
+from corpus.tir.tree import Module
 from corpus.values import Shape, Tensor
+from triage.views.drawn_loops import LoopsPicture
 
 Seen = Mapping[str, tuple[str, Shape | None]]
 """What a framework says of values: dtype and dims by name, None for dims that it does not know."""
@@ -45,40 +44,10 @@ def drawn(case: Case, seen: Seen | None = None) -> Drawn:
 
 
 def drawn_loops(module: Module) -> Drawn:
-    """Stores and bindings as nodes: what they read, and what a buffer holds after them."""
-    graph, now = GraphProto(name=module.entry), dict[str, str]()
-    types: dict[str, TypeProto] = {}
-    for item in module.main.params:
-        shape = item.shape if isinstance(item, Buffer) else ()
-        made = _type(item.dtype, [int(dim.value) if isinstance(dim, Const) else None for dim in shape])
-        graph.input.append(onnx.ValueInfoProto(name=item.name, type=made))
-        if made is not None:
-            types[item.name] = made
-    for place, stmt in enumerate(statements(module.main.body)):
-        name = stmt.buffer if isinstance(stmt, Store) else stmt.var.name if isinstance(stmt, Bind) else ""
-        if name and isinstance(stmt, Store | Bind):
-            reads = [now.get(each, each) for each in _read_in(stmt)]
-            now[name] = f"{name} after {place}" if isinstance(stmt, Store) else name
-            graph.node.append(NodeProto(op_type=_words_of(stmt), input=reads, output=[now[name]]))
-    graph.output.extend(
-        onnx.ValueInfoProto(name=now[one.name]) for one in module.main.buffers if one.name in now
-    )
-    return Drawn(graph, types)
-
-
-def _read_in(stmt: Store | Bind) -> list[str]:
-    found = (
-        item.buffer if isinstance(item, Load) else item.name
-        for item in expressions(stmt)
-        if isinstance(item, Load | Var)
-    )
-    return list(dict.fromkeys(found))
-
-
-def _words_of(stmt: Store | Bind) -> str:
-    """Return the operators and callees of a statement, or what it is."""
-    kinds = [getattr(item, "op", getattr(item, "callee", "")) for item in expressions(stmt.value)]
-    return " ".join(dict.fromkeys(filter(None, kinds))) or type(stmt).__name__.lower()
+    """Return the statements of a program of loops as nodes."""
+    picture = LoopsPicture.of(module)
+    types = {name: made for name, kind in picture.known.items() if (made := _type(*kind)) is not None}
+    return Drawn(picture.graph, types)
 
 
 def drawn_graph(program: GraphProgram, seen: Seen) -> Drawn:
