@@ -24,6 +24,10 @@ MOST_BLAME = 40
 OF_KERNEL = re.compile(r"(?:\w+::)*(\w+)(?:<.*>)?::(?:\1|Compute\w*|PrePack\w*)")
 """A kernel's constructor and methods: they refuse what the optimiser has left, and are no pass."""
 
+OF_BINDING = re.compile(r"onnxruntime\.py ")
+"""A frame of Python through which every call goes: it names nothing."""
+OF_TYPE = re.compile(r":(?:u?int|float|bfloat|bool|string|complex)\w*")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -58,13 +62,15 @@ def _blamed(components: Mapping[str, str]) -> tuple[str, str]:
     if passes := components.get("passes", "") or components.get("rewritten", "") or ill_typed:
         return "pass", _short(passes)
     site = components.get("site", "") or components.get("frame", "") or components.get("frames", "")
-    name = _short(site.split()[-1].removesuffix("::Apply") if site else components.get("ops", ""))
+    site = "" if OF_BINDING.match(site) else site
+    named = components.get("op", "") or OF_TYPE.sub("", components.get("ops", ""))
+    name = _short(site.split()[-1].removesuffix("::Apply") if site else named)
     if found := OF_KERNEL.fullmatch(name):
         return "kernel", found[1]
     if components.get("phase") == IMPORTING:
         return "importer", name
     if components.get("side") == "optimised" or components.get("phase") in ("optimise", "codegen"):
-        return ("pass", name) if name else ("optimiser", _short(components.get("op", "")))
+        return "pass" if site.endswith("::Apply") else "optimiser", name
     return "kernel", name
 
 
