@@ -7,11 +7,12 @@ them. Anybody may import this room; it imports only `corpus.errors` and numpy's 
 To add an intrinsic: one line in `INTRINSICS` of `corpus/tir/intrinsics.py`: its name, operands, result,
 effect. The document, the checker, TVMScript and the worker take it from there; `oracles/tir/intrinsics.py`
 gets a numpy function if the interpreter shall know it (without one, what depends on its results is
-undefined).
+undefined), and `generators/tir/functions.py` a line if programs shall call it.
 
 To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by
-itself; (2) how it is written and read in `corpus/tir/document.py`, and in TVMScript in
-`corpus/tir/script.py`; (3) what it defines in `corpus/tir/scopes.py`; (4) its node in the worker
-(`oracles/in_worker/tvm/loops/build.py` and `tir_read.py`); (5) what it does in `oracles/tir/`. The test
-`tests/corpus/tir/test_tree.py` names what was left out.
+itself; (2) a line in the table at the end of each of `encode.py`, `decode.py` and `script.py` here: the
+document, and TVMScript; (3) what it defines in `scopes.py`; (4) its node in the worker
+(`oracles/in_worker/tvm/loops/build.py` and `read.py`); (5) what it does in `oracles/tir/statements.py`. The
+test `tests/corpus/tir/test_tree.py` names what was left out. Programs hold it once a maker of
+`generators/tir/statements.py` or a mutator makes it; `frame.py` there goes into its bodies, if it has any.
 """

@@ -33,7 +33,7 @@ from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
 from oracles.judge import Judge
 from oracles.tir.interpreter import interpret
-from tests.bench.bench_reach import picture
+from tests.bench.curves import picture
 from triage.campaigns.testers import judgement, looking
 
 pytestmark = pytest.mark.bench
@@ -123,7 +123,10 @@ def show(found: Measured) -> None:
         print(f"| {name} | {rate:.1f} | {told} |", flush=True)
     place = os.environ.get("CRUX_BENCH_FIGURE", "")
     if place:
-        Path(place).write_text(picture(marks, bands))
+        shown = {name: band for name, band in bands.items() if not name.startswith("N_max")}
+        most = max(float(band.max()) for band in shown.values())
+        title = "Pairs of a pass that changed a function and a kind of node, before or after"
+        Path(place).write_text(picture(marks, shown, title, 0.0, most))
 
 
 def test_mutants_are_sound(capsys):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 76, 96, 34, 48
-COLOURS = ("#777777", "#1f77b4", "#2ca02c", "#d62728", "#9467bd", "#ff7f0e")
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 380, 76, 140, 34, 48
+COLOURS = ("#777777", "#1f77b4", "#2ca02c", "#d62728", "#9467bd", "#ff7f0e", "#8c564b")
 APART = 14.0
 """Between the names of two curves that end side by side."""
 

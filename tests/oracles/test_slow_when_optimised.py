@@ -21,10 +21,10 @@ from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-SIZE = 2_000
+SIZE, ROWS = 2_000, 6_000
 
 
-def recomputed(rows: int = SIZE) -> bytes:
+def recomputed(rows: int = ROWS) -> bytes:
     """A row of tangents added to each row of a matrix: inductor computes it anew for every row."""
     steps = [helper.make_node("Tan", [f"x{at}"], [f"x{at + 1}"]) for at in range(4)]
     steps += [helper.make_node("Add", ["x4", "y"], ["z"]), helper.make_node("ReduceSum", ["z"], ["s"])]
@@ -93,7 +93,7 @@ def test_a_pass_of_tvm_that_makes_programs_slow_is_reported(format: str, slowed:
 
 @pytest.mark.parametrize("target", ["inductor", "torch"])
 def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(target: str) -> None:
-    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((SIZE, 1), "float32")
+    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
     assert is_slower(verdict_on(Case("onnx", recomputed(), {"x0": x, "y": y}), f"{target}@oracles=perf"))
     few = Case("onnx", recomputed(2), {"x0": x, "y": y[:2]})
     assert verdict_on(few, f"{target}@oracles=perf").outcome is Outcome.PASS
@@ -101,7 +101,7 @@ def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(targe
 
 @pytest.mark.parametrize("target", ["inductor", "torch"])
 def test_so_is_a_program_of_torch_itself(target: str) -> None:
-    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((SIZE, 1), "float32")
+    x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
     steps = [Binding(f"x{at + 1}", "torch.tan", (ref(f"x{at}"),)) for at in range(4)]
     steps += [Binding("z", "operator.add", (ref("x4"), ref("y"))), Binding("s", "torch.sum", (ref("z"),))]
     case = graph("torch", {"x0": x, "y": y}, ("s",), *steps)
