@@ -1,8 +1,8 @@
 """Relax programs beside imported ones, beside a plain generator by type, and around patterns; never asserted.
 
 `-k hold`: operators, dtypes, ranks, neighbours, passes that change something and in what way, of as many
-programs each, with those made a CPU-second. `-k worth`: what parts of the synthesis around patterns are
-worth.
+programs each, with those made a CPU-second; also of patterns without some part of their synthesis. `-k run`:
+how many programs run un-optimised.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,19 @@ def distinct(answers: list[dict[str, Any]], key: str) -> int:
     return len({one for each in answers for one in each.get(key, ())})
 
 
+def fired(made: Made, answers: list[dict[str, Any]]) -> str:
+    """Say how many placed patterns fire (ours), and on how many programs one does (OATest's)."""
+    pairs = zip(made.cases, answers, strict=True)
+    told = [(case.remarks(Remark.PATTERN), each.get("pass", {})) for case, each in pairs if "op" in each]
+    placed = [(name, changed) for names, changed in told for name in names]
+    around = [names for names in told if names[0]]
+    if not placed:
+        return ""
+    here = sum(name in changed for name, changed in placed)
+    programs = sum(any(name in changed for name in names) for names, changed in around)
+    return f", {here} of {len(placed)} patterns fire, one on {programs} of {len(around)}"
+
+
 def line_of(made: Made) -> str:
     answers = looked(made.cases)
     good = [each for each in answers if "op" in each]
@@ -124,71 +137,47 @@ def line_of(made: Made) -> str:
     sizes = " ".join(f"{distinct(good, key):5}" for key in ("op", "dtype", "rank", "edge", "pass"))
     calls = sum(each["calls"] for each in good)
     return (
-        f"{made.name:20} {len(good):3} of {len(answers):3} modules, {calls:5} calls, {sizes}, "
+        f"{made.name:26} {len(good):3} of {len(answers):3} modules, {calls:5} calls, {sizes}, "
         f"{effects:5} (pass, kinds), {60 * effects / cpu:5.0f} a CPU-minute, {1 / made.each:6.0f} made a "
-        f"CPU-second, {dict(failed)}"
+        f"CPU-second, {dict(failed)}{fired(made, answers)}"
     )
 
 
-def test_what_programs_hold_and_which_passes_change_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    ways: list[Callable[[], Made]] = [
-        lambda strategy=strategy: of_strategy(strategy)  # type: ignore[misc]
-        for strategy in ("random", "coverage", "mixed")
-    ]
-    if NNSMITH in os.environ:
-        ways.append(lambda: of_nnsmith(tmp_path))
-    ways.append(of_plain)
-    ways += [
-        lambda strategy=strategy: of_strategy(strategy)  # type: ignore[misc]
-        for strategy in ("relax", "relax_patterns", "relax_high_order")
-    ]
-    ways.append(lambda: of_strategy("relax", LONG))
-    with capsys.disabled():
-        print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
-        for way in ways:
-            print(line_of(way()), flush=True)
+def of_high_order() -> Made:
+    """Programs of a campaign that learns which passes fire together."""
+    plan, cases = Plan("relax_high_order", Mode.STRICT, nodes=NODES, sequences=False), list[Case]()
+    with Judge(Target("tvm")) as judge:
+        course, ask = Course(), asker_of(judge)
+        spent = 0.0
+        for block in range(-(-COUNT // BLOCK)):
+            lesson = course.lesson(block)
+            assert lesson is not None
+            before = time.process_time()
+            drawn = list(make_tests(plan, range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK), lesson))
+            spent += time.process_time() - before
+            cases += [each.case for each in drawn]
+            tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=ask, known=lesson.pool.seen)
+            course.add(block, lesson_of(list(tests)))
+    return Made("relax_high_order", cases[:COUNT], spent / len(cases))
 
 
-def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
-    """The cases of a campaign that learns which passes fire together."""
-    course, fired = Course(), asker_of(judge)
-    for block in range(-(-COUNT // BLOCK)):
-        lesson = course.lesson(block)
-        assert lesson is not None
-        drawn = list(make_tests(plan, range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK), lesson))
-        yield from (each.case for each in drawn)
-        tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=fired, known=lesson.pool.seen)
-        course.add(block, lesson_of(list(tests)))
-
-
-def worth(name: str, plan: Plan, judge: Judge) -> str:
-    """Grow, run un-optimised, and ask which passes change what."""
+def of_patterns(name: str, source: Path | None = None) -> Made:
+    plan = Plan("relax_patterns", Mode.STRICT, nodes=NODES, source=source, sequences=False)
+    list(make_tests(plan, range(1)))  # reads the patterns
     before = time.process_time()
-    cases = list(taught_cases(plan, judge))[:COUNT]
-    each = (time.process_time() - before) / len(cases)
-    executor = judge.of_format("relax").executor
-    ran = sum(executor.runs(case, executor.configs[:1])[0].is_ok for case in cases)
-    answers = looked(cases)
-    placed = fired = around = triggering = 0
-    for case, answer in zip(cases, answers, strict=True):
-        names = case.remarks(Remark.PATTERN)
-        here = [one for one in names if one in answer.get("pass", {})]
-        placed, fired = placed + len(names), fired + len(here)
-        around, triggering = around + bool(names), triggering + bool(here)
-    effects, cpu = len(effects_of(answers)), len(answers) * each + sum(one["cpu"] for one in answers)
-    share = (
-        f"{fired / placed:6.1%} of {placed:3}, {triggering / around:6.1%} of {around:3}" if placed else "-"
-    )
-    return (
-        f"{name:26} {ran / len(cases):6.1%} run, {share:32} fire, {distinct(answers, 'pass'):3} passes, "
-        f"{effects:4} (pass, kinds), {60 * effects / cpu:5.0f} a CPU-minute"
-    )
+    cases = [each.case for each in make_tests(plan, range(SEED, SEED + COUNT))]
+    return Made(name, cases, (time.process_time() - before) / len(cases))
 
 
-def whole_tests(folder: Path) -> Path:
+def without_bridges() -> Made:
+    """Operands of patterns are values that are there, or inputs."""
+    with pytest.MonkeyPatch.context() as patch:
+        place = making.place_pattern
+        patch.setattr(making, "place_pattern", lambda growth, fuel: place(growth, 0))
+        return of_patterns("without bridges")
+
+
+def whole_tests(folder: Path) -> Made:
     """Our documented tests as they are, each the pattern of passes that fire on it."""
     target = Target("tvm")
     reader = Reader(target, Limits(), 1 << 30, True, lambda line: None)
@@ -198,22 +187,40 @@ def whole_tests(folder: Path) -> Path:
             for pattern in extraction.of(each for each in documents if each.case.format == "relax"):
                 assert isinstance(pattern, GraphPattern)
                 pattern.save(folder)
-    return folder
+    return of_patterns("whole tests, no extraction", folder)
 
 
-def test_what_parts_of_the_synthesis_are_worth_on_tvm(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_programs_hold_and_which_passes_change_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("tvm_ffi", reason="tvm is not installed")
-    plain = Plan("relax", Mode.STRICT, nodes=NODES, sequences=False)
-    place = making.place_pattern
-    with Judge(Target("tvm")) as judge, capsys.disabled():
-        print(f"\n{COUNT} programs of {NODES} bindings each, TVM")
-        for strategy in ("relax", "relax_patterns", "relax_high_order"):
-            print(worth(strategy, replace(plain, strategy=strategy), judge), flush=True)
-        monkeypatch.setattr(making, "place_pattern", lambda growth, fuel: place(growth, 0))
-        print(worth("without bridges", replace(plain, strategy="relax_patterns"), judge), flush=True)
-        monkeypatch.undo()
-        folder = whole_tests(tmp_path)
-        whole = replace(plain, strategy="relax_patterns", source=folder)
-        print(worth("whole tests, no extraction", whole, judge), flush=True)
+    ways: list[Callable[[], Made]] = [
+        lambda: of_strategy("relax"),
+        lambda: of_strategy("mixed"),
+        *([lambda: of_nnsmith(tmp_path)] if NNSMITH in os.environ else []),
+        of_plain,
+        lambda: of_strategy("relax", LONG),
+        lambda: of_patterns("relax_patterns"),
+        of_high_order,
+        without_bridges,
+        lambda: of_strategy("random"),
+        lambda: of_strategy("coverage"),
+        lambda: whole_tests(tmp_path / "whole"),
+    ]
+    with capsys.disabled():
+        print(f"\n{COUNT} programs of {NODES} nodes each, TVM: operators, by dtype, by rank, edges, passes")
+        for way in ways:
+            print(line_of(way()), flush=True)
+
+
+@pytest.mark.parametrize("strategy", ["relax", "relax_patterns", "relax_high_order"])
+def test_how_many_programs_run(strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(strategy, Mode.STRICT, nodes=NODES, sequences=False)
+    with Judge(Target("tvm"), format="relax") as judge:
+        cases = [each.case for each in make_tests(plan, range(SEED, SEED + COUNT))]
+        runs = [judge.executor.runs(case, judge.executor.configs[:1])[0] for case in cases]
+    with capsys.disabled():
+        failed = Counter(run.error for run in runs if not run.is_ok)
+        print(
+            f"\n{strategy}: {sum(run.is_ok for run in runs)} of {len(runs)} run un-optimised, {dict(failed)}"
+        )
