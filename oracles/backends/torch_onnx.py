@@ -105,11 +105,13 @@ def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def vocabulary() -> list[str]:
-    """Return the operators of ONNX models that have a lowering, and all of torch's own."""
+    """Return the operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
     from oracles.in_worker.lowered.table import TABLE
     from oracles.in_worker.onnx.domain import DOMAIN
+    from oracles.in_worker.torch.exported import known_to_the_exporter
 
-    return [*TABLE, f"{DOMAIN}.*"]
+    known = known_to_the_exporter()
+    return [*TABLE, *(f"{DOMAIN}.{name}" for name in sorted(known or ("*",)))]
 
 
 # In crux

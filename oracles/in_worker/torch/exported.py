@@ -42,6 +42,28 @@ def _exported(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[s
     return file.getvalue()
 
 
+def known_to_the_exporter() -> frozenset[str] | None:
+    """Return torch's own operators that the exporter by `torch.export` knows; None if it does not tell.
+
+    It has a function for an overload, or takes the operator apart.
+    """
+    try:
+        from torch.onnx._internal.exporter import _decomp, _registration
+
+        functions = _registration.ONNXRegistry.from_torchlib().functions
+        apart = _decomp.create_onnx_friendly_decomposition_table(set(functions))
+    except (ImportError, AttributeError, TypeError):  # another release has it elsewhere
+        return None
+    composite = filter(_is_composite, torch._C._dispatch_get_all_op_names())
+    told = (str(each).replace("::", ".").split(".") for each in (*functions, *apart, *composite))
+    return frozenset(words[1] for words in told if words[0] == "aten" and len(words) > 1)
+
+
+def _is_composite(name: str) -> bool:
+    """Return whether torch itself writes an operator by others."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+
+
 def run_exported(model: bytes, feeds: list[Any], runner: str = "") -> list[Any]:
     """Return the model's outputs, in order, by onnxruntime or, by name, ONNX's `reference` evaluator.
 
