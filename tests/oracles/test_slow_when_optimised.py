@@ -21,13 +21,16 @@ from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-SIZE, ROWS = 2_000, 6_000
+SIZE, ROWS, TANGENTS = 2_000, 6_000, 10
 
 
 def recomputed(rows: int = ROWS) -> bytes:
     """A row of tangents added to each row of a matrix: inductor computes it anew for every row."""
-    steps = [helper.make_node("Tan", [f"x{at}"], [f"x{at + 1}"]) for at in range(4)]
-    steps += [helper.make_node("Add", ["x4", "y"], ["z"]), helper.make_node("ReduceSum", ["z"], ["s"])]
+    steps = [helper.make_node("Tan", [f"x{at}"], [f"x{at + 1}"]) for at in range(TANGENTS)]
+    steps += [
+        helper.make_node("Add", [f"x{TANGENTS}", "y"], ["z"]),
+        helper.make_node("ReduceSum", ["z"], ["s"]),
+    ]
     shapes = {"x0": [1, SIZE], "y": [rows, 1], "s": [1, 1]}
     x, y, s = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items())
     graph = helper.make_graph(steps, "g", [x, y], [s])
@@ -102,7 +105,10 @@ def test_a_model_that_inductor_makes_slow_is_reported_for_it_and_for_torch(targe
 @pytest.mark.parametrize("target", ["inductor", "torch"])
 def test_so_is_a_program_of_torch_itself(target: str) -> None:
     x, y = np.linspace(-1, 1, SIZE, dtype="float32")[None], np.ones((ROWS, 1), "float32")
-    steps = [Binding(f"x{at + 1}", "torch.tan", (ref(f"x{at}"),)) for at in range(4)]
-    steps += [Binding("z", "operator.add", (ref("x4"), ref("y"))), Binding("s", "torch.sum", (ref("z"),))]
+    steps = [Binding(f"x{at + 1}", "torch.tan", (ref(f"x{at}"),)) for at in range(TANGENTS)]
+    steps += [
+        Binding("z", "operator.add", (ref(f"x{TANGENTS}"), ref("y"))),
+        Binding("s", "torch.sum", (ref("z"),)),
+    ]
     case = graph("torch", {"x0": x, "y": y}, ("s",), *steps)
     assert is_slower(verdict_on(case, f"{target}@oracles=perf"))
