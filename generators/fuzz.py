@@ -37,7 +37,7 @@ class Tested:
     `fired` of the program's `patterns` made their pass fire, if that was asked.
     `trial` is what a test of a program that is bred taught its pool, `sighting` what it reached anew.
     `cpu` are the CPU seconds of making and judging it, the runs that the verdict rests on included: they say
-    what an arm costs, and never what is made.
+    what an arm costs, and never what is made. `case` is that of a bug that was met in this process.
     """
 
     seed: int
@@ -52,6 +52,11 @@ class Tested:
     trial: Trial | None = None
     sighting: Sighting | None = None
     cpu: float = field(default=0.0, compare=False)
+    case: Case | None = field(default=None, compare=False)
+
+    def without_case(self) -> Tested:
+        """Return what crosses processes: a case never does, it is made again from its seed."""
+        return replace(self, case=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +204,8 @@ def judge_cases(
             shown = (verdict, each.covered, news, each.arm, each.forms, seen.patterns, seen.fired)
             trial = _trial(each, look.covered if look else seen.effects, known, verdict)
             reached = sighted(each, news)
-            yield Tested(each.seed, each.case.case_id, *shown, trial=trial, sighting=reached, cpu=cpu)
+            tested = Tested(each.seed, each.case.case_id, *shown, trial=trial, sighting=reached, cpu=cpu)
+            yield replace(tested, case=each.case) if verdict.is_bug else tested
             before = time.process_time()
             if time.monotonic() >= deadline:
                 return

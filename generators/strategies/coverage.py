@@ -33,6 +33,8 @@ _ASKED = (2, 2, 1, 1)
 """How many new pieces a node must add to be kept, try by try; then any is."""
 _TRIED_AGAIN = 0.1
 """How often an operator that the target refused is chosen among the others."""
+_PASSED_OVER = 8
+"""Operands that a campaign passes over for each node, as the operator in mind has met their shape before."""
 _IDLE = 400
 """Steps without a node before a program is left as it is: the budget allows no more."""
 _SIZES = (*range(1, 41), 43, 47, 48, 49, 53, 59, 61, 63, 64, 65, 67, 71, 96, 97, 127, 128, 129)
@@ -73,6 +75,11 @@ class Seen:
         """Choose the operator that is new after its predecessor and was seen least."""
         some = [draws.pick(found) for _ in range(_PROBES)]
         return min(some, key=lambda one: (self.times(f"{before}>{one.name}"), self.times(one.name)))
+
+    def has_met(self, operator: Operator, before: str, focus: Operand) -> bool:
+        """Return whether a campaign has met the operator on such an operand: most results have its shape."""
+        shape, edge = f"{operator.name}:{focus.shape}", f"{before}>{operator.name}"
+        return bool(self.before and self.times(shape) and (not before or self.times(edge)))
 
     def add(self, program: Program) -> None:
         """Count what a finished program holds."""
@@ -185,9 +192,17 @@ def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None
         found = [operator for operators in known.values() for operator in operators]
         if refused and not scope.draws.chance(_TRIED_AGAIN):
             found = [operator for operator in found if operator.name not in refused] or found
-        return seen.rarest(scope.draws, found, producer.get(focus.name, "")) if found else None
+        if not found:
+            return None
+        before = producer.get(focus.name, "")
+        chosen = seen.rarest(scope.draws, found, before)
+        if len(passed_over) < _PASSED_OVER and seen.has_met(chosen, before, focus):
+            passed_over.append(focus)
+            return None
+        return chosen
 
     producer, tries, idle = scope.producer, 0, 0
+    passed_over: list[Operand] = []
     while len(scope.nodes) < nodes and idle < _IDLE:
         mark, count = scope.mark(), len(scope.nodes)
         step(scope, choose, nodes - count)
@@ -199,5 +214,6 @@ def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None
             tries += 1
             continue
         tries = 0
+        passed_over.clear()
         seen.counts.update(gained)
         seen.counts.update(node.op for node in scope.nodes[count:])

@@ -170,20 +170,19 @@ class Waiting:
 def test_workers_that_wait(first: int, capsys: pytest.CaptureFixture[str]) -> None:
     ray: Any = import_module("ray")
     blocks, one, said = 48, 0.0, []
-    ray.init(address="local", num_cpus=8, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        for workers in (1, 2, 4, 8):
-            crew = Crew(ray, ray.remote(num_cpus=1)(Waiting).remote, workers)
+        crew = Crew(ray, ray.remote(num_cpus=1)(Waiting).remote, 4)
+        for _ in fuzz([crew.test] * 4, seed=1 << 20, tests=4 * BLOCK):
+            pass  # all have begun
+        for workers in (1, 2, 4):
             teacher = Remembering(first * BLOCK)
             teacher.course, teacher.first = Course(NOTHING, first), 0
-            for _ in fuzz([crew.test] * workers, seed=1 << 20, tests=workers * BLOCK):
-                pass  # all have begun
             run = fuzz([crew.test] * workers, seed=first * BLOCK, tests=blocks * BLOCK, teacher=teacher)
             wall, _, _ = timed(run)
             one = one or wall
             load = Load(WAIT, WRITER, 0.0, spread=0.0, first=first, blocks=blocks)
             said.append((workers, wall, one / wall, simulated(workers, load) / simulated(1, load)))
-            del crew, run
     finally:
         ray.shutdown()
     with capsys.disabled():

@@ -326,5 +326,7 @@ def test_a_database_of_a_hunt_answers_the_canned_queries(store: Store) -> None:
     document = json.loads((Path(__file__).parents[2] / "triage/store/upkeep/datasette.json").read_text())
     queries = document["databases"]["crux"]["queries"]
     connection = sqlite3.connect(store.path)
-    for name in ("campaign_over_time", "throughput", "yield_of_arms", "where_the_time_went"):
+    answered = ("campaign_over_time", "throughput", "yield_of_arms", "where_the_time_went")
+    for name in (*answered, "decisions_of_the_scheduler"):
         assert connection.execute(queries[name]["sql"]).fetchall()
+    assert connection.execute(queries["arms_over_time"]["sql"]).description[-1][0] == "share"

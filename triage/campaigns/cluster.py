@@ -65,7 +65,7 @@ class Station:
     def test(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
         """Return the tests of some seeds."""
         (tester,) = self._testers.all
-        return list(tester(seeds, seconds, lesson))
+        return [each.without_case() for each in tester(seeds, seconds, lesson)]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import Tally, Tested, fuzz
@@ -177,10 +178,13 @@ class Fuzzer:
             with self.store.transaction():
                 count_again(self.store, first, release)
             return get_failure(self.store, first)
-        lesson = self._teaching.lesson_of_seed(tested.seed)
-        (made,) = make_tests(self.plan, range(tested.seed, tested.seed + 1), lesson)
-        case = replace(made.case, target=self.target)
+        case = replace(tested.case or self._made_again(tested.seed), target=self.target)
         return record_failure(self.store, case, tested.verdict, run=self.run, release=release)
+
+    def _made_again(self, seed: int) -> Case:
+        """Return the case of a seed that was tested in another process."""
+        (made,) = make_tests(self.plan, range(seed, seed + 1), self._teaching.lesson_of_seed(seed))
+        return made.case
 
     def _known_refusals(self) -> frozenset[str]:
         """Return what the release is known to refuse; with a seed given, only the shipped list counts."""

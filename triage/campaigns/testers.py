@@ -247,7 +247,8 @@ def _serve(
                 while True:
                     seeds, seconds, news = connection.recv()
                     lesson = news[0] if news else lesson
-                    connection.send(("tests", list(test(seeds, seconds, lesson))))
+                    found = [each.without_case() for each in test(seeds, seconds, lesson)]
+                    connection.send(("tests", found))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise
         except UserError as error:
