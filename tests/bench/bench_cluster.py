@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,6 +91,12 @@ class Load:
     blocks: int = BLOCKS
 
 
+@cache
+def waits_for(block: int) -> int:
+    """How many blocks must have ended before a block may begin."""
+    return blocks_before(block)
+
+
 def simulated(workers: int, load: Load, *, epochs: bool = True) -> float:
     """Blocks a second that so many workers come to; without `epochs` no block waits for another."""
     draws = random.Random(0)
@@ -98,7 +105,7 @@ def simulated(workers: int, load: Load, *, epochs: bool = True) -> float:
     ended: list[float] = [0.0] * load.first
     known, written, wire = 0.0, 0.0, 0.0
     for block in range(load.first, load.first + load.blocks):
-        wanted = blocks_before(block) if epochs else 0
+        wanted = waits_for(block) if epochs else 0
         ready = ended[wanted - 1] if wanted else 0.0
         start = max(heapq.heappop(free), ready)
         done = start + BLOCK * load.test * draws.uniform(1 - load.spread, 1 + load.spread)

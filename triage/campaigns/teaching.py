@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -152,7 +153,12 @@ class Teaching:
 
     def refusals(self) -> frozenset[str]:
         """Return what the target seems to refuse, by all tests so far."""
-        return together([self._course.folded, *self._parts.values()]).refusals()
+        whole = [self._course.folded, *self._parts.values()]
+        refused = Counter[str]()
+        for each in whole:
+            refused.update(each.refused)
+        ran = dict.fromkeys((name for each in whole for name in each.ran), 1)
+        return Lesson(ran=ran, refused=refused).refusals()
 
     def _number(self, seed: int) -> int:
         """The number of a seed's block within the campaign, whose first seed may lie within a block."""
