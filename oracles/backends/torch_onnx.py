@@ -147,15 +147,13 @@ UNSUPPORTED = re.compile(
     r"|Type '?tensor\(\w+\)'? of input parameter"
 )
 """What neither the exporter nor onnxruntime has: an operator, or one with such element types."""
-DECLARED = ("Unsupported", "UnsupportedOperatorError", "GuardOnDataDependentSymNode")
-"""Errors by which torch says so; the last: a size or a branch hangs on values, which no export holds."""
 
 
 def classify(run: Run) -> str:
     """Return `unsupported` for a missing lowering, translation to ONNX, or kernel of the exported model."""
     if run.is_ok:
         return ""
-    if run.error in DECLARED or UNSUPPORTED.search(run.message):
+    if run.error in ("Unsupported", "UnsupportedOperatorError") or UNSUPPORTED.search(run.message):
         return "unsupported"
     is_eager = run.config.get("exporter") == EAGER
     return "invalid-input" if is_eager and REFUSED.search(run.message) else ""

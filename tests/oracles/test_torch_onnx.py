@@ -16,7 +16,6 @@ from corpus.target import Target
 from generators.changes.modes import Mode
 from generators.legality import Legality
 from generators.mixture import Plan, make_cases
-from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.handed_on import RUNNER, WRITTEN, is_handed_on, say_whose
@@ -62,18 +61,6 @@ def test_what_the_exporter_has_no_words_for_is_no_bug() -> None:
         plan = Plan("random", Mode.STRICT, nodes=3, legality=Legality(judge.executor.vocabulary()))
         outcomes = Counter(judge.verdict(each).outcome for each in make_cases(plan, range(10)))
     assert outcomes[Outcome.PASS] > 5
-
-
-def test_a_size_that_hangs_on_values_is_no_bug_of_the_exporter() -> None:
-    told = "Could not extract specialized integer from data-dependent expression u0"
-    found = Run(
-        Config("dynamo", (("exporter", "dynamo"),)),
-        Status.EXCEPTION,
-        Phase.OPTIMISE,
-        error="GuardOnDataDependentSymNode",
-        message=told,
-    )
-    assert find_backend("torch-onnx").classify(found) == "unsupported"
 
 
 @pytest.mark.slow
