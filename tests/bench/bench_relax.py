@@ -23,21 +23,20 @@ from typing import Any
 import pytest
 
 from corpus.case import Case, Remark
-from corpus.graphs.pattern import GraphPattern
 from corpus.target import Target
 from generators.changes.modes import Mode
 from generators.fuzz import judge_cases, lesson_of
 from generators.learning import Course
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.relax import programs as making
+from generators.relax.patterns import place_pattern
 from oracles.judge import Judge
-from oracles.probes.firing import Firing
 from oracles.run import Limits, Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.plain_relax import programs as plain_programs
 from triage.campaigns.testers import asker_of
 from triage.cases.documented_tests import Reader
-from triage.cases.patterns import Extraction
+from triage.cases.graph_patterns import GraphExtraction
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3000)]
 
@@ -172,8 +171,7 @@ def of_patterns(name: str, source: Path | None = None) -> Made:
 def without_bridges() -> Made:
     """Operands of patterns are values that are there, or inputs."""
     with pytest.MonkeyPatch.context() as patch:
-        place = making.place_pattern
-        patch.setattr(making, "place_pattern", lambda growth, fuel: place(growth, 0))
+        patch.setattr(making, "place_pattern", lambda growth, fuel: place_pattern(growth, 0))
         return of_patterns("without bridges")
 
 
@@ -181,11 +179,10 @@ def whole_tests(folder: Path) -> Made:
     """Our documented tests as they are, each the pattern of passes that fire on it."""
     target = Target("tvm")
     reader = Reader(target, Limits(), 1 << 30, True, lambda line: None)
-    with Firing(target) as firing, Judge(target, format="relax") as judge:
-        extraction = Extraction(firing, judge, most=2, is_whole=True)
+    with Judge(target, format="relax") as judge:
+        extraction = GraphExtraction(judge, most=2, is_whole=True)
         for _, documents in reader.documents(ROOT / "tests" / "documented"):
             for pattern in extraction.of(each for each in documents if each.case.format == "relax"):
-                assert isinstance(pattern, GraphPattern)
                 pattern.save(folder)
     return of_patterns("whole tests, no extraction", folder)
 

@@ -12,8 +12,21 @@ from math import prod
 
 from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Function, Stmt, Store
-from corpus.tir.types import is_float
-from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Range, Region, Var, literal, type_of
+from corpus.tir.types import integer_range, is_float, is_integer
+from corpus.tir.values import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Load,
+    Range,
+    Region,
+    Var,
+    literal,
+    type_of,
+)
 from corpus.tir.walk import expressions, map_statements
 from generators.language.draws import Draws
 from generators.relax.types import Tensor
@@ -52,15 +65,26 @@ def primfunc(draws: Draws, operands: Sequence[Tensor], target: Tensor) -> Functi
 def is_taken(function: Function) -> bool:
     """Return whether TVM's code generator has all of its intrinsics, and each float its own width.
 
-    Nothing is divided by a zero that is written there: TVM ends at it, in any program.
+    Nothing is divided by a zero that is written there, and no constant is cast to a type that lacks it: TVM
+    ends at these in any program.
     """
     found = [*expressions(function.body)]
     calls = (each.callee for each in found if isinstance(each, Call))
-    by_zero = any(
-        isinstance(each, Binary) and each.op == "div" and isinstance(each.b, Const) and not each.b.value
-        for each in found
+    return (
+        not any(map(_ends_tvm, found))
+        and _REFUSED.isdisjoint(calls)
+        and _COARSE.isdisjoint(map(type_of, found))
     )
-    return not by_zero and _REFUSED.isdisjoint(calls) and _COARSE.isdisjoint(map(type_of, found))
+
+
+def _ends_tvm(expr: Expr) -> bool:
+    match expr:
+        case Binary(op="div", b=Const(value=value)):
+            return not value
+        case Cast(dtype=dtype, value=Const(value=value)) if is_integer(dtype):
+            low, high = integer_range(dtype)
+            return not low <= value <= high
+    return False
 
 
 @dataclass(frozen=True, slots=True)
