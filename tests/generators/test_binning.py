@@ -54,8 +54,11 @@ def test_operators_of_relax_draw_attributes_by_the_rate_of_the_policy() -> None:
     assert set(plain) == {1, 2}
     assert set(binned) == set(range(1, 9))
     assert abs(binned[1] / binned.total() - 1 / 4) < 0.06
-    made = make_program(5, 8, Policy(binned=0.0)), make_program(5, 8, Policy(binned=1.0))
-    assert made[0].program != made[1].program
+    plain_programs, binned_programs = (
+        [make_program(seed, 8, Policy(binned=rate)).program.to_bytes() for seed in range(5, 13)]
+        for rate in (0.0, 1.0)
+    )
+    assert plain_programs != binned_programs
 
 
 @pytest.mark.parametrize(("strategy", "are_binned"), [("backward", True), ("random", False)])
