@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,6 +161,18 @@ def test_lanes_of_a_loop_that_begins_elsewhere_are_made_canonical_first() -> Non
     assert found == ("s_tir.CanonicalizeLoop", "tirx.VectorizeLoop")
     shifted = For(Var("i"), Const(1), Const(4), "vectorized", ())
     assert {"lanes", "shifted"} <= facts_of("tir", to_bytes(Module({"main": Function((), (shifted,))})))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_sequence_of_any_passes_is_valid_once_repaired(seed: int) -> None:
+    draws = random.Random(seed)
+    found = repaired(draws.choices(sorted(PASSES), k=40))
+    assert not misplaced(found)
+    assert repaired(found) == found
+
+
+def test_a_pass_is_left_out_where_what_would_make_room_for_it_bars_it_too() -> None:
+    assert "MergeCompositeFunctions" not in repaired(["CallTIRRewrite", "MergeCompositeFunctions"])
 
 
 @pytest.mark.parametrize("name", PASSES)

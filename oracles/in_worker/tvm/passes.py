@@ -103,6 +103,9 @@ ANYWHERE = """
 """
 """Relax passes that any module can be given."""
 
+NOT_WITHIN_GROUPS = ("FoldConstant", "RewriteDataflowReshape")
+"""Those that leave constants and reshapes in what FuseOps has grouped: FuseTIR takes calls of PrimFuncs alone."""
+
 ON_PRIMFUNCS = """
     tirx.AnnotateEntryFunc tirx.BF16ComputeLegalize tirx.ConvertSSA tirx.FP8ComputeLegalize
     tirx.ForceNarrowIndexToInt32 tirx.InlinePrivateFunctions tirx.LowerTVMBuiltin
@@ -201,7 +204,7 @@ def _with_marks(each: Pass) -> Pass:
 PASSES = {
     each.name: _with_marks(each)
     for each in (
-        *map(_pass, ANYWHERE.split()),
+        *(_pass(name, bars="groups" * (name in NOT_WITHIN_GROUPS)) for name in ANYWHERE.split()),
         *(_pass(name, needs="primfuncs") for name in ON_PRIMFUNCS.split()),
         *(_pass(name, needs="flat") for name in ON_FLAT.split()),
         *CONDITIONAL,
@@ -366,6 +369,8 @@ def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
         maker = next((each.name for each in PASSES.values() if fact in each.gives), "")
         if not maker or not _place(maker, found, start):
             return False
+    if misplaced((name,), facts_after(found, start)):  # what took one fact away may leave another that bars it
+        return False
     found.append(name)
     return True
 
