@@ -104,7 +104,7 @@ ANYWHERE = """
 """Relax passes that any module can be given."""
 
 NOT_WITHIN_GROUPS = ("FoldConstant", "RewriteDataflowReshape")
-"""Those that leave constants and reshapes in what FuseOps has grouped: FuseTIR takes calls of PrimFuncs alone."""
+"""Those that leave constants and reshapes in what FuseOps grouped: FuseTIR takes calls of PrimFuncs alone."""
 
 ON_PRIMFUNCS = """
     tirx.AnnotateEntryFunc tirx.BF16ComputeLegalize tirx.ConvertSSA tirx.FP8ComputeLegalize
@@ -369,7 +369,7 @@ def _place(name: str, found: list[str], start: frozenset[str]) -> bool:
         maker = next((each.name for each in PASSES.values() if fact in each.gives), "")
         if not maker or not _place(maker, found, start):
             return False
-    if misplaced((name,), facts_after(found, start)):  # what took one fact away may leave another that bars it
+    if misplaced((name,), facts_after(found, start)):  # what took one fact away may leave another that bars
         return False
     found.append(name)
     return True
