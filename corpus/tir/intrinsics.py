@@ -66,13 +66,14 @@ FLOAT_FUNCTIONS = [
     "round",
 ]
 """Functions of one float that give one of its type; TVMScript calls them by these names."""
-_PAIRS = ("atan2", "nextafter", "copysign", "hypot", "fmod", "pow")
+_PAIRS = ("atan2", "nextafter", "copysign", "hypot", "pow")
 
 INTRINSICS: dict[str, Intrinsic] = {
     item.name: item
     for item in (
         *(_one(name, "float", "=0") for name in FLOAT_FUNCTIONS),
         *(_one(name, "float float=", "=0") for name in _PAIRS),
+        _one("fmod", "float float=", "=0", host=False),
         _one("fabs", "float", "=0"),
         _one("fma", "float float= float=", "=0"),
         _one("ldexp", "float int32", "=0"),
@@ -138,6 +139,7 @@ INTRINSICS: dict[str, Intrinsic] = {
         _one("nd_mem_alloc_with_scope", "*any", "declared", "write"),
         _one("TVMBackendAllocWorkspace", "*any", "declared", "write"),
         _one("TVMBackendFreeWorkspace", "*any", "declared", "write"),
+        _one("cuda.ffs_u32", "uint32", "int32", "write", host=False),
         _one("prefetch", "*any", "declared", "write", host=False),
         _one("atomic_add", "*any", "declared", "write", host=False),
         _one("start_profile_intrinsic", "int32", "declared", host=False),

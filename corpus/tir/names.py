@@ -1,4 +1,4 @@
-"""Names in a function, given anew wherever they stand."""
+"""Names and buffers in a function, given anew wherever they stand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from corpus.tir.tree import Function, Store, Thread
-from corpus.tir.values import Buffer, BufferRef, Expr, Load, Region, Var
-from corpus.tir.walk import rebuilt
+from corpus.tir.types import pointer_to
+from corpus.tir.values import Buffer, BufferRef, Call, Expr, Load, Region, Var
+from corpus.tir.walk import map_buffers, map_expressions, rebuilt
 
 
 def renamed(function: Function, names: Mapping[str, str]) -> Function:
@@ -28,6 +29,22 @@ def renamed_in(node: Any, names: Mapping[str, str]) -> Any:
         return _named(rebuilt(found, change), names)
 
     return tuple(change(item) for item in node) if isinstance(node, tuple) else change(node)
+
+
+def with_buffer(function: Function, buffer: Buffer) -> Function:
+    """Return the function with this buffer where one of its name was; its addresses are typed as its own."""
+    pointer = pointer_to(buffer.dtype, buffer.scope)
+
+    def typed(expr: Expr) -> Expr:
+        match expr:
+            case Call("buffer_data" | "address_of", (BufferRef(name) | Load(name), *_)) if (
+                name == buffer.name
+            ):
+                return expr if expr.dtype == pointer else replace(expr, dtype=pointer)
+        return expr
+
+    changed = map_buffers(function, lambda one: buffer if one.name == buffer.name else one)
+    return map_expressions(changed, typed)
 
 
 def _named(node: Any, names: Mapping[str, str]) -> Any:

@@ -37,7 +37,7 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
 from corpus.tir.walk import children, walk, with_function
 
 LOOPS: Final = {
@@ -86,6 +86,7 @@ class _Printer:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.is_blocks = True
+        self.outermost: Stmt | None = None
 
     def function(self, name: str, function: Function) -> list[str]:
         attrs = dict(function.attrs)
@@ -100,6 +101,7 @@ class _Printer:
         lines.append(f"def {name}({params}){returns}:")
         body = [f"T.func_attr({self.mapping(attrs)})"] if attrs else []
         body += self.symbols(function) + ([] if plain else self.matched(function))
+        self.outermost = function.body[0] if len(function.body) == 1 else None
         body += self.body(function.body, bool(body))
         return [*lines, *_indented(body)]
 
@@ -134,7 +136,7 @@ class _Printer:
         parts = [self.dims(one.shape), repr(one.dtype)]
         if one.strides:
             parts.append(f"strides={self.dims(one.strides)}")
-        if one.offset != plain_offset(one.shape):
+        if one.offset != _offset_unsaid(one):
             parts.append(f"elem_offset={text_of(one.offset)}")
         if one.scope != "global":
             parts.append(f"scope={one.scope!r}")
@@ -162,7 +164,8 @@ class _Printer:
         return f"{region.buffer}[{', '.join(map(self.range, region.ranges)) or '()'}]"
 
     def range(self, item: Range) -> str:
-        if isinstance(item.extent, Const) and item.extent.value == 1:
+        one = Const(1, type_of(item.min))  # what the parser gives a single index
+        if item.extent == one:
             return text_of(item.min)
         return f"{text_of(item.min)}:{self.stop(item.min, item.extent)}"
 
@@ -251,7 +254,7 @@ class _Printer:
         inner = [self.axis(axis) for axis in stmt.axes]
         if not (isinstance(stmt.predicate, Const) and stmt.predicate.value is True):
             inner.append(f"T.where({text_of(stmt.predicate)})")
-        is_root = stmt.name == "root" and not stmt.axes
+        is_root = stmt is self.outermost and stmt.name == "root" and not stmt.axes
         if stmt.reads or stmt.writes or not is_root or _accesses(stmt):
             inner.append(f"T.reads({', '.join(map(self.region, stmt.reads))})")
             inner.append(f"T.writes({', '.join(map(self.region, stmt.writes))})")
@@ -279,6 +282,11 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
+def _offset_unsaid(buffer: Buffer) -> Const:
+    """Return the offset that TVM's builder gives a buffer without one; `plain_offset` is the document's."""
+    return plain_offset(buffer.shape) if buffer.shape else Const(0, "int64")
+
+
 def _accesses(node: Any) -> bool:
     """Return whether a block accesses memory outside of the blocks in it; the parser adds such regions."""
     found = (item for item in children(node) if not isinstance(item, Block))
@@ -291,7 +299,7 @@ def _is_plain(item: Buffer | Var, is_blocks: bool) -> bool:
         return True
     tiled = item.tiled == (not is_blocks and bool(item.shape))  # what the builder takes for granted
     told = (item.strides, item.scope, item.align, item.offset_factor, not tiled)
-    zero = item.offset == plain_offset(item.shape)
+    zero = item.offset == _offset_unsaid(item)
     return told == ((), "global", 64, 1, False) and zero and all(isinstance(dim, Const) for dim in item.shape)
 
 

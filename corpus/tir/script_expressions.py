@@ -101,7 +101,7 @@ def _const(expr: Const) -> tuple[str, int]:
 def _folds(expr: Binary) -> bool:
     """Whether TVM's builder would make another node of it than the one that its operator stands for."""
     a, b = expr.a, expr.b
-    if isinstance(a, Const) and isinstance(b, Const):
+    if _is_constant(a) and _is_constant(b):
         return True
     if any(isinstance(item, Const) and item.value in (0, 1, -1) for item in (a, b)):
         return True
@@ -114,12 +114,19 @@ def _binary(expr: Binary) -> tuple[str, int]:
         sign, level = INFIX[expr.op]
         left = text_of(expr.a, level + (level == 1))
         return f"{left} {sign} {text_of(expr.b, level + 1)}", level
-    both = isinstance(expr.a, Const) and isinstance(expr.b, Const)
+    both = _is_constant(expr.a) and _is_constant(expr.b)
     if expr.op in ("add", "sub", "lt", "le", "gt", "ge", "eq", "ne") and not both and _is_one(expr):
         sign, level = INFIX[expr.op]
         left = text_of(expr.a, level + (level == 1))
         return f"{left} {sign} {text_of(expr.b, level + 1)}", level
     return f"T.{NODES[expr.op]}({text_of(expr.a)}, {text_of(expr.b)})", ATOM
+
+
+def _is_constant(expr: Expr) -> bool:
+    """Whether TVM's builder makes a constant of what its text says."""
+    if isinstance(expr, Call) and expr.callee in _SPELLED_OUT:
+        return not is_float(type_of(expr.args[0])) or all(map(_is_constant, expr.args))
+    return isinstance(expr, Const)
 
 
 def _is_one(expr: Binary) -> bool:
@@ -144,8 +151,9 @@ def _call(expr: Call) -> tuple[str, int]:
     if callee == "type_annotation":
         return f"T.type_annotation({expr.dtype!r})", ATOM
     decides = expr.args[:1] if callee == "if_then_else" else expr.args
-    is_folded = bool(args) and all(isinstance(arg, Const) for arg in decides)
-    if callee in _PLAIN and (not is_folded or callee in _SPELLED_OUT):
+    is_folded = bool(args) and all(map(_is_constant, decides))
+    is_changed = bool(expr.args) and type_of(expr.args[0]) in _CHANGED.get(callee, ())
+    if callee in _PLAIN and not is_changed and (not is_folded or callee in _SPELLED_OUT):
         return f"T.{callee}({args})", ATOM
     prefix = "prim" if callee in ("if_then_else", "vscale", "log2", "likely", "clz", "ceil") else "tirx"
     told = f"{expr.dtype!r}, '{prefix}.{callee}'"
@@ -181,6 +189,13 @@ _PLAIN = frozenset(
     ]
 )
 
+_CHANGED = {
+    "isnan": frozenset(
+        ("float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    ),
+    "pow": frozenset(("bfloat16",)),
+}
+"""Types of which TVM's own functions refuse a call or make another node of it: its operator is called."""
 _SPELLED_OUT = frozenset(("isfinite", "isinf"))
 """What TVM's own functions write as comparisons, of constants too; no function can hold a call of them."""
 

@@ -84,9 +84,14 @@ FUNCTIONS: tuple[Function, ...] = (
 )
 """Those that TVM compiles for a CPU and that the interpreter knows."""
 
+_INSTEAD = {"copysign": _functions("nextafter", _plain, _plain, in_half=False)}
+"""Further ones, which share the turns of another one: a longer table would change every program."""
+
 _OF_HALF = tuple(each for each in FUNCTIONS if each.in_half)
 
 
 def drawn_function(draws: Draws, dtype: str) -> Function:
     """Return an intrinsic that TVM compiles for this type."""
-    return draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
+    found = draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
+    others = _INSTEAD.get(found.name)
+    return draws.pick((found, *others)) if others else found

@@ -77,7 +77,6 @@ ROUGH: Final[dict[str, Callable[..., float]]] = {
     "erf": _guarded(math.erf),
     "sigmoid": _guarded(_sigmoid),
     "fma": _by_numpy(lambda a, b, c: a * b + c),
-    "fmod": _by_numpy(np.fmod),
 }
 
 EXACT: Final[dict[str, Callable[..., float]]] = {
@@ -88,6 +87,7 @@ EXACT: Final[dict[str, Callable[..., float]]] = {
     "trunc": _by_numpy(np.trunc),
     "nearbyint": _by_numpy(np.rint),
     "copysign": _by_numpy(np.copysign),
+    "fmod": _by_numpy(np.fmod),
 }
 
 
@@ -123,6 +123,7 @@ TYPED: Final[dict[str, Callable[..., Scalar]]] = {
     "nextafter": _nextafter,
     "clz": _clz,
     "popcount": _popcount,
+    "cuda.ffs_u32": lambda _, value: (value & -value).bit_length(),
     "round": lambda _, value: _round(value),
     "isnan": lambda _, value: value != value,
     "isinf": lambda _, value: isinstance(value, float) and math.isinf(value),

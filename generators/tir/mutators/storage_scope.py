@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from corpus.tir.names import with_buffer
 from corpus.tir.tree import Alloc, Module
+from corpus.tir.walk import with_function
 from generators.language.draws import Draws
 from generators.tir.sites import pick_site
 
@@ -21,4 +23,4 @@ def mutate(draws: Draws, module: Module) -> Module | None:
         changed = replace(buffer, scope="local" if buffer.scope == "global" else "global")
     else:
         changed = replace(buffer, align=draws.pick((16, 32, 64, 128)))
-    return site.put(module, (replace(site.stmt, buffer=changed),))
+    return with_function(module, module.entry, with_buffer(site.function, changed))

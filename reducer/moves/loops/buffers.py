@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from corpus.tir.encode import plain_offset
+from corpus.tir.names import with_buffer
 from corpus.tir.tree import Alloc
 from corpus.tir.values import Buffer, Const
 from corpus.tir.walk import buffers, map_buffers, map_statements
@@ -76,9 +77,7 @@ def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
 
 
 def _with_buffer(subject: LoopSubject, buffer: Buffer) -> LoopSubject:
-    return subject.with_main(
-        map_buffers(subject.main, lambda one: buffer if one.name == buffer.name else one)
-    )
+    return subject.with_main(with_buffer(subject.main, buffer))
 
 
 def plain_allocations(subject: LoopSubject, hints: Hints) -> Search:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from corpus.tir import decode, encode, tree, values
+from corpus.tir import decode, encode, script, tree, values
 from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.scopes import is_well_formed, problems, untrusted_callees
 from corpus.tir.tree import Alloc, Bind, Block, Break, For, Function, If, Module, Seq, Stmt, Store, While
@@ -37,6 +37,7 @@ from corpus.tir.walk import (
     replace_statements,
     statements,
 )
+from oracles.tir import statements as run
 
 I = Var("i")  # noqa: E741
 A, B = (Buffer(name, (Const(8),), "float32") for name in "AB")
@@ -91,6 +92,8 @@ def test_every_kind_of_node_can_be_written_and_read() -> None:
     assert exprs == set(encode._EXPRESSIONS)
     assert stmts == set(encode._STATEMENTS)
     assert len(stmts) == len(decode._STATEMENTS)
+    assert stmts == set(script._STATEMENTS)
+    assert stmts == set(run._KINDS)
 
 
 def test_a_well_formed_module_has_no_problem() -> None:
