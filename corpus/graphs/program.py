@@ -113,8 +113,10 @@ class GraphProgram:
     def names(self) -> frozenset[str]:
         """Every name that the program gives."""
         graphs = (self.main, *self.functions.values())
-        found = {binding.name for graph in graphs for binding in graph.walk()}
-        found |= {item.name for graph in graphs for item in graph.inputs}
+        bindings = [binding for graph in graphs for binding in graph.walk()]
+        found = {binding.name for binding in bindings}
+        bodies = (body for binding in bindings for body in binding.bodies)
+        found |= {item.name for graph in (*graphs, *bodies) for item in graph.inputs}
         return frozenset(found | {*self.constants, *self.functions, *self.opaque, *self.loops})
 
     @property

@@ -97,10 +97,15 @@ def joined(cut: Cut, calls: Sequence[Binding], result: str, functions: Mapping[s
 def _fresh(program: GraphProgram) -> Callable[[str], str]:
     """Names that the program does not have, one for each of its own."""
 
+    given: dict[str, str] = {}
+
     def name(old: str) -> str:
-        while old in program.names or old == old.rstrip("_"):
-            old += "_"
-        return old
+        if old not in given:
+            new = f"{old}_"
+            while new in program.names or new in given.values():
+                new += "_"
+            given[old] = new
+        return given[old]
 
     return name
 
