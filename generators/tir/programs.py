@@ -13,7 +13,7 @@ from corpus.tir.program import has_blocks, make_inputs, marks, words
 from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module, Store
 from corpus.tir.values import Buffer, Const, Var, type_of
-from corpus.tir.walk import expressions
+from corpus.tir.walk import expressions, statements
 from corpus.values import Value
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
@@ -129,9 +129,15 @@ def mutated(
     for mutator in draws.sample(known, min(4, len(known))):
         changed = mutator.mutate(draws, module)
         found = with_root(changed) if changed is not None else module
-        if found != module and is_sound(found, seed) and is_within(found, budget, seed):
+        if found == module or (_stores(module) and not _stores(found)):
+            continue  # what stores nothing shows nothing
+        if is_sound(found, seed) and is_within(found, budget, seed):
             return found
     return module
+
+
+def _stores(module: Module) -> bool:
+    return any(isinstance(stmt, Store) for stmt in statements((module.main,)))
 
 
 def is_sound(module: Module, seed: int) -> bool:
