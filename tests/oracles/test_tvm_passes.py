@@ -141,13 +141,16 @@ FUSED = ["LegalizeOps", "AnnotateTIROpPattern", "FuseOps"]
                 "LegalizeOps",
                 "RemovePurityChecking",
                 "ToNonDataflow",
+                "backend.DispatchSortScan",
                 "VMShapeLower",
                 "MergeCompositeFunctions",
             ],
             "leaves lowered",
         ),
-        (["RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "VMShapeLower needs primfuncs"),
+        (["RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "VMShapeLower needs primfuncs and scans"),
         ([*MEMORY, "LowerAllocTensor", "MergeCompositeFunctions"], "leaves lowered"),
+        (["LegalizeOps", "RemovePurityChecking", "ToNonDataflow", "VMShapeLower"], "needs scans"),
+        ([*FUSED, "RewriteDataflowReshape", "FuseTIR"], "leaves groups"),
     ],
 )
 def test_a_sequence_that_cannot_run_is_refused_in_words(names: list[str], words: str) -> None:
