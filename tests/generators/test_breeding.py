@@ -95,7 +95,7 @@ def test_what_is_bred_is_well_formed_and_its_passes_fit(rules: Rules) -> None:
 
 def test_options_come_and_go() -> None:
     found = [breed(seed, 6, POOL).passes for seed in range(120)]
-    assert sum(any("=" in name for name in each) for each in found) > 10
+    assert sum(any("=" in name for name in each) for each in found) > 5
 
 
 def test_loops_take_their_turn_and_leave_other_blocks_alone() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from corpus.errors import UserError
 from corpus.target import Target
 from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.program import is_rooted, make_inputs, parse
+from corpus.tir.program import holds_blocks, is_rooted, make_inputs, parse
 from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
@@ -162,7 +162,7 @@ def test_a_program_never_exceeds_its_budget(seed: int, budget: Budget) -> None:
             assert interpret(each.module, each.inputs, trials=0, steps=steps).is_modelled
         if budget.depth is not None:
             values = [stmt.value for stmt in statements((each.module.main,)) if isinstance(stmt, Store)]
-            assert max(map(_nested, values)) <= budget.depth
+            assert max(map(_nested, values), default=0) <= budget.depth
         assert interpret(each.module, each.inputs, trials=0).is_defined
 
 
@@ -183,16 +183,18 @@ def test_budgets_too_small_for_most_programs_still_give_one_a_seed() -> None:
         assert len({to_bytes(each.module) for each in made}) > 1
 
 
-@pytest.mark.parametrize("seed", [27, 62, 104, 284])
-def test_a_function_with_blocks_holds_one_around_all_as_tvmscript_has_it(seed: int) -> None:
-    """Of these seeds blocks stood beside plain loops, or read memory of their own before it was there."""
-    module = make_program(seed, 8).module
-    (root,) = module.main.body
-    assert isinstance(root, Block)
-    assert module.main.attrs["s_tir"] is True
-    for block in (each for each in statements((module.main,)) if isinstance(each, Block)):
-        own = {buffer.name for buffer in block.allocs}
-        assert not own & {region.buffer for region in (*block.reads, *block.writes)}
+def test_a_function_with_blocks_holds_one_around_all_as_tvmscript_has_it() -> None:
+    """Blocks stood beside plain loops, or read memory of their own before it was there."""
+    found = [each for each in BASES if holds_blocks(each.main)]
+    assert len(found) > 3
+    for module in found:
+        (root,) = module.main.body
+        assert isinstance(root, Block)
+        assert module.main.attrs["s_tir"] is True
+        blocks = [each for each in statements((module.main,)) if isinstance(each, Block)]
+        own = [{buffer.name for buffer in block.allocs} for block in blocks]
+        used = [{region.buffer for region in (*block.reads, *block.writes)} for block in blocks]
+        assert not any(one & other for one, other in zip(own, used, strict=True))
 
 
 def test_statements_are_grown_among_buffers_without_dims() -> None:
