@@ -62,12 +62,15 @@ needs_crash = pytest.mark.usefixtures("crash_shows")
 
 
 def test_help_takes_less_than_300_ms_of_cpu_time(tmp_path):
-    crux(tmp_path, "--help")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = crux(tmp_path, "--help")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
+    """The least of three runs: a busy machine takes CPU time, too."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert crux(tmp_path, "--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(once() for _ in range(3)) < 0.3
 
 
 def test_help_imports_no_framework(tmp_path):
