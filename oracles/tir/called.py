@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,10 +52,11 @@ def is_steady(
 
 
 def _shape(param: object) -> tuple[int, ...]:
-    dims: Mapping[int, object] = dict(enumerate(param.shape)) if isinstance(param, Buffer) else {}
-    if not isinstance(param, Buffer) or not all(isinstance(dim, Const) for dim in dims.values()):
+    dims = param.shape if isinstance(param, Buffer) else (None,)
+    known = [int(dim.value) for dim in dims if isinstance(dim, Const)]
+    if len(known) < len(dims):
         raise NotDefined("a result whose dims are not numbers")
-    return tuple(int(dim.value) for dim in param.shape if isinstance(dim, Const))
+    return tuple(known)
 
 
 def _nudged(value: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from corpus.graphs.loops import PrimFunc
 from corpus.tir.program import make_inputs
 from corpus.tir.scopes import is_well_formed
@@ -54,7 +56,4 @@ def _dims(growth: Growth) -> tuple[int, ...]:
 
 
 def _count(told: Tensor) -> int:
-    found = 1
-    for dim in told.shape:
-        found *= int(dim)
-    return found
+    return prod(int(dim) for dim in told.shape)
