@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -17,12 +16,6 @@ from oracles.run import Phase
 from oracles.verdict import Outcome
 
 F = np.float32
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 def case(graph: str, *, opset: int = 17, microsoft: bool = False, **inputs: Any) -> Case:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ import onnx
 import pytest
 
 from corpus.case import Case
-from corpus.target import Target
 from oracles.judge import Judge
 from oracles.probes.record import record
 
 F = np.float32
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 def case(graph: str, **inputs: Any) -> Case:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,6 @@ from oracles.verdict import Outcome
 
 F = np.float32
 LOOSE = Tolerance()
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 def model_of(graph: str) -> onnx.ModelProto:

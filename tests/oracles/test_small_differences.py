@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,12 +21,6 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Verdict
 
 LEAST = float(np.finfo(np.float32).min)
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as made:
-        yield made
 
 
 def program(text: str, **inputs: Value) -> Case:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from corpus.case import Case
-from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
@@ -26,12 +24,6 @@ from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
 
 F = np.float32
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as made:
-        yield made
 
 
 def case(graph: str, opset: int = 17, **inputs: Any) -> Case:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from corpus.target import Target
 from oracles.judge import Judge
@@ -28,12 +26,6 @@ from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sqrt(c) y = Neg(d) }"
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def stopped(at: str, message: str) -> Verdict:

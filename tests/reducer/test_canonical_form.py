@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import onnx
 import pytest
@@ -15,17 +15,11 @@ from oracles.judge import Judge
 from reducer.moves.names import renamed
 from reducer.subject.onnx.opsets import lowered
 from reducer.subject.order import size
-from tests.reducer.driving import ORT, Driven, case_of, drive, find_move, model_of, subject_of
+from tests.reducer.driving import Driven, case_of, drive, find_move, model_of, subject_of
 
 NAMES, OPSETS = "canonical names", "lower operator sets"
 STRIP = "strip annotations, documentation and Constant nodes"
 IsInteresting = Callable[[onnx.ModelProto], bool]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def _drive(judge: Judge, move: str, model: onnx.ModelProto, keeps: IsInteresting = bool) -> Driven:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx
-import pytest
 
 from oracles.judge import Judge
 from reducer.move import Hints, Search
@@ -15,13 +12,7 @@ from reducer.moves.last_look import look_at_subsets
 from reducer.search import drop_runs
 from reducer.subject.onnx.retype import retype_outputs
 from reducer.subject.onnx.subject import OnnxSubject
-from tests.reducer.driving import ORT, case_of, model_of, subject_of
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
+from tests.reducer.driving import case_of, model_of, subject_of
 
 
 def driven(search: Search, keeps: set[str], judge: Judge, like: OnnxSubject) -> tuple[OnnxSubject, int]:

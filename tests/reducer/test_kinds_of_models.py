@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.options import Options
-from tests.reducer.driving import ORT, Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
+from tests.reducer.driving import Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
 
 CHAIN = " ".join(f"{{to}}{at + 1} = {op} ({{to}}{at})" for at, op in enumerate(("Abs", "Neg", "Abs", "Neg")))
 
@@ -134,12 +133,6 @@ KINDS = {
     "a weight of four bits": packed_weight,
     "com.microsoft": contributed,
 }
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as judge:
-        yield judge
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -27,7 +27,6 @@ from reducer.subject.onnx.facts import learn
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
-    ORT,
     Counting,
     case_of,
     drive,
@@ -47,12 +46,6 @@ NODE_SET_MOVES = [
 IsInteresting = Callable[[Case], bool]
 
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def test_what_flowed_counts_where_a_kernel_does_not_keep_to_its_specification(judge: Judge) -> None:

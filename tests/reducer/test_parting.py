@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -12,18 +12,12 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
 from reducer.subject.onnx.parting import PartedTensors, find_parting
-from tests.reducer.driving import ORT, case_of, model_of, subject_of
+from tests.reducer.driving import case_of, model_of, subject_of
 
 ORIGINAL = (
     "g (float[3] x) => (float[3] y) <float[3] w = {1,2,4}> {"
     " a = Neg (x) b = Div (a, w) c = Erf (b) d = Mul (c, w) e = Exp (d) y = Abs (e) }"
 )
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def part(judge: Judge, original: str, optimised: str) -> PartedTensors:

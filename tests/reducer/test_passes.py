@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,6 @@ from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
-    ORT,
     Driven,
     IsInteresting,
     always,
@@ -52,12 +51,6 @@ class Row:
     after: str | None
     header: str = OPSETS
     hints: Hints = field(default_factory=Hints)
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def check(judge: Judge, row: Row) -> None:

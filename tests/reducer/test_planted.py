@@ -19,7 +19,6 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.options import Options
-from tests.reducer.driving import ORT
 
 Planted = Iterator[Case]
 
@@ -121,12 +120,6 @@ REGRESSIONS = [
     )
     for each in load_regressions()
 ]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 @pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)

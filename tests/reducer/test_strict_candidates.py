@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from corpus.onnx.graph import walk_nodes
 from oracles.judge import Judge
-from tests.reducer.driving import ORT, Counting, case_of, engine_for, run_to_end, subject_of
+from tests.reducer.driving import Counting, case_of, engine_for, run_to_end, subject_of
 
 LOOP = """g (float[N,3] x) => (float[N,3] y, float[3,N,3] all)
     <int64 n = {3}, bool yes = {1}, float c = {0.5}> {
@@ -55,12 +53,6 @@ MODELS = {
     "QuantizeLinear": lambda: of_graph(QUANTISED),
     "inner": lambda: onnx.parser.parse_model(FUNCTION),
 }
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as judge:
-        yield judge
 
 
 @pytest.mark.parametrize("within", MODELS)

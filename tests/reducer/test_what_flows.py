@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from oracles.judge import Judge
 from reducer.subject.order import size
 from tests.reducer.driving import (
     OPSETS,
-    ORT,
     Driven,
     case_of,
     drive,
@@ -36,12 +35,6 @@ RESULTS, VALUES, DIMS, TYPES = (
     "plainer element types",
 )
 IsInteresting = Callable[[onnx.ModelProto, Mapping[str, Value]], bool]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(ORT) as made:
-        yield made
 
 
 def _drive(

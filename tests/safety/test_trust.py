@@ -101,12 +101,6 @@ def torch_program(op: str, args: list[Any], kwargs: dict[str, Any] | None = None
     return json.dumps({**document, "opaque": {}, "facts": {}}).encode()
 
 
-@pytest.fixture(scope="module")
-def torch_worker() -> Any:
-    with Sandbox("torch") as sandbox:
-        yield sandbox
-
-
 X = {"ref": "x"}
 HOSTILE_OPERATORS = [
     ("torch.builtins.exec", ["open('mark', 'w')"]),
@@ -142,13 +136,13 @@ HOSTILE_OPERATORS = [
 
 
 @pytest.mark.parametrize(("op", "args"), HOSTILE_OPERATORS, ids=[op or "none" for op, _ in HOSTILE_OPERATORS])
-def test_a_torch_program_names_operators_only(torch_worker: Sandbox, op: str, args: list[Any]) -> None:
+def test_a_torch_program_names_operators_only(torch_sandbox: Sandbox, op: str, args: list[Any]) -> None:
     job = Job(torch_program(op, args), {"x": np.ones(2, np.float32)}, (Config("plain"),), format="torch")
-    (run_of_it,) = torch_worker.run(job)
+    (run_of_it,) = torch_sandbox.run(job)
 
     assert run_of_it.error == "NotData", run_of_it
     told = Config("told", (("show", "source"),))
-    (printed,) = torch_worker.run(Job(job.program, job.inputs, (told,), format="torch"))
+    (printed,) = torch_sandbox.run(Job(job.program, job.inputs, (told,), format="torch"))
     assert printed.error == "NotData", printed.outputs
 
 
@@ -165,10 +159,10 @@ def test_a_torch_program_names_operators_only(torch_worker: Sandbox, op: str, ar
     ],
     ids=str,
 )
-def test_what_a_torch_programs_literals_print_is_data(torch_worker: Sandbox, item: Any) -> None:
+def test_what_a_torch_programs_literals_print_is_data(torch_sandbox: Sandbox, item: Any) -> None:
     told = Config("told", (("show", "source"),))
     program = torch_program("torch.add", [X, item])
-    (printed,) = torch_worker.run(Job(program, {"x": np.ones(2, np.float32)}, (told,), format="torch"))
+    (printed,) = torch_sandbox.run(Job(program, {"x": np.ones(2, np.float32)}, (told,), format="torch"))
 
     assert "system" not in str(printed.outputs)
     assert not printed.is_ok or "device" in item

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oracles.judge import Judge
-from tests.triage.failing import ORT, clip_exception, division_crash
+from tests.triage.failing import clip_exception, division_crash
 from tests.triage.test_cli import command, crux, environment
 from triage.bugs.failures import record_failure, set_aside
 from triage.campaigns.reporting import Reporter
@@ -22,31 +22,23 @@ from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
 from triage.store.upkeep.health import examine
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(ORT) as made:
-        if not made.verdict(division_crash()).is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-        yield made
-
-
-def plant(folder: Path, judge: Judge, extras=range(1, 6)) -> None:
+def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
     """A database with failures that wait for reduction: one bug often, another once."""
     with Store(folder / "crux.db") as store:
         for extra in extras:
             case = division_crash(extra_nodes=extra)
-            record_failure(store, case, judge.verdict(case))
-        record_failure(store, clip_exception(), judge.verdict(clip_exception()))
+            record_failure(store, case, crash_judge.verdict(case))
+        record_failure(store, clip_exception(), crash_judge.verdict(clip_exception()))
 
 
-def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(judge, tmp_path):
-    plant(tmp_path, judge)
+def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
     with Store(tmp_path / "crux.db") as store:
         assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
 
 
-def test_what_does_not_end_is_chosen_last(judge, tmp_path):
-    plant(tmp_path, judge, extras=(1,))
+def test_what_does_not_end_is_chosen_last(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge, extras=(1,))
     with Store(tmp_path / "crux.db") as store:
         first = Selection(store, "ort").next()
         with store.transaction():
@@ -57,14 +49,14 @@ def test_what_does_not_end_is_chosen_last(judge, tmp_path):
         assert Selection(store, "ort").next().id == first.id
 
 
-def test_failures_of_another_target_are_not_chosen(judge, tmp_path):
-    plant(tmp_path, judge)
+def test_failures_of_another_target_are_not_chosen(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
     with Store(tmp_path / "crux.db") as store:
         assert Selection(store, "ort@threads=2").next() is None
 
 
-def test_every_failure_is_reduced_those_that_tell_most_first(judge, tmp_path):
-    plant(tmp_path, judge, extras=(3, 1, 2, 4))
+def test_every_failure_is_reduced_those_that_tell_most_first(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge, extras=(3, 1, 2, 4))
     met = []
     with Store(tmp_path / "crux.db") as store:
         for failure in waiting(store):
@@ -77,8 +69,8 @@ def test_every_failure_is_reduced_those_that_tell_most_first(judge, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path):
-    plant(tmp_path, judge)
+def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
     done = crux(tmp_path, "hunt", "--minutes", "0.6", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -102,8 +94,8 @@ def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(judge, tmp_path
 
 
 @pytest.mark.slow
-def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(judge, tmp_path):
-    plant(tmp_path, judge)
+def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge)
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
@@ -123,8 +115,8 @@ def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(judge, tmp
 
 
 @pytest.mark.slow
-def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(judge, tmp_path):
-    plant(tmp_path, judge, extras=[1])
+def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(crash_judge, tmp_path):
+    plant(tmp_path, crash_judge, extras=[1])
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(

@@ -78,12 +78,6 @@ def face(operator: str, *, before: int = 0) -> Case:
     return Case("onnx", made.SerializeToString(), inputs, ORT, origin=f"face:{operator}:{before}")
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(Target("ort")) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("operator", sorted(FACES))
 def test_a_node_that_stumbles_over_a_lost_dim_is_a_face_of_the_pass_that_lost_it(judge, operator):
     case = face(operator)

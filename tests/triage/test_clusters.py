@@ -2,23 +2,14 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from oracles.naming.signature import Signature
 from tests.triage.failing import healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.store.clusters import clusters, signatures_of
-from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, get_failure, list_failures
 
 ONE, TWO = Signature.of(("op", "one")), Signature.of(("op", "two"))
 FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
-
-
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
 
 
 def found(store, number, message="boom"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,12 +28,6 @@ def standard(text: str, *expected: float) -> StandardTest:
     program = onnx.parser.parse_model(text).SerializeToString()
     case = Case("onnx", program, {"x": np.array([1, 2], np.float32)})
     return StandardTest("test_it", case, {"y": np.array(expected, np.float32)}, 1e-3, 1e-7)
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as found:
-        yield found
 
 
 @pytest.mark.parametrize(

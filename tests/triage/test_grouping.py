@@ -30,12 +30,6 @@ FACTS = {"nodes_before": 9, "nodes_after": 1, "checks": 5, "minimal": True}
 TEXT = "dimension mismatch between the first and the second operand of the broadcast"
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
-
-
 def ort(message, op="", **components):
     facts = {"op": op, "message": message, **components}
     return Signature.of(("backend", "ort"), ("outcome", "exception"), *facts.items())

@@ -62,14 +62,6 @@ REDUCED = History(
 ORT_PROJECT = project_of("ort")
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with Judge(ORT) as made:
-        if not made.verdict(division_crash()).is_bug:
-            pytest.skip("the installed onnxruntime does not show the bug")
-        yield made
-
-
 def with_remarks(case: Case) -> Case:
     """The case as an exporter would leave it: paths, names and times in all free text."""
     made = parse(case.program)
@@ -81,9 +73,9 @@ def with_remarks(case: Case) -> Case:
 
 
 @pytest.fixture(scope="module")
-def crash_report(judge, tmp_path_factory):
+def crash_report(crash_judge, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports") / "C0001"
-    return write_report(with_remarks(division_crash()), judge, folder, REDUCED)
+    return write_report(with_remarks(division_crash()), crash_judge, folder, REDUCED)
 
 
 def test_a_report_is_ready_when_its_script_showed_the_bug_every_time(crash_report):
@@ -116,8 +108,8 @@ def test_the_zip_holds_the_folder(crash_report):
             assert archive.read(f"C0001/{name}") == (crash_report.folder / name).read_bytes()
 
 
-def test_the_same_report_again_is_the_same_bytes(crash_report, judge, tmp_path):
-    again = write_report(with_remarks(division_crash()), judge, tmp_path / "C0001", REDUCED)
+def test_the_same_report_again_is_the_same_bytes(crash_report, crash_judge, tmp_path):
+    again = write_report(with_remarks(division_crash()), crash_judge, tmp_path / "C0001", REDUCED)
     assert again.archive.read_bytes() == crash_report.archive.read_bytes()
 
 
@@ -183,27 +175,30 @@ def test_the_signature_and_the_environment_are_data(crash_report):
     assert named["digest"] == crash_report.signature
 
 
-def test_the_folder_of_a_report_is_a_case(crash_report, judge):
+def test_the_folder_of_a_report_is_a_case(crash_report, crash_judge):
     case = Case.load(crash_report.folder)
-    assert case.target == judge.target
-    assert judge.verdict(case).symptom is not None
+    assert case.target == crash_judge.target
+    assert crash_judge.verdict(case).symptom is not None
 
 
-def test_a_case_without_a_bug_is_not_reported(judge, tmp_path):
+def test_a_case_without_a_bug_is_not_reported(crash_judge, tmp_path):
     with pytest.raises(UserError, match="shows no bug"):
-        write_report(healthy(), judge, tmp_path / "it", History())
+        write_report(healthy(), crash_judge, tmp_path / "it", History())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_report_is_not_replaced(judge, tmp_path):
+def test_a_folder_that_is_no_report_is_not_replaced(crash_judge, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     with pytest.raises(UserError, match="not a report"):
-        write_report(division_crash(), judge, tmp_path / "mine", History())
+        write_report(division_crash(), crash_judge, tmp_path / "mine", History())
 
 
 def test_a_target_without_scripts_is_the_users_mistake(tmp_path):
-    with Judge(replace(ORT, backend="reference")) as judge, pytest.raises(UserError, match=r"repro\.py"):
+    with (
+        Judge(replace(ORT, backend="reference")) as judge,
+        pytest.raises(UserError, match=r"repro\.py"),
+    ):
         write_report(healthy(), judge, tmp_path / "it", History())
 
 
@@ -400,23 +395,23 @@ def test_values_are_described_in_a_line(value, text):
     assert describe_value(value) == text
 
 
-def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(judge, tmp_path):
-    if not judge.verdict(clip_exception()).is_bug:
+def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(crash_judge, tmp_path):
+    if not crash_judge.verdict(clip_exception()).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    report = write_report(clip_exception(), judge, tmp_path / "it", History())
+    report = write_report(clip_exception(), crash_judge, tmp_path / "it", History())
     text = (report.folder / "issue.md").read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
 
 
-def test_a_wrong_result_is_shown_where_it_begins(judge, tmp_path):
+def test_a_wrong_result_is_shown_where_it_begins(crash_judge, tmp_path):
     nodes = [("Div", ["one", "x"], ["d"]), ("Mul", ["d", "x"], ["m"]), ("Neg", ["m"], ["y"])]
     typed = (TensorProto.INT32, [2])
     made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
     case = Case("onnx", made.SerializeToString(), {"x": np.array([2, 3], np.int32)}, ORT)
-    if not judge.verdict(case).is_bug:
+    if not crash_judge.verdict(case).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    text = (write_report(case, judge, tmp_path / "report", History()).folder / "issue.md").read_text()
+    text = (write_report(case, crash_judge, tmp_path / "report", History()).folder / "issue.md").read_text()
     assert "The first tensor that differs, in the order of the graph, is `m`, made by `Mul`." in text
 
 

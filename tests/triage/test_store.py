@@ -25,12 +25,6 @@ from triage.store.upkeep.health import examine
 FORK = multiprocessing.get_context("fork")
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
-
-
 def test_a_case_comes_back_as_it_was(store):
     case = division_crash()
     assert store.load_case(store.add_case(case)) == case

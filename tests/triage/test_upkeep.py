@@ -37,12 +37,6 @@ from triage.store.upkeep.health import examine
 from triage.store.upkeep.merging import take_in
 
 
-@pytest.fixture
-def store(tmp_path):
-    with Store(tmp_path / "crux.db") as opened:
-        yield opened
-
-
 def named(message: str) -> Signature:
     facts = {
         "backend": "ort",
