@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import ml_dtypes
@@ -24,6 +25,7 @@ from corpus.values import Value
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
+from oracles.sandbox.scratch import HALF_MADE, Scratch
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
@@ -635,3 +637,35 @@ def test_where_the_system_forbids_namespaces_it_works_and_says_so() -> None:
     assert done.stdout.startswith("ok ")
     assert "'root': 'mount: Operation not permitted'" in done.stdout
     assert "'network': ''" in done.stdout
+
+
+# Scratch directories: nobody's are removed, and those of the living are left alone
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+
+
+def test_what_the_dead_left_is_removed_by_the_next_and_what_the_living_hold_is_not(tmp_path: Path) -> None:
+    left = tmp_path / f"{scratch.PREFIX}dead"
+    left.mkdir()
+    (left / scratch.LOCK).touch()
+    with closing(Scratch()) as first, closing(Scratch()) as second:
+        assert not left.exists()
+        assert first.folder.exists()
+        assert second.folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("age", "stays"), [(0.0, True), (HALF_MADE + 60, False)])
+def test_one_who_died_before_its_lock_was_made_leaves_a_directory_for_a_while(
+    age: float, stays: bool, tmp_path: Path
+) -> None:
+    """As long as it may still be somebody who is making it."""
+    left = tmp_path / f"{scratch.PREFIX}half"
+    left.mkdir()
+    os.utime(left, (time.time() - age, time.time() - age))
+    with closing(Scratch()):
+        assert left.exists() is stays

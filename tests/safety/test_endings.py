@@ -65,15 +65,6 @@ def some(values: list[Any], quick: list[Any]) -> list[Any]:
     return [pytest.param(each, marks=() if each in quick else pytest.mark.slow) for each in values]
 
 
-@pytest.mark.parametrize("checks", some([1, 2, 3, 5, 8, 13, 21], [3]))
-def test_a_reduction_that_runs_out_of_checks_leaves_its_best(
-    tmp_path: Path, whole: tuple[str, int], checks: int
-) -> None:
-    reduce_case(network(), tmp_path / "out", options(max_checks=checks))
-    must_be_sound(tmp_path / "out")
-    assert reduce_case(network(), tmp_path / "out", options()).case.case_id == whole[0]
-
-
 @pytest.mark.parametrize("minutes", some([0.0, 0.0005, 0.002, 0.005], [0.0]))
 def test_a_reduction_that_runs_out_of_time_leaves_its_best(
     tmp_path: Path, whole: tuple[str, int], minutes: float
@@ -116,13 +107,6 @@ def interrupted(folder: Path, number: int, seconds: float) -> int:
         _, text = process.communicate(timeout=60)
     assert b"Traceback" not in text
     return process.returncode
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_the_best_so_far(tmp_path: Path, number: int) -> None:
-    assert interrupted(tmp_path, number, 0.1) in (0, 130)
-    must_be_sound(tmp_path / "out")
 
 
 def hears(process: subprocess.Popen[bytes], number: int) -> bool:
@@ -312,15 +296,6 @@ def test_a_locked_database_loses_no_verdict(folder: Path, monkeypatch: pytest.Mo
     with sqlite3.connect(folder / "locked.db", isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert run(["check", str(folder / "case"), "--db", str(folder / "locked.db")]) == 2
-
-
-def test_a_full_disk_is_told_as_such() -> None:
-    import errno
-
-    from triage.console.troubles import disk_complaint
-
-    assert "make room" in disk_complaint(OSError(errno.ENOSPC, "No space left on device", "here"))
-    assert disk_complaint(ValueError("ours")) == ""
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jx", "a\rb", "\x9b31m", "right\u202eleft", "plain"])

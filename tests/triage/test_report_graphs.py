@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import subprocess
 import sys
@@ -10,21 +11,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
+from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
+from oracles.asked import named
 from oracles.judge import Judge
+from oracles.optimisers.tvm_ways import configs_of_graphs
+from oracles.run import Config
+from tests.triage.failing import healthy
 from triage.bugs.history import History
-from triage.projects import runner_of
+from triage.cases.alone import alone
+from triage.cases.judges import Judges
+from triage.console.options import CaseOptions
+from triage.projects import ToShow, runner_of
+from triage.reports.by_name import report_word
 from triage.reports.report import Report, write_report
 from triage.repro.plain_code import surprise
+from triage.repro.source import Source
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
 from triage.views.privacy import private_words_in
+from triage.views.rendering import template_of
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}
@@ -181,3 +194,101 @@ def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tm
     text = (report.folder / "issue.md").read_text()
     assert "- [x] numpy, with floats in float64, gives the expected result" in text
     assert "What numpy, with floats in float64 gives" in (report.folder / "repro.py").read_text()
+
+
+# Reports of what an oracle finds that was asked for: a script of plain runs shows it
+
+
+BASELINE, OPTIMISED = configs_of_graphs(Target("tvm"), "relax")[:2]
+SOURCE = Source("class Module:\n    @R.function\n    def main(x): ...", "np.zeros(2),")
+
+
+def asked(oracle: str, **settings: object) -> Config:
+    config = Config(OPTIMISED.label, (*OPTIMISED.settings, *settings.items()))  # type: ignore[arg-type]
+    return named(oracle, config)
+
+
+WAYS = {
+    "well-formed": (asked("well-formed", **{"well-formed": True}), "relax.analysis.well_formed(module)"),
+    "types": (asked("types", types=True), "contradiction(self.before.pop(), module)"),
+    "round-trip": (
+        asked("round-trip", via="script"),
+        "tvm.script.from_source(module.script(show_meta=True))",
+    ),
+}
+
+
+@pytest.mark.parametrize("oracle", WAYS)
+def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
+    config, does = WAYS[oracle]
+    runner = runner_of("tvm", "relax")
+    assert oracle in runner.tells
+    shown = ToShow(config, {"base": BASELINE, "failing": config})
+    for template in (runner.part, runner.short):
+        given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
+        text = template_of(template).render(given)
+        ast.parse(text)
+        assert does in text
+
+
+def returning(op: str, dtype: str) -> Case:
+    """A closure around this loses the type of the tuple that it returns in TVM 0.27."""
+    main = Graph(
+        (Input("x", "float32", ()), Input("y", dtype, (1, 1))),
+        (Binding("a", "alias", ({"ref": "x"},)), Binding("b", op, ({"ref": "y"}, {"prim": ["int64", 0]}))),
+        ("a", "b"),
+        {"pure": True},
+    )
+    inputs = {"x": np.zeros((), "float32"), "y": np.zeros((1, 1), dtype)}
+    return Case(
+        "relax", GraphProgram("relax", main).to_bytes(), inputs, Target.parse("tvm@oracles=metamorphic")
+    )
+
+
+@pytest.mark.slow
+def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("tvm", reason="TVM is not installed")
+    case = returning("relax.tril", "int32")
+    assert case.target is not None
+    with Judge(case.target, format="relax") as judge:
+        verdict = judge.verdict(case)
+        if not verdict.is_bug:
+            pytest.skip("the installed TVM does not show the failure")
+        own, plain = alone(case, judge)
+        assert own.program != case.program
+        assert plain is not None
+        assert not any(run.config.asked_by for run in plain.runs)
+        report = write_report(case, judge, tmp_path / "report", History())
+    assert report.ready, report.missing
+    text = (tmp_path / "report" / "issue.md").read_text()
+    assert "LambdaLift()" in text
+
+
+# Of an invalid model a report says which node breaks which rule, by the path that the user gave
+
+
+def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path: Path) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="proj")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
+        [numpy_helper.from_array(np.zeros((5, 4), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "mine.onnx"
+    path.write_bytes(model.SerializeToString())
+    options = CaseOptions()
+    with Judges(options) as judges:
+        document = report_word(str(path), options, judges, tmp_path / "out")
+    assert (document["state"], document["ready"]) == ("not a bug", False)
+    text = Path(document["page"]).read_text()
+    for words in (str(path), "Incompatible dimensions", "MatMul 'proj' -> y", "x: float32[2,3]"):
+        assert words in text
+
+
+def test_a_healthy_case_is_refused_by_the_word_that_named_it(tmp_path: Path) -> None:
+    healthy().save(tmp_path / "fine")
+    options = CaseOptions()
+    with Judges(options) as judges, pytest.raises(UserError, match="fine: shows no bug on ort"):
+        report_word(str(tmp_path / "fine"), options, judges, tmp_path / "out")
