@@ -10,7 +10,7 @@ import pytest
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.sandbox.sandbox import Sandbox
-from tests.triage.failing import division_crash
+from tests.helpers.failing import division_crash
 from triage.store.database import Store
 
 

@@ -33,7 +33,7 @@ from generators.mixture import BLOCK, PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.bench_campaigns import Remembering
-from tests.triage.failing import ORT
+from tests.helpers.failing import ORT
 from triage.campaigns.cluster import LOCAL, Crew, Greeting, cluster_testers
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import open_testers

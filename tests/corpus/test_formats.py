@@ -36,7 +36,7 @@ from generators.mixture import Plan, make_cases
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.names import names_of_case
-from tests.corpus.models import cyclic, external, model, value
+from tests.helpers.models import cyclic, external, model, value
 from triage.pages.differences import describe_differences
 from triage.reports.exhibits import without_remarks
 from triage.views.drawn import drawn

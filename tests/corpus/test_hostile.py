@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +16,9 @@ from onnx import TensorProto, helper
 from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.onnx import client as onnx_client
-from tests.corpus.models import external, identity, model, relu, value, write
-from tests.counting import bytes_read_by
+from tests.helpers.commands import waited_for
+from tests.helpers.counting import bytes_read_by
+from tests.helpers.models import external, identity, model, relu, value, write
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -192,8 +192,7 @@ def test_an_inference_that_takes_too_long_is_ended_with_its_process(monkeypatch:
         client.ask(b"i", _doubling(30).SerializeToString())
     assert not serving & set(running_in_group(server))
     client.close()
-    _wait_for_end(server)
-    assert not running_in_group(server)
+    assert waited_for(lambda: not running_in_group(server))
 
 
 def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_place() -> None:
@@ -208,12 +207,6 @@ def test_a_process_that_is_killed_while_it_waits_puts_no_answer_in_anothers_plac
         told = [client.ask(b"c", each.SerializeToString())[0] for each in (bad, good, bad)]
         assert told == [False, True, False]
     client.close()
-
-
-def _wait_for_end(group: int) -> None:
-    deadline = time.monotonic() + 30
-    while running_in_group(group) and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def running_in_group(group: int) -> list[int]:

@@ -16,8 +16,8 @@ from corpus.onnx import server as onnx_server
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.client import infer_types
 from corpus.onnx.repair import repair
-from tests.corpus.models import cyclic, external, model, relu, value
-from tests.counting import calls_of
+from tests.helpers.counting import calls_of
+from tests.helpers.models import cyclic, external, model, relu, value
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
 

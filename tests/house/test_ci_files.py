@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.triage.failing import clip_exception, healthy
 
 ROOT = Path(__file__).parents[2]

@@ -147,9 +147,9 @@ def test_a_wrong_quotient_is_reduced_to_one_node_with_a_script_that_shows_it(tmp
     case.save(tmp_path / "case")
     reduce = [sys.executable, "-m", "triage.cli", "reduce", "case", "--target", "inductor", "-o", "reduced"]
     here = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    subprocess.run(reduce, cwd=tmp_path, env=here, timeout=600, check=True)
+    subprocess.run(reduce, cwd=tmp_path, env=here, check=True)
     model = onnx.load(tmp_path / "reduced" / "model.onnx")
     assert [node.op_type for node in model.graph.node] == ["floor_divide"]
     script = tmp_path / "reduced" / "repro.py"
     assert "torch.ops.aten.floor_divide.default(" in script.read_text()
-    assert subprocess.run([sys.executable, script], timeout=300, check=False).returncode == 1
+    assert subprocess.run([sys.executable, script], check=False).returncode == 1

@@ -26,6 +26,7 @@ from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import scratch
 from oracles.sandbox.sandbox import Job, Sandbox, SandboxError, describe_isolation
 from oracles.sandbox.scratch import HALF_MADE, Scratch
+from tests.helpers.commands import waited_for
 
 HERE = Path(__file__).parent
 ODD = str(HERE / "sandboxed" / "odd.py")
@@ -72,14 +73,6 @@ def outside(own: Sandbox, inside: int | None = None) -> int:
 
 def is_below(pid: int, owner: int) -> bool:
     return owner in (pid, *ancestors(pid, owner))
-
-
-def wait_until(condition: object, seconds: float = 10.0) -> bool:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not condition():
-        time.sleep(0.01)
-    return bool(condition())
 
 
 # Values
@@ -275,7 +268,7 @@ def test_a_dead_zygote_is_replaced() -> None:
         pid = outside(own)
         zygote = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(zygote, signal.SIGKILL)
-        assert wait_until(lambda: not is_alive(pid))
+        assert waited_for(lambda: not is_alive(pid))
 
         assert do(own, "echo").is_ok
         assert do(own, "echo", fresh=True).is_ok
@@ -285,7 +278,7 @@ def test_a_worker_that_died_between_two_tests_is_not_held_against_the_second() -
     with Sandbox(ODD, limits=LIMITS) as own:
         pid = outside(own)
         os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda: not is_alive(pid))
+        assert waited_for(lambda: not is_alive(pid))
 
         assert do(own, "echo").is_ok
 
@@ -516,8 +509,8 @@ def test_nothing_outlives_a_crux_that_is_killed(action: bytes) -> None:
         owner.kill()
 
     assert len(processes) >= 3  # the launcher, the first process of the namespace, the zygote, a worker
-    assert wait_until(lambda: not any(is_alive(process) for process in processes))
-    assert wait_until(lambda: not Path(folder).parent.exists())
+    assert waited_for(lambda: not any(is_alive(process) for process in processes))
+    assert waited_for(lambda: not Path(folder).parent.exists())
 
 
 def ancestors(pid: int, stop: int) -> Iterator[int]:
@@ -595,7 +588,7 @@ with Sandbox({backend!r}) as own:
 def test_without_privileges_a_user_namespace_gives_the_others() -> None:
     report = REPORT.format(root=str(HERE.parents[1]), backend=ODD)
     command = [sys.executable, "-c", UNPRIVILEGED, report]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("ok ")
     if "'user namespace': 'in force'" in done.stdout:
@@ -630,9 +623,7 @@ CALLS = {"x86_64": [165, 272, 442, 126], "aarch64": [40, 97, 442, 91]}
 
 def test_where_the_system_forbids_namespaces_it_works_and_says_so() -> None:
     script = FORBIDDEN.format(root=str(HERE.parents[1]), backend=ODD, numbers=CALLS[os.uname().machine])
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("ok ")
     assert "'root': 'mount: Operation not permitted'" in done.stdout

@@ -287,13 +287,8 @@ def test_what_must_be_confirmed_and_is_not_is_no_bug() -> None:
 # Recordings: every intermediate, and the node at which a run breaks
 
 
-def case_record(graph: str, **inputs: Any) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs)
-
-
 def test_a_whole_run_gives_every_value(judge: Judge) -> None:
-    chain = case_record(
+    chain = case(
         "g (float[2] x) => (float[2] y) <float[2] w = {2.0, 3.0}> { a = Mul(x, w) b = Neg(a) y = Abs(b) }",
         x=np.ones(2, F),
     )
@@ -304,7 +299,7 @@ def test_a_whole_run_gives_every_value(judge: Judge) -> None:
 
 
 def test_sequences_and_bodies_are_recorded(judge: Judge) -> None:
-    mixed = case_record(
+    mixed = case(
         "g (float[4] x, bool c) => (float[4] y) {"
         " s = SplitToSequence<axis = 0, keepdims = 1>(x)"
         " z = If(c) <then_branch = t () => (float[4] u) { u = Neg(x) },"
@@ -327,7 +322,7 @@ def test_sequences_and_bodies_are_recorded(judge: Judge) -> None:
 def test_a_run_that_breaks_is_recorded_up_to_the_culprit(
     judge: Judge, divide: str, values: tuple[int, int]
 ) -> None:
-    chain = case_record(
+    chain = case(
         "g (int64[1] x, int64[1] z) => (int64[1] y) {"
         f" a = Identity(x) b = Identity(a) c = {divide} d = Neg(c) e = Abs(d) y = Identity(e) }}",
         x=np.array([values[0]]),
@@ -339,7 +334,7 @@ def test_a_run_that_breaks_is_recorded_up_to_the_culprit(
 
 
 def test_the_first_node_can_be_the_culprit(judge: Judge) -> None:
-    broken = case_record(
+    broken = case(
         "g (int64[1] x, int64[1] z) => (int64[1] y) { c = Div(x, z) y = Neg(c) }",
         x=np.array([1]),
         z=np.array([0]),
@@ -350,14 +345,14 @@ def test_the_first_node_can_be_the_culprit(judge: Judge) -> None:
 
 
 def test_a_graph_without_nodes_that_does_not_run_has_no_culprit(judge: Judge) -> None:
-    folded = case_record("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
+    folded = case("g (float[2] x) => (float[2] y) { }", x=np.ones(3, F))
     recording = record(judge.executor, folded)
     assert recording.crashed_at is None
     assert set(recording.values) == {"x"}
 
 
 def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
-    large = case_record(
+    large = case(
         "g (float[1] x) => (float[1] y) <int64[1] n = {1000}> { big = Expand(x, n) y = ReduceSum(big) }",
         x=np.ones(1, F),
     )
@@ -368,7 +363,7 @@ def test_what_does_not_fit_the_budget_is_left_out(judge: Judge) -> None:
 
 
 def test_nodes_in_any_order_are_recorded(judge: Judge) -> None:
-    chain = case_record(
+    chain = case(
         "g (int64[1] x, int64[1] z) => (int64[1] y) { a = Neg(x) c = Div(a, z) y = Abs(c) }",
         x=np.array([1]),
         z=np.array([0]),

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.triage.failing import clip_exception, model
+from tests.helpers.failing import clip_exception, model
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -100,7 +100,6 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=280,
         env=environment,
         check=False,
     )

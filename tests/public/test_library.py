@@ -15,7 +15,7 @@ import pytest
 
 import tensorcrux
 from tensorcrux.testing import assert_agrees
-from tests.triage.failing import clip_exception, healthy
+from tests.helpers.failing import clip_exception, healthy
 from triage.public import calls, testing
 
 ROOT = Path(__file__).parents[2]

@@ -185,7 +185,7 @@ def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(jud
 
 Learned = Callable[[str], OnnxSubject]
 
-CHAIN_TRACE = "g (float[2] x) => (float[2] e) { a = Neg(x) b = Abs(a) c = Exp(b) d = Neg(c) e = Abs(d) }"
+FIVE_NODES = "g (float[2] x) => (float[2] e) { a = Neg(x) b = Abs(a) c = Exp(b) d = Neg(c) e = Abs(d) }"
 BRANCHES = """g (float[2] x, bool i) => (float[2] z) {
     a = Neg(x)
     y = If(i) <
@@ -205,7 +205,7 @@ def learned() -> Iterator[Callable[[str], OnnxSubject]]:
 
 @pytest.mark.parametrize("keep", [{0, 1, 2, 3, 4}, {1, 2}, {3}])
 def test_nodes_are_traced_through_cuts_and_renaming(keep: set[int], learned: Learned) -> None:
-    original = learned(CHAIN_TRACE)
+    original = learned(FIVE_NODES)
     cut = keep_nodes(original, frozenset(keep))
     assert cut is not None
     assert kept_nodes(original.model, cut) == tuple(sorted(keep))
@@ -213,7 +213,7 @@ def test_nodes_are_traced_through_cuts_and_renaming(keep: set[int], learned: Lea
 
 
 def test_nodes_are_traced_through_a_second_renaming(learned: Learned) -> None:
-    original = learned(CHAIN_TRACE)
+    original = learned(FIVE_NODES)
     first = renamed(original)
     cut = keep_nodes(first, frozenset({2, 3}))
     assert cut is not None
@@ -235,7 +235,7 @@ def test_what_was_unfolded_counts_for_the_node_that_held_it(learned: Learned) ->
 
 
 def test_a_tensor_that_came_later_is_of_no_node(learned: Learned) -> None:
-    original = learned(CHAIN_TRACE)
+    original = learned(FIVE_NODES)
     made = learned("g (float[2] x) => (float[2] new) { new = Neg(x) }")
     assert kept_nodes(original.model, made) == ()
 

@@ -315,15 +315,11 @@ def read(name: str) -> Load:
     return Load(name, (I,), "float32")
 
 
-def loop_primfuncs(*body: Put) -> For:
-    return For(I, Const(0), Const(8), "serial", body)
-
-
 J = Var("j")
 EXP2 = Call("exp2", (Load("A", (J,), "float32"),), "float32")
 BODY = (
     Alloc(T),
-    loop_primfuncs(Put("T", (I,), Binary("add", read("A"), read("B")))),
+    loop(Put("T", (I,), Binary("add", read("A"), read("B")))),
     For(J, Const(0), Const(8), "serial", (Put("C", (J,), Binary("mul", Load("T", (J,), "float32"), EXP2)),)),
 )
 

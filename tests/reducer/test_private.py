@@ -27,8 +27,8 @@ from reducer.private.remains import holds_run, words_left
 from reducer.private.strings import placeholders
 from reducer.private.values import CHANGES, RUN, alike, fresh, tells
 from reducer.subject.onnx.subject import OnnxSubject
+from tests.helpers.commands import crux
 from tests.reducer.driving import ORT, Counting, IsInteresting, drive, model_of
-from tests.triage.test_cli import crux
 
 RANDOM = np.random.default_rng(7)
 SECRETS = (

@@ -113,7 +113,7 @@ def reduce_in_process(
     case: Path, out: Path, options: Mapping[str, Any], when: str = "never", number: int = 0
 ) -> subprocess.CompletedProcess[str]:
     line = command(case, out, options, when, number)
-    return subprocess.run(line, capture_output=True, text=True, check=when == "never", timeout=120)
+    return subprocess.run(line, capture_output=True, text=True, check=when == "never")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -231,7 +231,7 @@ def calls(case: Path, folder: Path, jobs: int, kills: tuple[int, ...]) -> list[s
     options = {"check": f"{line} {{}} $(cat {shlex.quote(str(folder / 'kill'))})", "jobs": jobs}
     for number in (*kills, 0):
         (folder / "kill").write_text(str(number))
-        process = subprocess.run(command(case, folder / "out", options), check=False, timeout=120)
+        process = subprocess.run(command(case, folder / "out", options), check=False)
         assert process.returncode == (-signal.SIGKILL if number else 0)
     return noted.read_text().split()
 

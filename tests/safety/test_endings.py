@@ -22,6 +22,7 @@ from reducer.api import reduce_case
 from reducer.engine.journal import Answer, Journal
 from reducer.options import Options
 from reducer.result import NAME, finished
+from tests.helpers.commands import waited_for
 
 CHECK = "grep -q Erf {}"
 CRUX = [sys.executable, "-m", "triage.cli"]
@@ -104,7 +105,7 @@ def interrupted(folder: Path, number: int, seconds: float) -> int:
             time.sleep(0.005)
         time.sleep(seconds)
         process.send_signal(number)
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate()
     assert b"Traceback" not in text
     return process.returncode
 
@@ -121,12 +122,10 @@ def interrupted_early(folder: Path, words: list[str], number: int, seconds: floa
     """A command sent a signal so long after it began to listen; its exit code and what it said."""
     network().save(folder / "case")
     with subprocess.Popen([*CRUX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 60
-        while process.poll() is None and not hears(process, signal.SIGTERM) and time.monotonic() < deadline:
-            time.sleep(0.002)
+        assert waited_for(lambda: process.poll() is not None or hears(process, signal.SIGTERM))
         time.sleep(seconds)
         process.send_signal(number)
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate()
     return process.returncode, text.decode()
 
 

@@ -24,7 +24,7 @@ from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Mark, Outcome
-from tests.safety.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
+from tests.helpers.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
 from triage.cases.bounded import bounded
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))

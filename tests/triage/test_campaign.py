@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from oracles.judge import Judge
-from tests.triage.failing import clip_exception, division_crash
-from tests.triage.test_cli import command, crux, environment
+from tests.helpers.commands import command, crux, environment, waited_for
+from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
 from triage.campaigns.reporting import Reporter
 from triage.console.progress import PlainLines
@@ -31,28 +30,25 @@ def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:
         record_failure(store, clip_exception(), crash_judge.verdict(clip_exception()))
 
 
-def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(crash_judge, tmp_path):
+def test_the_smallest_of_a_symptom_that_was_not_met_yet_is_chosen_first(crash_judge, tmp_path, store):
     plant(tmp_path, crash_judge)
-    with Store(tmp_path / "crux.db") as store:
-        assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
+    assert Selection(store, "ort").next().case_id == division_crash(extra_nodes=1).case_id
 
 
-def test_what_does_not_end_is_chosen_last(crash_judge, tmp_path):
+def test_what_does_not_end_is_chosen_last(crash_judge, tmp_path, store):
     plant(tmp_path, crash_judge, extras=(1,))
-    with Store(tmp_path / "crux.db") as store:
-        first = Selection(store, "ort").next()
-        with store.transaction():
-            store.write("UPDATE failures SET outcome = 'timeout' WHERE id = ?", (first.id,))
-        second = Selection(store, "ort").next()
-        assert second.id != first.id
-        set_aside(store, second, REDUCED, {})
-        assert Selection(store, "ort").next().id == first.id
+    first = Selection(store, "ort").next()
+    with store.transaction():
+        store.write("UPDATE failures SET outcome = 'timeout' WHERE id = ?", (first.id,))
+    second = Selection(store, "ort").next()
+    assert second.id != first.id
+    set_aside(store, second, REDUCED, {})
+    assert Selection(store, "ort").next().id == first.id
 
 
-def test_failures_of_another_target_are_not_chosen(crash_judge, tmp_path):
+def test_failures_of_another_target_are_not_chosen(crash_judge, tmp_path, store):
     plant(tmp_path, crash_judge)
-    with Store(tmp_path / "crux.db") as store:
-        assert Selection(store, "ort@threads=2").next() is None
+    assert Selection(store, "ort@threads=2").next() is None
 
 
 def test_every_failure_is_reduced_those_that_tell_most_first(crash_judge, tmp_path):
@@ -101,9 +97,7 @@ def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(crash_judg
         process = subprocess.Popen(
             command("hunt", "--minutes", "5"), cwd=tmp_path, env=environment(tmp_path), stderr=stderr
         )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"reducing" not in log.read_bytes():
-            time.sleep(0.05)
+        assert waited_for(lambda: b"reducing" in log.read_bytes())
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     with Store(tmp_path / "crux.db") as store:
@@ -126,11 +120,9 @@ def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(crash_judge, 
             stdout=subprocess.PIPE,
             stderr=stderr,
         )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"repro.py shows it" not in log.read_bytes():
-            time.sleep(0.05)
+        assert waited_for(lambda: b"repro.py shows it" in log.read_bytes())
         process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=60)
+        text, _ = process.communicate()
     assert process.returncode == 130
     assert len(json.loads(text)["bugs"]) >= 1
 

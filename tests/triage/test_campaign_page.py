@@ -26,9 +26,9 @@ from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
-from tests.triage.failing import division_crash, healthy
-from tests.triage.failing import verdict as made_up
-from tests.triage.test_cli import command, environment, hear_interrupts
+from tests.helpers.commands import command, environment, hear_interrupts
+from tests.helpers.failing import division_crash, healthy
+from tests.helpers.failing import verdict as made_up
 from triage.bugs.failures import record_failure, record_reduction
 from triage.campaigns.serving import serving
 from triage.campaigns.shares import FLOOR, Shares

@@ -19,8 +19,8 @@ from oracles.judge import Judge
 from oracles.naming.signature import Signature
 from oracles.rules.declared import _site
 from oracles.verdict import Mark, Outcome
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model, verdict
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model, verdict
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
 from triage.campaigns.yields import Worth, Yield, worth_of
@@ -374,15 +374,14 @@ def test_one_rewrite_of_one_graph_that_raises_here_and_is_wrong_there_is_one_bug
     assert len(cluster["faces"]) == 1
 
 
-def test_what_a_reduction_was_worth(tmp_path):
+def test_what_a_reduction_was_worth(store):
     counted = Yield().add(Worth.NEW).add(Worth.SMALLER).add(Worth.KNOWN).add(Worth.SAMPLE)
     assert str(counted).startswith("4 reduced: 1 new cause, 1 smaller case, 1 known again, 1 sample")
     assert str(counted).endswith("67% of what nothing explained")
     assert str(Yield(new=2)) == "2 reduced: 2 new causes, 100% of what nothing explained"
     assert str(Yield(sample=1)) == "1 reduced: 1 sample of what is explained"
-    with Store(tmp_path / "crux.db") as store:
-        failure = record_failure(store, division_crash(), verdict("boom"))
-        assert worth_of(store, failure) is Worth.NEW
+    failure = record_failure(store, division_crash(), verdict("boom"))
+    assert worth_of(store, failure) is Worth.NEW
 
 
 def test_a_declared_limit_is_reported_as_a_request():
@@ -500,14 +499,13 @@ def test_a_bug_of_a_pass_needs_what_the_pass_takes_away():
     assert not raised.may_be_in(Counter(), "exception | y")
 
 
-def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(tmp_path):
-    with Store(tmp_path / "crux.db") as store:
-        for number in range(4):
-            failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
-            if number < 3:
-                store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
-        assert Selection(store, "ort").next() is None
-        assert Selection(store, "ort", lambda number: True).next().id == failure.id
+def test_what_checks_found_to_be_no_known_bug_is_reduced_however_many_are_alike(store):
+    for number in range(4):
+        failure = record_failure(store, healthy(number), verdict(outcome=Outcome.MISMATCH))
+        if number < 3:
+            store.write("UPDATE failures SET status = 'reduced', reduced_case = case_id")
+    assert Selection(store, "ort").next() is None
+    assert Selection(store, "ort", lambda number: True).next().id == failure.id
 
 
 def crash_over(*operands: str) -> Signature:

@@ -6,41 +6,17 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from oracles.judge import Judge
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy
+from tests.helpers.commands import command, crux, environment, hear_interrupts, waited_for
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
 from triage.bugs.failures import record_failure
 from triage.commands.show import _show
 from triage.store.database import Store
 from triage.store.failures import list_failures
-
-ROOT = Path(__file__).parents[2]
-
-
-def crux(folder: Path, *arguments: str, setup: str = "", stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, after some Python of the test's."""
-    return subprocess.run(
-        command(*arguments, setup=setup),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        input=stdin,
-        env=environment(folder),
-    )
-
-
-def command(*arguments: str, setup: str = "") -> list[str]:
-    start = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\nfrom triage.cli import main\nmain()"
-    return [sys.executable, "-c", start, *arguments]
-
-
-def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
 
 
 @pytest.fixture
@@ -276,21 +252,14 @@ def test_an_interrupted_fuzzer_exits_with_130_and_keeps_its_tests(tmp_path, numb
         preexec_fn=hear_interrupts,
     )
     database = tmp_path / "crux.db"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not _tests_noted(database):
-        time.sleep(0.1)
+    assert waited_for(lambda: _tests_noted(database))
     process.send_signal(number)
-    _, text = process.communicate(timeout=60)
+    _, text = process.communicate()
     assert process.returncode == 130, text
     with Store(database) as store:
         (row,) = store.rows("SELECT status, tests FROM runs")
     assert row["status"] == "interrupted"
     assert row["tests"] >= 1
-
-
-def hear_interrupts() -> None:
-    """What a shell starts in the background ignores Ctrl-C, and so would what it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _tests_noted(database: Path) -> bool:

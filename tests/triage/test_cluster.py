@@ -14,8 +14,8 @@ import pytest
 from corpus.errors import UserError
 from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
-from tests.triage.failing import ORT
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT
 from triage.campaigns.cluster import LOCAL, cluster_testers
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions

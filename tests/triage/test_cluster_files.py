@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.helpers.commands import ROOT, waited_for
 from tests.house.test_docs import COMMANDS, options
-from tests.triage.test_cli import ROOT
 from triage.store.database import Store
 from triage.store.jobs.campaigns import last_campaign
 
@@ -81,7 +81,7 @@ def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_
     while time.monotonic() < deadline and "crux hunt" not in (calls.read_text() if calls.exists() else ""):
         time.sleep(0.05)
     script.terminate()
-    script.wait(timeout=30)
+    script.wait()
     found = calls.read_text()
     assert found.count("ray start --head") == 1
     assert found.count("ray start --address=one:6379") == 2
@@ -114,12 +114,10 @@ def test_the_script_of_slurm_starts_ray_and_a_second_job_goes_on(tmp_path: Path)
         script = subprocess.Popen(["bash", str(SLURM)], env=env, cwd=tmp_path, start_new_session=True)
         summary, log = tmp_path / f"crux-hunt/hunt-{job}.json", tmp_path / f"crux-hunt/hunt-{job}.log"
         try:
-            deadline = time.monotonic() + 300
-            while time.monotonic() < deadline and not (log.exists() and has_tested(log)):
-                time.sleep(0.5)
+            assert waited_for(lambda log=log: log.exists() and has_tested(log))
             time.sleep(3)
             script.terminate()
-            script.wait(timeout=120)
+            script.wait()
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(

@@ -11,8 +11,8 @@ import pytest
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from oracles.verdict import Outcome
-from tests.triage.failing import division_crash, healthy, verdict
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction, set_aside
 from triage.bugs.overview import overview
 from triage.clustering.decisions import mark, merge, rename, split

@@ -19,7 +19,7 @@ from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
 from triage.cases.conformance import conform_one, save
 from triage.cases.sides import Side, alone
 from triage.cases.sources import finite_source, open_one, open_to_run

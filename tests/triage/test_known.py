@@ -22,8 +22,8 @@ from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from oracles.verdict import Mark, Outcome
 from reducer.pass_sets import find_pass_set
-from tests.triage.failing import ORT, healthy, model, verdict
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT, healthy, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.known import SHIPPED, KnownIssue, known_issue, load_known, read_known
 from triage.bugs.limits import SEVERAL, limits

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from generators.learning import Lesson, together
-from tests.triage.test_cli import command, crux, environment
+from tests.helpers.commands import command, crux, environment
 from triage.campaigns.teaching import FEWEST_FOLDED
 from triage.store.database import Store
 from triage.store.failures import list_failures

@@ -12,8 +12,8 @@ from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from generators.strategies.native import lineage_of
 from tests.bench.bench_campaigns import Remembering
-from tests.triage.failing import ORT
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import ORT
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
@@ -28,7 +28,7 @@ def printed(folder: Path, *words: str) -> Any:
 
 
 @pytest.mark.slow
-def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) -> None:
+def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path, store: Store) -> None:
     first = printed(tmp_path, "fuzz", "--tests", "6", "--native-coverage")
     second = printed(tmp_path, "fuzz", "--tests", "40", "-j", "2", "--native-coverage")
     assert second["native_blocks"] > first["native_blocks"] > 10_000
@@ -37,8 +37,7 @@ def test_what_tests_met_of_the_code_is_told_by_pass_and_grows(tmp_path: Path) ->
     assert document["blocks_met"] == second["native_blocks"]
     assert any(each["name"] == "constant_folding" and each["blocks_met"] for each in document["passes"])
     assert [point["tests"] for point in document["curve"]][-1] == 40
-    with Store(tmp_path / "crux.db") as store:
-        assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
+    assert store.rows("SELECT * FROM native_passes WHERE pass = 'constant_folding'")[0]["percent"] > 0
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from oracles.optimisers.ort_passes import DISABLED_BY
 from reducer.api import finished
 from reducer.options import Options
 from reducer.pass_sets import PassSet
-from tests.triage.failing import clip_exception, division_crash, healthy
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
+from tests.helpers.failing import clip_exception, division_crash, healthy
 from triage.cases.pass_sets import advice
 from triage.reductions import folders as reducing
 from triage.repro.source import NotWritten

@@ -12,7 +12,7 @@ from corpus.formats import format_names
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.judge import Judge
-from tests.triage.failing import model
+from tests.helpers.failing import model
 from tests.triage.new_compiler import backend, project
 from triage.bugs.history import History
 from triage.projects import (

@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from corpus.case import Case
-from tests.counting import calls_of
-from tests.triage.failing import ORT, model
+from tests.helpers.counting import calls_of
+from tests.helpers.failing import ORT, model
 from triage.pages.reduction import NAME, write_page
 from triage.views.curve import curve
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,8 @@ from oracles.run import Config, Frame, Phase, Run, Status
 from oracles.sandbox.sandbox import Sandbox
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from reducer.pass_sets import PassSet
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.commands import waited_for
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
 from triage.claims.titles import operators_of, title_of
@@ -432,10 +432,7 @@ def test_a_script_that_does_not_end_is_ended_with_all_its_children(tmp_path, mon
     script = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])"
     proof = prove(script, {}, "", seconds=0.1, memory=1 << 30)
     assert (proof.shown, proof.holds) == (0, False)
-    deadline = time.monotonic() + 10
-    while (left := running(marker)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == []
+    assert waited_for(lambda: not running(marker))
 
 
 def running(argument: str) -> list[str]:

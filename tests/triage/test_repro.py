@@ -26,7 +26,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
-from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.interpreted import interpreted
 from triage.claims.words import whose
@@ -161,7 +161,7 @@ def claim_of(outcome: Outcome, *, kind: str = "", fragment: str = "", title: str
 def run_script(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "repro.py").write_text(script)
     command = [sys.executable, "-W", "error", "repro.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
 def real_claim(case: Case) -> Claim:

@@ -19,7 +19,7 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.handed_on import WRITTEN
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
-from tests.triage.failing import model
+from tests.helpers.failing import model
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
-from tests.triage.failing import ORT, division_crash, healthy, verdict
+from tests.helpers.failing import ORT, division_crash, healthy, verdict
 from triage.bugs.failures import record_failure
 from triage.store.database import Store, open_existing
 from triage.store.failures import get_failure, list_failures, origins

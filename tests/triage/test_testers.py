@@ -21,7 +21,7 @@ from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, LOOPS, Plan, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from tests.triage.failing import ORT
+from tests.helpers.failing import ORT
 from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.teaching import FEWEST_FOLDED, Teaching, must_go_on
 from triage.campaigns.testers import RemoteError, open_testers
@@ -121,25 +121,23 @@ def test_a_seed_that_is_given_begins_anew(tmp_path: Path) -> None:
     assert ran(tmp_path / "crux.db", 1, None)[0][0] == 6 * BLOCK
 
 
-def test_the_case_of_a_seed_under_way_is_made_again(tmp_path: Path) -> None:
-    with Store(tmp_path / "crux.db") as store:
-        teaching = Teaching(store, "ort", 0)
-        for each in fuzz([worker], seed=0, tests=TESTS, teacher=teaching):
-            (made,) = make_tests(GUIDED, range(each.seed, each.seed + 1), teaching.lesson_of_seed(each.seed))
-            assert made.case.case_id == each.case_id
+def test_the_case_of_a_seed_under_way_is_made_again(store: Store) -> None:
+    teaching = Teaching(store, "ort", 0)
+    for each in fuzz([worker], seed=0, tests=TESTS, teacher=teaching):
+        (made,) = make_tests(GUIDED, range(each.seed, each.seed + 1), teaching.lesson_of_seed(each.seed))
+        assert made.case.case_id == each.case_id
 
 
-def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path) -> None:
+def test_lessons_are_folded_so_that_the_table_stays_small(tmp_path: Path, store: Store) -> None:
     ran(tmp_path / "crux.db", 30 * BLOCK, None)
-    with Store(tmp_path / "crux.db") as store:
-        campaign = last_campaign(store, "ort")
-        assert campaign is not None
-        blocks, folded = load_folded(store, campaign.id)
-        assert blocks >= FEWEST_FOLDED
-        assert folded["covered"]
-        assert store.count("lessons") <= FEWEST_FOLDED
-        (last,) = store.rows("SELECT arm, tests FROM arms ORDER BY blocks DESC LIMIT 1")
-        assert last == {"arm": "coverage|strict", "tests": BLOCK * blocks}
+    campaign = last_campaign(store, "ort")
+    assert campaign is not None
+    blocks, folded = load_folded(store, campaign.id)
+    assert blocks >= FEWEST_FOLDED
+    assert folded["covered"]
+    assert store.count("lessons") <= FEWEST_FOLDED
+    (last,) = store.rows("SELECT arm, tests FROM arms ORDER BY blocks DESC LIMIT 1")
+    assert last == {"arm": "coverage|strict", "tests": BLOCK * blocks}
 
 
 def test_a_campaign_that_is_killed_goes_on_with_what_it_learned(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
 from triage.causes.effects import says_the_same
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
@@ -119,8 +119,8 @@ def tvm(**components):
     return Signature.of(("backend", "tvm"), ("outcome", "exception"), *components.items())
 
 
-def crash_similarity(**components):
-    return Signature.of(("backend", "ort"), ("outcome", "crash_similarity"), *components.items())
+def died(**components):
+    return Signature.of(("backend", "ort"), ("outcome", "crash"), *components.items())
 
 
 def wrong(passes, ops, kind="value"):
@@ -146,16 +146,16 @@ ONE_BUG = {
         tvm(site="linear_algebra.cc InferTypeMatmul", message="lengths of T.int64(*) are not equal"),
     ),
     "memory damaged by one operator, noticed in two ways": (
-        crash_similarity(signal="SIGSEGV", ops="LSTM"),
-        crash_similarity(signal="SIGABRT", ops="LSTM"),
+        died(signal="SIGSEGV", ops="LSTM"),
+        died(signal="SIGABRT", ops="LSTM"),
     ),
     "an Identity that stands beside what is wrong": (
         wrong("", "Scan:int64", "nondeterministic"),
         wrong("", "Scan:float64 Identity:float64", "nondeterministic"),
     ),
-    "a crash_similarity in a renamed function": (
-        crash_similarity(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
-        crash_similarity(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),
+    "a crash in a renamed function": (
+        died(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareForCompute"),
+        died(signal="SIGSEGV", ops="GatherND", site="gather_nd.cc PrepareCompute"),
     ),
 }
 ONE_BUG |= {
@@ -224,20 +224,20 @@ TWO_BUGS = {
     "two operators without a pass": (wrong("", "Mod:int8"), wrong("", "Mod:int8 Add:int8")),
     "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
     "one operator, two signals": (
-        crash_similarity(signal="SIGFPE", ops="Div"),
-        crash_similarity(signal="SIGSEGV", ops="Div"),
+        died(signal="SIGFPE", ops="Div"),
+        died(signal="SIGSEGV", ops="Div"),
     ),
     "an arithmetic and a memory signal": (
-        crash_similarity(signal="SIGFPE", ops="LSTM"),
-        crash_similarity(signal="SIGABRT", ops="LSTM"),
+        died(signal="SIGFPE", ops="LSTM"),
+        died(signal="SIGABRT", ops="LSTM"),
     ),
     "two memory signals, two operators": (
-        crash_similarity(signal="SIGSEGV", ops="LSTM"),
-        crash_similarity(signal="SIGABRT", ops="GRU"),
+        died(signal="SIGSEGV", ops="LSTM"),
+        died(signal="SIGABRT", ops="GRU"),
     ),
     "one signal, two operators": (
-        crash_similarity(signal="SIGFPE", ops="Div"),
-        crash_similarity(signal="SIGFPE", ops="Mod"),
+        died(signal="SIGFPE", ops="Div"),
+        died(signal="SIGFPE", ops="Mod"),
     ),
     "with optimisation only, and always": (
         ort(side="optimised", op="Add", message="boom"),
@@ -280,14 +280,9 @@ def test_one_check_at_one_site_is_one_bug_whichever_ways_meet_it():
 
 def test_a_death_in_tvms_machine_is_one_bug_whatever_operators_the_programs_have():
     site = "tvm::runtime::memory::StorageObj::AllocTensor"
-    one, two = (
-        crash_similarity(signal="SIGSEGV", site=site, ops=ops) for ops in ("if relax.exp", "if relax.full")
-    )
+    one, two = (died(signal="SIGSEGV", site=site, ops=ops) for ops in ("if relax.exp", "if relax.full"))
     assert compare(one, two).distance == 0
-    assert (
-        compare(one, crash_similarity(signal="SIGSEGV", site="fast_copy", ops="if relax.full")).distance
-        > MERGE
-    )
+    assert compare(one, died(signal="SIGSEGV", site="fast_copy", ops="if relax.full")).distance > MERGE
 
 
 def test_the_shares_of_a_comparison_add_up_to_one_whatever_is_missing():

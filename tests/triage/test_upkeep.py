@@ -16,7 +16,7 @@ from sqlite_utils import Database
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from tests.triage.failing import division_crash, healthy, verdict
+from tests.helpers.failing import division_crash, healthy, verdict
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.known import load_known, note_known
 from triage.bugs.overview import MOST_LISTED, overview

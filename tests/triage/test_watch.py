@@ -23,9 +23,9 @@ from corpus.release import order_of
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
-from tests.triage.failing import clip_exception, division_crash, healthy
+from tests.helpers.commands import ROOT, crux
+from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
-from tests.triage.test_cli import ROOT, crux
 from triage.bugs.failures import record_failure
 from triage.campaigns.on_release import hunt_on
 from triage.cli import run

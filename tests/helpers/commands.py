@@ -1,0 +1,48 @@
+"""crux as a process of its own, and waiting for what a process does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def crux(folder: Path, *arguments: str, setup: str = "", stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, after some Python of the test's."""
+    return subprocess.run(
+        command(*arguments, setup=setup),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        input=stdin,
+        env=environment(folder),
+    )
+
+
+def command(*arguments: str, setup: str = "") -> list[str]:
+    start = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\nfrom triage.cli import main\nmain()"
+    return [sys.executable, "-c", start, *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+
+
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def waited_for(condition: Callable[[], object], seconds: float = 240.0) -> bool:
+    """Whether a condition came to hold; the limit is for what hangs, not for what is slow."""
+    deadline = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(holds)
