@@ -17,6 +17,7 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.api import reduce_case
 from reducer.options import Options
+from tests.helpers.models import model_of as weighted
 from tests.reducer.driving import Counting, case_of, engine_for, has, model_of, run_to_end, subject_of
 
 CHAIN = " ".join(f"{{to}}{at + 1} = {op} ({{to}}{at})" for at, op in enumerate(("Abs", "Neg", "Abs", "Neg")))
@@ -70,41 +71,18 @@ def strings() -> Kind:
 
 def quantised(element: int, opset: int, ir: int) -> Kind:
     """QuantizeLinear to a packed type and back, amid other nodes."""
-    scale = numpy_helper.from_array(np.array(0.5, np.float32), "scale")
-    zero = helper.make_tensor("zero", element, [], [0])
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"]),
-        helper.make_node("Neg", ["a"], ["b"]),
-        helper.make_node("QuantizeLinear", ["b", "scale", "zero"], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
-        helper.make_node("Abs", ["d"], ["e"]),
-        helper.make_node("Neg", ["e"], ["y"]),
-    ]
-    shape = [2, 3]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [scale, zero],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+    text = """g (float[2,3] x) => (float[2,3] y) <float scale = {0.5}> {
+        a = Abs (x) b = Neg (a) q = QuantizeLinear (b, scale, zero)
+        d = DequantizeLinear (q, scale, zero) e = Abs (d) y = Neg (e) }"""
+    model = weighted(text, opset, ir, zero=helper.make_tensor("zero", element, [], [0]))
     return Kind(case_of(model), ("QuantizeLinear", "DequantizeLinear"), 2)
 
 
 def packed_weight() -> Kind:
     """A weight of four bits, dequantised for a MatMul."""
-    weight = helper.make_tensor("w", TensorProto.INT4, [4, 4], list(range(-8, 8)))
-    scale = numpy_helper.from_array(np.array(0.5, np.float32), "scale")
-    nodes = [
-        helper.make_node("Abs", ["x"], ["a"]),
-        helper.make_node("DequantizeLinear", ["w", "scale"], ["d"]),
-        helper.make_node("MatMul", ["a", "d"], ["m"]),
-        helper.make_node("Neg", ["m"], ["y"]),
-    ]
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "xy"]
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [weight, scale])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    text = """g (float[4,4] x) => (float[4,4] y) <float scale = {0.5}> {
+        a = Abs (x) d = DequantizeLinear (w, scale) m = MatMul (a, d) y = Neg (m) }"""
+    model = weighted(text, 21, 10, w=helper.make_tensor("w", TensorProto.INT4, [4, 4], list(range(-8, 8))))
     return Kind(case_of(model), ("DequantizeLinear", "MatMul"), 2)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -23,6 +22,7 @@ from reducer.engine.journal import Answer, Journal
 from reducer.options import Options
 from reducer.result import NAME, finished
 from tests.helpers.commands import waited_for
+from tests.helpers.models import chain_of, model_of
 
 CHECK = "grep -q Erf {}"
 CRUX = [sys.executable, "-m", "triage.cli"]
@@ -30,15 +30,10 @@ CRUX = [sys.executable, "-m", "triage.cli"]
 
 def network() -> Case:
     """A chain of twenty nodes; the predicate needs one of them."""
-    names = ["x", *(f"v{at}" for at in range(20))]
-    kinds = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh"]
-    operators = [kinds[at % 5] for at in range(20)]
+    operators = ["Neg", "Abs", "Relu", "Sigmoid", "Tanh"] * 4
     operators[11] = "Erf"
-    nodes = [helper.make_node(operators[at], [names[at]], [names[at + 1]]) for at in range(20)]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "v19"))
-    graph = helper.make_graph(nodes, "chain", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.ones((2, 3), np.float32)})
+    program = chain_of(operators, "2,3").SerializeToString()
+    return Case("onnx", program, {"x": np.ones((2, 3), np.float32)})
 
 
 def options(**settings: Any) -> Options:
@@ -77,10 +72,7 @@ def test_a_reduction_that_runs_out_of_time_leaves_its_best(
 
 def test_time_that_runs_out_on_a_target_is_no_failure_of_ours(tmp_path: Path) -> None:
     """A crash of onnxruntime's: integer division by zero."""
-    names = [helper.make_tensor_value_info(name, TensorProto.INT32, [2]) for name in ("a", "b", "y")]
-    nodes = [helper.make_node("Neg", ["a"], ["n"]), helper.make_node("Div", ["n", "b"], ["y"])]
-    graph = helper.make_graph(nodes, "division", names[:2], names[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = model_of("g (int32[2] a, int32[2] b) => (int32[2] y) { n = Neg (a) y = Div (n, b) }")
     inputs = {"a": np.array([1, 2], np.int32), "b": np.array([0, 1], np.int32)}
     Case("onnx", model.SerializeToString(), inputs).save(tmp_path / "case")
     words = ["reduce", str(tmp_path / "case"), "-o", str(tmp_path / "out"), "--minutes", "0.01"]

@@ -17,23 +17,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 from corpus.case import Case
 from corpus.graphs.callees import calls_outside
 from corpus.target import Target
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
+from tests.helpers.models import chain_of
 from triage.cli import run
 from triage.store.database import Store
 from triage.store.names_of_files import is_clean
 
 
 def small_case(target: Target | None = None) -> Case:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "small", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return Case("onnx", model.SerializeToString(), {"x": np.array([-1, 2], np.float32)}, target)
+    program = chain_of(["Relu"]).SerializeToString()
+    return Case("onnx", program, {"x": np.array([-1, 2], np.float32)}, target)
 
 
 def trap(folder: Path) -> tuple[Path, Path]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -25,6 +24,7 @@ from oracles.judge import Judge
 from oracles.optimisers.tvm_ways import configs_of_graphs
 from oracles.run import Config
 from tests.helpers.failing import healthy
+from tests.helpers.models import model_of
 from triage.bugs.history import History
 from triage.cases.alone import alone
 from triage.cases.judges import Judges
@@ -268,14 +268,8 @@ def test_what_fails_as_it_was_rewritten_is_reported_as_a_program_of_its_own(tmp_
 
 
 def test_an_invalid_model_gets_a_page_for_its_owner(tmp_path: Path) -> None:
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"], name="proj")],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4])],
-        [numpy_helper.from_array(np.zeros((5, 4), np.float32), "w")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    text = 'g (float[2,3] x) => (float[2,4] y) { ["proj"] y = MatMul (x, w) }'
+    model = model_of(text, w=np.zeros((5, 4), np.float32))
     path = tmp_path / "mine.onnx"
     path.write_bytes(model.SerializeToString())
     options = CaseOptions()

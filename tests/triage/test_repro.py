@@ -27,6 +27,7 @@ from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
+from tests.helpers.models import model_of
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.interpreted import interpreted
 from triage.claims.words import whose
@@ -263,18 +264,10 @@ def test_inputs_and_outputs_of_every_type_pass_through_a_script(code, tmp_path):
 
 
 def test_sequences_and_strings_pass_through_beside_types_that_numpy_lacks(tmp_path):
-    tensors = helper.make_tensor_type_proto(TensorProto.FLOAT, [None])
-    sequence = helper.make_sequence_type_proto(tensors)
-    kinds = {"x0": sequence, "x1": helper.make_tensor_type_proto(TensorProto.BFLOAT16, [2])}
-    kinds["x2"] = helper.make_tensor_type_proto(TensorProto.STRING, [2])
-    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_value_info(name, kind) for name, kind in kinds.items()],
-        [helper.make_value_info(f"{name}_out", kind) for name, kind in kinds.items()],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    kinds = {"x0": "seq(float[N])", "x1": "bfloat16[2]", "x2": "string[2]"}
+    declared, outputs = (", ".join(f"{kinds[name]} {name}{end}" for name in kinds) for end in ("", "_out"))
+    nodes = " ".join(f"{name}_out = Identity ({name})" for name in kinds)
+    made = model_of(f"g ({declared}) => ({outputs}) {{ {nodes} }}")
     inputs = {
         "x0": [np.float32([1, 2]), np.float32([3])],
         "x1": np.array([1, 2], ml_dtypes.bfloat16),
