@@ -19,7 +19,7 @@ from tests.helpers.models import model_of
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")
 
 BACKEND = str(Path(__file__).with_name("sandboxed") / "faulty.py")
-LIMITS = Limits(cpu_seconds=0.3, wall_seconds=1.0, memory_bytes=512 << 20)
+LIMITS = Limits(cpu_seconds=0.3, wall_seconds=2.0, memory_bytes=512 << 20)
 SOUND = Config("sound", (("level", "all"),))
 
 MATRIX = [

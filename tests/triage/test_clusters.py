@@ -174,13 +174,13 @@ def adjusted_rand(one, two):
 def test_another_order_puts_the_same_failures_together(tmp_path):
     items = list(enumerate(families()))
     found = []
-    for turn in range(4):
+    for turn in range(3):
         folder = tmp_path / str(turn)
         folder.mkdir()
         found.append(ingest(folder, items))
         random.Random(turn).shuffle(items)
     assert 12 <= len(set(found[0].values())) < len(items)
-    assert [adjusted_rand(found[0], each) for each in found[1:]] == [1.0, 1.0, 1.0]
+    assert [adjusted_rand(found[0], each) for each in found[1:]] == [1.0, 1.0]
 
 
 def test_ingesting_everything_again_in_another_order_changes_no_id(store):
