@@ -32,7 +32,7 @@ from generators.legality import ANYTHING
 from generators.mixture import BLOCK, PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
-from tests.bench.bench_campaigns import Remembering
+from tests.helpers.campaigns import Remembering
 from tests.helpers.failing import ORT
 from triage.campaigns.cluster import LOCAL, Crew, Greeting, cluster_testers
 from triage.campaigns.teaching import Teaching

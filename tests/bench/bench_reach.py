@@ -33,8 +33,8 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Watch
-from tests.bench.bench_campaigns import Remembering
 from tests.bench.curves import picture, told
+from tests.helpers.campaigns import Remembering
 from triage.campaigns.native import sighting
 from triage.campaigns.testers import judgement
 

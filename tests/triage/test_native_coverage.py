@@ -11,7 +11,7 @@ import pytest
 from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from generators.strategies.native import lineage_of
-from tests.bench.bench_campaigns import Remembering
+from tests.helpers.campaigns import Remembering
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT
 from triage.campaigns.teaching import Teaching

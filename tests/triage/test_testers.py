@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -16,11 +15,11 @@ import pytest
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.changes.modes import Mode
-from generators.fuzz import fuzz, judge_cases, lesson_of
-from generators.learning import Course, Lesson
+from generators.fuzz import fuzz, judge_cases
 from generators.mixture import BLOCK, LOOPS, Plan, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.campaigns import Remembering
 from tests.helpers.failing import ORT
 from triage.campaigns.fuzzing import Fuzzer
 from triage.campaigns.teaching import FEWEST_FOLDED, Teaching, must_go_on
@@ -31,7 +30,7 @@ from triage.store.jobs.campaigns import last_campaign, load_folded
 from triage.store.jobs.progress import load_costs
 
 if TYPE_CHECKING:
-    from generators.fuzz import Tested
+    pass
 
 
 def outcomes(jobs: int, plan: Plan) -> list[tuple[int, str, str]]:
@@ -48,24 +47,11 @@ def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes() -> N
     assert outcomes(2, plan) == alone
 
 
-class Classroom:
-    """A campaign's teacher that keeps nothing."""
-
-    def __init__(self) -> None:
-        self.course = Course()
-
-    def lesson(self, block: range) -> Lesson | None:
-        return self.course.lesson(block.start // BLOCK)
-
-    def learn(self, block: range, tests: Sequence[Tested]) -> None:
-        self.course.add(block.start // BLOCK, lesson_of(tests))
-
-
 def bred(jobs: int) -> list[tuple[int, str, str]]:
     with open_testers(
         CaseOptions(jobs=jobs), Target("tvm"), Plan(LOOPS, nodes=6, passes_of="tvm")
     ) as testers:
-        found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Classroom()))
+        found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Remembering()))
     assert any(each.trial and each.trial.bred.parent for each in found)
     return [(each.seed, each.case_id, each.verdict.outcome.value) for each in found]
 
