@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from corpus.case import Case
+from corpus.target import Target
 
 OPSET = 17
 IR = 8
@@ -25,6 +29,19 @@ def model_of(
         is_tensor = isinstance(weight, TensorProto)
         made.graph.initializer.append(weight if is_tensor else numpy_helper.from_array(weight, name))
     return made
+
+
+def case_of(
+    graph: str,
+    *,
+    opset: int = OPSET,
+    ir: int = IR,
+    domains: str = "",
+    target: Target | None = None,
+    **inputs: Any,
+) -> Case:
+    """The case of a graph in ONNX's text form, with these inputs."""
+    return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), inputs, target)
 
 
 def chain_of(operators: Sequence[str], dims: str = "2", dtype: str = "float") -> onnx.ModelProto:

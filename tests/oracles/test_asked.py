@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -19,14 +18,10 @@ from oracles.numerics.rewrites import REWRITES
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.configurations import configs_of
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
 ASKED = Target.parse("ort@oracles=metamorphic,determinism,devices,perf")
-
-
-def case(graph: str, **inputs: Any) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 PLAIN = case(

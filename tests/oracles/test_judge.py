@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import onnx
@@ -14,14 +12,9 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.run import Phase
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
-
-
-def case(graph: str, *, opset: int = 17, microsoft: bool = False, **inputs: Any) -> Case:
-    domains = f'"" : {opset}' + (', "com.microsoft" : 1' if microsoft else "")
-    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]> {graph}")
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 def without_output_types(original: Case) -> Case:

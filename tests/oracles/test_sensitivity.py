@@ -20,13 +20,10 @@ from oracles.probes.graph_noise import snapped_program
 from oracles.probes.onnx_noise import OnnxNoise
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
+from tests.helpers.models import model_of
 
 F = np.float32
 LOOSE = Tolerance()
-
-
-def model_of(graph: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
 
 
 def weigh(judge: Judge, graph: str, change: Any, steps: bool = True, **inputs: Any) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
-import onnx
 import pytest
 
 from corpus.case import Case
@@ -25,6 +25,7 @@ from oracles.text.failure_text import read_failure
 from oracles.text.normalise import function_name, parse_message, template
 from oracles.text.printed import as_written
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.models import case_of
 
 F = np.float32
 FUSE = (
@@ -37,9 +38,7 @@ OLD = FUSE.format(code="6 : RUNTIME_EXCEPTION", root="/build/onnxruntime", line=
 NEW = FUSE.format(code="1 : FAIL", root="/onnxruntime_src/onnxruntime", line=83, kind=6)
 
 
-def case(graph: str) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {graph}')
-    return Case("onnx", model.SerializeToString(), {}, Target("ort"))
+case = partial(case_of, target=Target("ort"))
 
 
 CLIP = case("g (double[3] x) => (double[3] y) { r = Relu(x) y = Clip(r) }")

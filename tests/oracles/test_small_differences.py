@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import onnx
@@ -24,13 +25,12 @@ from oracles.rules import mismatch, special_values
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Verdict
+from tests.helpers.models import case_of
 
 LEAST = float(np.finfo(np.float32).min)
 
 
-def program(text: str, **inputs: Value) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
-    return Case("onnx", model.SerializeToString(), inputs, Target("ort"))
+program = partial(case_of, target=Target("ort"))
 
 
 def judged(judge: Judge, case: Case, change: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> Context:

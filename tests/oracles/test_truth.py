@@ -24,13 +24,9 @@ from oracles.probes.wrong_side import judge_sides
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome
+from tests.helpers.models import case_of as case
 
 F = np.float32
-
-
-def case(graph: str, opset: int = 17, **inputs: Any) -> Case:
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {graph}')
-    return Case("onnx", model.SerializeToString(), inputs)
 
 
 def test_a_program_in_double_keeps_its_nodes_and_rounds_less(judge: Judge) -> None:

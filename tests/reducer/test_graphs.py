@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,6 +32,7 @@ from reducer.subject.graphs.edits import change_flow, keep_bindings, resize
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
+from tests.helpers.commands import needs
 
 SEEDS = range(20)
 
@@ -185,10 +185,6 @@ def reduced(tmp_path: Path, script: str, target: Target) -> tuple[Case, int]:
     case = open_case(path, trust=True, importer=importer_of(target, limits), target=target)
     done = reduce_case(case, tmp_path / "out", Options(target=target, limits=limits))
     return done.case, done.checks
-
-
-def needs(package: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
 
 
 FLOOR_DIVISION = """

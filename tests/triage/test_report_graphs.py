@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,6 +22,7 @@ from oracles.asked import named
 from oracles.judge import Judge
 from oracles.optimisers.tvm_ways import configs_of_graphs
 from oracles.run import Config
+from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of
 from triage.bugs.history import History
@@ -42,10 +42,6 @@ from triage.views.rendering import template_of
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}
 HOSTILE = 'x"""\nimport os; os.abort()\n"""'
-
-
-def needs(package: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
 
 
 def binary(format: str, op: str, dtype: str, name: str = "d") -> GraphProgram:
