@@ -1,4 +1,4 @@
-"""Known issues: every bug of the regression corpus has an entry, which tags it and nothing else there."""
+"""Known issues, each of which tags its own bug; what a compiler declares as its limit; what to do next."""
 
 from __future__ import annotations
 
