@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from triage.cli import run
+
 ROOT = Path(__file__).parents[2]
 
 
-def crux(folder: Path, *arguments: str, setup: str = "", stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, after some Python of the test's."""
+def crux(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a folder, in this process: one of its own takes a second to start."""
+    out, err, given = (
+        io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", write_through=True) for text in ("", "", stdin)
+    )
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("XDG_STATE_HOME", environment(folder)["XDG_STATE_HOME"])
+        patch.setattr(sys, "stdin", given)
+        code = run(arguments)
+    return subprocess.CompletedProcess(arguments, code, *map(written, (out, err)))
+
+
+def written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def crux_apart(folder: Path, *arguments: str, setup: str = "") -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, after some Python of the test's."""
     return subprocess.run(
-        command(*arguments, setup=setup),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        input=stdin,
-        env=environment(folder),
+        command(*arguments, setup=setup), cwd=folder, capture_output=True, text=True, env=environment(folder)
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oracles.judge import Judge
-from tests.helpers.commands import command, crux, environment, waited_for
+from tests.helpers.commands import command, crux_apart, environment, waited_for
 from tests.helpers.failing import clip_exception, division_crash
 from triage.bugs.failures import record_failure, set_aside
 from triage.campaigns.reporting import Reporter
@@ -67,7 +67,7 @@ def test_every_failure_is_reduced_those_that_tell_most_first(crash_judge, tmp_pa
 @pytest.mark.slow
 def test_a_hunt_takes_up_what_an_earlier_one_left_and_reports_it(crash_judge, tmp_path):
     plant(tmp_path, crash_judge)
-    done = crux(tmp_path, "hunt", "--minutes", "0.6", "--json")
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.6", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert {"tests", "valid", "failures", "clusters", "seconds", "tests_per_second", "bugs"} == set(document)
@@ -103,7 +103,7 @@ def test_a_hunt_that_is_killed_loses_nothing_and_the_next_one_goes_on(crash_judg
     with Store(tmp_path / "crux.db") as store:
         assert examine(store)["sound"]
         assert len(list_failures(store)) >= 6
-    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--json")
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--json")
     assert done.returncode == 0, done.stderr
     assert any(bug["title"].startswith("Div: SIGFPE") for bug in json.loads(done.stdout)["bugs"])
 
@@ -128,7 +128,7 @@ def test_an_interrupted_hunt_exits_with_130_and_prints_its_summary(crash_judge, 
 
 
 def test_a_hunt_that_has_no_room_looks_for_nothing_new(tmp_path):
-    done = crux(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
+    done = crux_apart(tmp_path, "hunt", "--minutes", "0.5", "--disk", "0.00001", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tests"] == 0
     assert "as large as --disk allows" in done.stderr

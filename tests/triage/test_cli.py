@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oracles.judge import Judge
-from tests.helpers.commands import command, crux, environment, hear_interrupts, waited_for
+from tests.helpers.commands import command, crux, crux_apart, environment, hear_interrupts, waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy
 from triage.bugs.failures import record_failure
 from triage.commands.show import _show
@@ -37,23 +36,17 @@ def crash_shows():
 needs_crash = pytest.mark.usefixtures("crash_shows")
 
 
-def test_help_takes_less_than_300_ms_of_cpu_time(tmp_path):
-    """The least of three runs: a busy machine takes CPU time, too."""
-
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert crux(tmp_path, "--help").returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(once() for _ in range(3)) < 0.3
-
-
-def test_help_imports_no_framework(tmp_path):
-    done = crux(tmp_path, "--help", setup="import atexit\natexit.register(lambda: print(*sys.modules))")
-    imported = set(done.stdout.split())
+def test_help_imports_no_framework_and_little_else(tmp_path):
+    """What is imported is what `--help` costs; seconds are others' on a busy machine."""
+    done = crux_apart(
+        tmp_path,
+        "--help",
+        setup="import atexit\natexit.register(lambda: print(*sys.modules, file=sys.stderr))",
+    )
+    imported = set(done.stderr.split())
     heavy = {"numpy", "onnx", "onnxruntime", "torch", "tvm", "sqlite3", "sqlite_utils", "jinja2", "ml_dtypes"}
     assert imported & heavy == set()
+    assert len(imported) < 400
 
 
 @pytest.mark.parametrize(
@@ -88,7 +81,7 @@ def planted(*arguments, **options):
 )
 def test_a_failure_of_its_own_exits_with_3_and_leaves_the_traceback_in_a_file(folder, module, name):
     setup = PLANTED.format(module=module, name=name)
-    done = crux(folder, "check", "healthy", setup=setup)
+    done = crux_apart(folder, "check", "healthy", setup=setup)
     assert (done.returncode, done.stdout) == (3, "")
     (line,) = done.stderr.splitlines()
     assert "ValueError: planted here" in line
@@ -283,7 +276,7 @@ def test_doctor_tells_a_missing_core_package(tmp_path):
         "def version(name):\n    if name == 'onnxruntime': raise m.PackageNotFoundError(name)\n"
         "    return real(name)\nm.version = version"
     )
-    done = crux(tmp_path, "doctor", "--json", setup=setup)
+    done = crux_apart(tmp_path, "doctor", "--json", setup=setup)
     assert done.returncode == 1
     broken = [each["part"] for each in json.loads(done.stdout) if each["core"] and not each["works"]]
     assert broken == ["package onnxruntime"]

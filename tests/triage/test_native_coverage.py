@@ -12,7 +12,7 @@ from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from generators.strategies.native import lineage_of
 from tests.helpers.campaigns import Remembering
-from tests.helpers.commands import crux
+from tests.helpers.commands import crux_apart
 from tests.helpers.failing import ORT
 from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import open_testers
@@ -22,7 +22,7 @@ from triage.store.database import Store
 
 def printed(folder: Path, *words: str) -> Any:
     """The JSON that a command prints."""
-    result = crux(folder, *words, "--json")
+    result = crux_apart(folder, *words, "--json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -69,12 +69,12 @@ def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_worker
 
 
 def test_what_is_led_by_the_code_must_watch_it(tmp_path: Path) -> None:
-    result = crux(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--strategy", "native")
     assert result.returncode == 2
     assert "add --native-coverage" in result.stderr
 
 
 def test_a_target_whose_code_cannot_be_watched_is_one_clear_line(tmp_path: Path) -> None:
-    result = crux(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
+    result = crux_apart(tmp_path, "fuzz", "--tests", "2", "--native-coverage", "--target", "reference")
     assert result.returncode == 2
     assert "cannot be watched" in result.stderr

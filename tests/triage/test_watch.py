@@ -23,7 +23,7 @@ from corpus.release import order_of
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.naming.signature import Signature
-from tests.helpers.commands import ROOT, crux
+from tests.helpers.commands import ROOT, crux_apart
 from tests.helpers.failing import clip_exception, division_crash, healthy
 from tests.triage.test_bisect import write_wheel
 from triage.bugs.failures import record_failure
@@ -165,7 +165,7 @@ def test_what_cannot_be_asked_is_the_users_to_mend(
 @pytest.mark.slow
 def test_without_a_network_there_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     nowhere = "import os; os.environ.update(PIP_INDEX_URL='http://127.0.0.1:9/', PIP_EXTRA_INDEX_URL='')"
-    done = crux(tmp_path, "watch", setup=nowhere)
+    done = crux_apart(tmp_path, "watch", setup=nowhere)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "cannot be reached" in done.stderr
