@@ -20,8 +20,6 @@ from tests.helpers.commands import waited_for
 from tests.helpers.counting import bytes_read_by
 from tests.helpers.models import external, identity, model, relu, value, write
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def refusal(path: Path, **options: object) -> str:
     """The one line with which a case is refused, in time and without a trace on disk."""

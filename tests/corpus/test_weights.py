@@ -54,11 +54,7 @@ def test_a_model_of_gigabytes_takes_little_memory(tmp_path: Path) -> None:
         file.truncate(elements * 4)
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=root,
+        [sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True, check=True, cwd=root
     )
     told = json.loads(done.stdout)
     assert told["size"] == GIGABYTES << 30

@@ -129,13 +129,7 @@ def test_slower_means_clearly_and_every_time(times: list[float], is_slower: bool
 
 @pytest.mark.parametrize(
     ("text", "format"),
-    [
-        ("ort", "onnx"),
-        ("tvm", "onnx"),
-        ("tvm", "relax"),
-        ("tvm", "tir"),
-        ("inductor", "onnx"),
-    ],
+    [("ort", "onnx"), ("tvm", "onnx"), ("tvm", "relax"), ("tvm", "tir"), ("inductor", "onnx")],
 )
 def test_a_side_that_is_made_slow_is_seen_on_every_target(text: str, format: str) -> None:
     target = Target.parse(text)

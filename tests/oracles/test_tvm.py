@@ -128,10 +128,7 @@ def test_what_the_baseline_refuses_is_not_held_against_it(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
-        (
-            "tvm",
-            ["default -O3 bytecode", "zero -O0 compiled", "target -O3 bytecode", "default -O0 compiled"],
-        ),
+        ("tvm", ["default -O3 bytecode", "zero -O0 compiled", "target -O3 bytecode", "default -O0 compiled"]),
         ("tvm@opt-level=0", ["default -O0 bytecode"]),
         ("tvm@pipeline=zero@executor=compiled", ["zero -O3 compiled"]),
     ],

@@ -95,13 +95,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     beside = str(Path(sys.executable).parent)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{beside}:{os.environ['PATH']}"}
     return subprocess.run(
-        line,
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
+        line, shell=True, cwd=folder, capture_output=True, text=True, env=environment, check=False
     )
 
 

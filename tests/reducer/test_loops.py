@@ -395,14 +395,14 @@ def test_what_a_primfunc_calls_needs_trust(callee: str, complains: bool) -> None
 # Wrong passes of our own over TVM's loops: the statement and the passes that it takes are what is left
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("tests.bench.planted_loops")
     monkeypatch.setitem(backends(), "planted_loops", module.backend())
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize(
     ("name", "passes"),
     [

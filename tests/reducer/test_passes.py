@@ -281,10 +281,7 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
             "g (float[2] a) => (float[2] d) { b = Erf (a) d = Exp (b) }",
         ),
         "bisection by cut": Row(
-            "bisect nodes by cut",
-            LONGER,
-            has("Exp"),
-            "g (float[2] c) => (float[2] d) { d = Exp (c) }",
+            "bisect nodes by cut", LONGER, has("Exp"), "g (float[2] c) => (float[2] d) { d = Exp (c) }"
         ),
         "bisection by link": Row(
             "bisect nodes by link",
@@ -294,10 +291,7 @@ def test_wrong_evidence_costs_two_checks(judge: Judge) -> None:
         ),
         "single nodes by cut": Row(CUT, CHAIN, has("Erf"), "g (float[2] a) => (float[2] b) { b = Erf (a) }"),
         "single nodes by link": Row(
-            LINK,
-            CHAIN,
-            flows("Relu", "Neg"),
-            "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }",
+            LINK, CHAIN, flows("Relu", "Neg"), "g (float[2] x) => (float[2] y) { a = Relu (x) y = Neg (a) }"
         ),
         "by cut alone data no longer flows": Row(CUT, CHAIN, flows("Relu", "Neg"), None),
     }

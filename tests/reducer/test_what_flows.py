@@ -82,10 +82,7 @@ def test_where_a_constant_is_needed_what_makes_it_becomes_one(judge: Judge) -> N
     """With all that only it needs."""
     inputs = {"x": np.ones((4, 10), np.float32), "s": np.array([2, 5], np.int64)}
     driven = _drive(judge, FOLD, RESHAPED, is_constant(1), **inputs)
-    _same(
-        driven,
-        "g (float[4,10] x) => (float[a,b] y) <int64[2] q = {4,10}> { y = Reshape (x, q) }",
-    )
+    _same(driven, "g (float[4,10] x) => (float[a,b] y) <int64[2] q = {4,10}> { y = Reshape (x, q) }")
     assert (driven.asked, list(driven.subject.inputs)) == (1, ["x"])
 
 

@@ -290,10 +290,7 @@ def test_an_export_is_taken_in(exported: Path, tmp_path: Path) -> None:
         ("CREATE TRIGGER more AFTER INSERT ON cases BEGIN SELECT 1; END", "foreign schema"),
         ("CREATE INDEX more ON cases (abs(bytes))", "foreign schema"),
         ("CREATE TABLE more (x)", "foreign schema"),
-        (
-            "CREATE TRIGGER more AFTER INSERT ON _sqlite_migrations BEGIN SELECT 1; END",
-            "foreign schema",
-        ),
+        ("CREATE TRIGGER more AFTER INSERT ON _sqlite_migrations BEGIN SELECT 1; END", "foreign schema"),
         ("ALTER TABLE cases ADD COLUMN more TEXT", "foreign schema"),
         ("DROP VIEW bugs", "foreign schema"),
         ("INSERT INTO _sqlite_migrations VALUES (99, 'tensorcrux', 'fly', '2030')", "newer crux"),

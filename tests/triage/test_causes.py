@@ -57,16 +57,7 @@ FACES = {
 def face(operator: str, *, before: int = 0) -> Case:
     """A lost dim of DivMulFusion that shows at another operator, after some nodes that do not matter."""
     node, dims = FACES[operator]
-    extra = [
-        (
-            "Neg",
-            [
-                f"x{at}" if at else "x0",
-            ],
-            [f"x{at + 1}"],
-        )
-        for at in range(before)
-    ]
+    extra = [("Neg", [f"x{at}" if at else "x0"], [f"x{at + 1}"]) for at in range(before)]
     nodes = [("Identity", ["x"], ["x0"]), *extra, ("Div", ["one", f"x{before}"], ["d"]), LOST_DIM[1], node]
     constants = {
         "one": np.ones(1, np.float32),

@@ -57,9 +57,7 @@ def test_the_cluster_of_kuberay_has_what_kuberay_needs() -> None:
     assert mounted == {each["name"] for each in pod["volumes"]}
 
 
-def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(
-    tmp_path: Path,
-) -> None:
+def test_the_script_of_slurm_starts_a_head_workers_and_a_hunt_that_ends_in_good_order(tmp_path: Path) -> None:
     """On commands of our own that write down how they are called."""
     tools = tmp_path / "bin"
     tools.mkdir()

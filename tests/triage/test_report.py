@@ -195,10 +195,7 @@ def test_a_folder_that_is_no_report_is_not_replaced(crash_judge, tmp_path):
 
 
 def test_a_target_without_scripts_is_the_users_mistake(tmp_path):
-    with (
-        Judge(replace(ORT, backend="reference")) as judge,
-        pytest.raises(UserError, match=r"repro\.py"),
-    ):
+    with Judge(replace(ORT, backend="reference")) as judge, pytest.raises(UserError, match=r"repro\.py"):
         write_report(healthy(), judge, tmp_path / "it", History())
 
 

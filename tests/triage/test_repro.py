@@ -402,10 +402,7 @@ def test_values_that_a_reference_gives_are_held_and_the_wrong_ones_must_be_print
 A = Buffer("A", (Const(1),), "int32")
 BODY = (Store("A", (Const(0),), Binary("add", Load("A", (Const(0),), "int32"), Const(1))),)
 CASE = Case(
-    "tir",
-    to_bytes(Module({"main": Function((A,), BODY)})),
-    {"A": np.array([6], np.int32)},
-    Target("tvm"),
+    "tir", to_bytes(Module({"main": Function((A,), BODY)})), {"A": np.array([6], np.int32)}, Target("tvm")
 )
 RUN = Run(Config("least -O0"), Status.OK, Phase.EXECUTE, outputs={"A": np.array([8], np.int32)})
 VERDICT = Verdict(

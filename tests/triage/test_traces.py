@@ -215,18 +215,12 @@ TWO_BUGS = {
         wrong("Pad_Fusion", "Pad:float32 AveragePool:float32"),
     ),
     "one pattern, two passes": (wrong("A", "Mul:float32 Add:float32"), wrong("B", "Mul:float32 Add:float32")),
-    "integers and floats, no rewrite": (
-        wrong("", "Mod:int32"),
-        wrong("", "Mod:float32"),
-    ),
+    "integers and floats, no rewrite": (wrong("", "Mod:int32"), wrong("", "Mod:float32")),
     "integers and floats, more operators": (wrong("A", "Div:int32 Mul:int32"), wrong("A", "Div:float32")),
     "a value and NaN": (wrong("A", "Pow:float32"), wrong("A", "Pow:float32", "nan")),
     "two operators without a pass": (wrong("", "Mod:int8"), wrong("", "Mod:int8 Add:int8")),
     "one text, two backends": (ort(op="Add", message="boom"), tvm(op="Add", message="boom")),
-    "one operator, two signals": (
-        died(signal="SIGFPE", ops="Div"),
-        died(signal="SIGSEGV", ops="Div"),
-    ),
+    "one operator, two signals": (died(signal="SIGFPE", ops="Div"), died(signal="SIGSEGV", ops="Div")),
     "an arithmetic and a memory signal": (
         died(signal="SIGFPE", ops="LSTM"),
         died(signal="SIGABRT", ops="LSTM"),
@@ -235,10 +229,7 @@ TWO_BUGS = {
         died(signal="SIGSEGV", ops="LSTM"),
         died(signal="SIGABRT", ops="GRU"),
     ),
-    "one signal, two operators": (
-        died(signal="SIGFPE", ops="Div"),
-        died(signal="SIGFPE", ops="Mod"),
-    ),
+    "one signal, two operators": (died(signal="SIGFPE", ops="Div"), died(signal="SIGFPE", ops="Mod")),
     "with optimisation only, and always": (
         ort(side="optimised", op="Add", message="boom"),
         ort(side="both", op="Add", message="boom"),

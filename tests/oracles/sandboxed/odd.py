@@ -33,12 +33,6 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def can_connect(port: int) -> bool:
-    with socket.socket() as client:
-        client.settimeout(2)
-        return client.connect_ex(("127.0.0.1", port)) == 0
-
-
 def can_write(folder: str) -> bool:
     path = os.path.join(folder, "written-by-a-worker")
     try:
