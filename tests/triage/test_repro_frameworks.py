@@ -35,7 +35,7 @@ def script_of(case: Case, judge: Judge) -> str:
     if not verdict.is_bug:
         pytest.skip("the installed release does not show the bug")
     told = expect(verdict, TOLERANCE, project_of(judge.target.backend))
-    claim = Claim(told, "t", TOLERANCE, seconds=90.0, memory=8 << 30)
+    claim = Claim(told, "t", TOLERANCE, seconds=600.0, memory=8 << 30)
     return write_script(case, claim, source=source_of(case, judge))
 
 
