@@ -14,16 +14,16 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.changes.modes import Mode
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases
 from generators.language.operator import Operator
-from generators.learning import Lesson
 from generators.mixture import PLAN, Plan, make_cases, make_tests
+from generators.mutations.modes import Mode
 from generators.strategies import coverage, uniform
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.libraries import find_libraries
+from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
@@ -39,7 +39,7 @@ def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, flo
     def passes(case: Case, thorough: bool) -> Verdict:
         return Verdict(Outcome.PASS, Phase.EXECUTE, "")
 
-    def worker(seeds: range, seconds: float, lesson: Lesson | None) -> list[Outcome_of_a_test]:
+    def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Outcome_of_a_test]:
         return list(judge_cases(make_tests(plan, seeds, lesson), passes, seconds))
 
     start, seen = time.process_time(), Counter[str]()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import lesson_of
-from generators.learning import Course, Lesson
 from generators.mixture import BLOCK
 
 
@@ -17,7 +17,7 @@ class Remembering:
         self.course = Course()
         self.first = seed // BLOCK
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK - self.first)
 
     def learn(self, block: range, tests: Sequence[OneTest]) -> None:

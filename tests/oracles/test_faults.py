@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox.crash_handler import crash_handler
-from oracles.sandbox.processes import Zygote
+from oracles.sandbox.processes import Zygote, crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.helpers.models import model_of
 

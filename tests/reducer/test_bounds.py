@@ -19,19 +19,19 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import reduce_case
+from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import JudgePool
-from reducer.engine.yields import AGAIN, MARGIN, MEASURED, patience
 from reducer.evidence import needed_operator, read_hints
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.moves.last_look import proposals, subsets
+from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
-from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import covered
+from reducer.session import Bounds, PlainRuns
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
-from reducer.subject.onnx.parting import PartedTensors, find_parting
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.trace import kept_nodes
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
@@ -139,34 +139,34 @@ ORIGINAL = (
 )
 
 
-def part(judge: Judge, original: str, optimised: str) -> PartedTensors:
+def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
     inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
     case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
     values = record(judge.executor, other).values
-    return find_parting(subject_of(judge, case), model_of(optimised), values, Tolerance())
+    return find_divergence(subject_of(judge, case), model_of(optimised), values, Tolerance())
 
 
 @pytest.mark.parametrize(
     ("optimised", "expected"),
     {
-        "nothing is wrong": (ORIGINAL, PartedTensors()),
-        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), PartedTensors(("c",))),
+        "nothing is wrong": (ORIGINAL, DivergedTensors()),
+        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), DivergedTensors(("c",))),
         "several nodes became one": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b) d = Mul (c, w)", "d = Erf (a)"),
-            PartedTensors(("b", "c", "d")),
+            DivergedTensors(("b", "c", "d")),
         ),
         "what only the optimised program has is seen through": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b)", "t = Erf (a) u = Identity (t) c = Identity (u)"),
-            PartedTensors(("b", "c")),
+            DivergedTensors(("b", "c")),
         ),
         "a folded constant under another name is no change": (
             ORIGINAL.replace("w = {1,2,4}", "v = {1,2,4}").replace(", w)", ", v)").replace("Exp", "Sin"),
-            PartedTensors(("e",)),
+            DivergedTensors(("e",)),
         ),
     }.values(),
 )
 def test_a_parting_names_what_was_rewritten_and_what_shows_it(
-    judge: Judge, optimised: str, expected: PartedTensors
+    judge: Judge, optimised: str, expected: DivergedTensors
 ) -> None:
     assert part(judge, ORIGINAL, optimised) == expected
 
@@ -177,7 +177,7 @@ def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(jud
         " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
     )
     rewritten = grows.replace("b = Neg (a)", "t = Neg (a) b = Mul (t, k)")
-    assert part(judge, grows, rewritten) == PartedTensors(("b",), ("c", "d"))
+    assert part(judge, grows, rewritten) == DivergedTensors(("b",), ("c", "d"))
 
 
 # Which nodes of an original are left is told by the names of what they compute, through renaming

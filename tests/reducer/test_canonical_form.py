@@ -15,7 +15,7 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.move import Hints, Search
 from reducer.moves.computed_sizes import bypass_computed_sizes
-from reducer.moves.last_look import look_at_subsets
+from reducer.moves.exhaust_small import look_at_subsets
 from reducer.moves.names import renamed
 from reducer.search import drop_runs
 from reducer.subject.onnx.opsets import lowered

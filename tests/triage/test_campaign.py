@@ -18,7 +18,7 @@ from triage.console.progress import PlainLines
 from triage.reductions.selection import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
-from triage.store.upkeep.health import examine
+from triage.store.maintenance.vacuum import examine
 
 
 def plant(folder: Path, crash_judge: Judge, extras=range(1, 6)) -> None:

@@ -20,10 +20,9 @@ from oracles.numerics.compare import Tolerance
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.helpers.commands import crux
-from triage.cases.conformance import conform_one, save
+from triage.cases.conformance import StandardTest, conform_one, save, standard_tests
 from triage.cases.sides import Side, alone
 from triage.cases.sources import finite_source, open_one, open_to_run
-from triage.cases.standard import StandardTest, standard_tests
 from triage.cli import run
 from triage.console.options import CaseOptions
 

@@ -16,20 +16,20 @@ from corpus.errors import UserError
 from corpus.onnx.measure import measure
 from corpus.regression import load_regressions
 from corpus.target import Target
-from oracles.in_worker.limits import claim_of, documents_along, form_of
 from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from oracles.verdict import Mark, Outcome
+from oracles.worker.limits import claim_of, documents_along, form_of
 from reducer.pass_sets import find_pass_set
 from tests.helpers.commands import crux
 from tests.helpers.failing import ORT, healthy, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.known import SHIPPED, KnownIssue, known_issue, load_known, read_known
 from triage.bugs.limits import SEVERAL, limits
-from triage.bugs.standing import counted, next_step, state_of
-from triage.campaigns.avoiding import avoiding, chains, found_in
-from triage.pages.rows import row_of, totals_of
+from triage.bugs.overview import counted, next_step, state_of
+from triage.campaigns.testers import avoiding, chains, found_in
+from triage.pages.bugs import row_of, totals_of
 from triage.store.database import Store, own_file
 
 RELU = Signature.of(

@@ -18,22 +18,20 @@ from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
-from oracles.asked import named
 from oracles.judge import Judge
 from oracles.optimisers.tvm_ways import configs_of_graphs
+from oracles.optional import named
 from oracles.run import Config
 from tests.helpers.commands import needs
 from tests.helpers.failing import healthy
 from tests.helpers.models import model_of
 from triage.bugs.history import History
-from triage.cases.alone import alone
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges, alone
 from triage.console.options import CaseOptions
-from triage.projects import ToShow, runner_of
+from triage.projects import ClaimedRun, runner_of
 from triage.reports.by_name import report_word
 from triage.reports.report import Report, write_report
-from triage.repro.plain_code import surprise
-from triage.repro.source import Source
+from triage.repro.source import Source, surprise
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
 from triage.views.privacy import private_words_in
@@ -219,7 +217,7 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
     config, does = WAYS[oracle]
     runner = runner_of("tvm", "relax")
     assert oracle in runner.tells
-    shown = ToShow(config, {"base": BASELINE, "failing": config})
+    shown = ClaimedRun(config, {"base": BASELINE, "failing": config})
     for template in (runner.part, runner.short):
         given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
         text = template_of(template).render(given)

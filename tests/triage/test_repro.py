@@ -28,16 +28,14 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from tests.helpers.models import model_of
-from triage.claims.claim import Claim, Expectation, expect, longest_fragment
-from triage.claims.interpreted import interpreted
-from triage.claims.words import whose
+from triage.claims.claim import Claim, Expectation, expect, interpreted, longest_fragment
+from triage.claims.titles import whose
 from triage.projects import project_of
-from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible, model_code
 from triage.repro.normal_form import messages, normal_form
 from triage.repro.pasted import elements, encode
 from triage.repro.script import write_script
-from triage.repro.short import printed_by, short_script, shows
+from triage.repro.short import array_code, helper_code, printed_by, short_script, shows
 from triage.repro.source import Source
 
 EXACT = Tolerance()

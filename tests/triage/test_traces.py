@@ -11,7 +11,7 @@ import pytest
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
 from tests.helpers.commands import crux
-from triage.causes.effects import says_the_same
+from triage.causes.explaining import says_the_same
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 from triage.clustering.traces import cluster_traces, read_traces
