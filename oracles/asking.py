@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from corpus.case import Case
 from oracles.asked import Asked, Asking, Way, find_asked, own_judge
+from oracles.language import Opened
 from oracles.numerics.compare import compare_outputs
-from oracles.rulebook import Opened, Rulebook
+from oracles.rulebook import Rulebook
 from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job

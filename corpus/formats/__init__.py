@@ -8,6 +8,7 @@ call it.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,18 @@ def find_format(name: str) -> Format[Any]:
         known = ", ".join(format_names())
         raise UserError(f"format {name[:40]!r}: not known; the formats are {known}")
     return cast(Format[Any], importlib.import_module(f"{__name__}.{name}").FORMAT)
+
+
+def part_of(package: str, name: str, part: str, what: str) -> Any:
+    """What another package's folder of languages knows of one: `part` of its module there.
+
+    UserError where there is no such language, or where that folder holds none: then nobody has said how to do
+    `what` with its programs.
+    """
+    found = find_format(name)
+    if importlib.util.find_spec(f"{package}.{name}") is None:
+        raise UserError(f"{found.name} programs: crux cannot {what} them")
+    return getattr(importlib.import_module(f"{package}.{name}"), part)
 
 
 def format_of(path: Path) -> Format[Any] | None:

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from corpus.case import Case
 from oracles.asked import Asking, Way, named
+from oracles.language import language_of
 
 NAME = "passes"
 
 
 def ways(case: Case, asking: Asking) -> Iterator[Way]:
     """Yield the optimised way once more, with three checks around each pass of the case's own sequence."""
-    if case.format == "tir" and case.passes:
+    if case.passes and language_of(case.format).checks_passes:
         settings = (*asking.optimised.settings, ("checks", True))
         yield Way(named(NAME, replace(asking.optimised, settings=settings)))

@@ -16,7 +16,7 @@ def configs_of(target: Target, format: str) -> tuple[Config, ...]:
 
     The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
     """
-    configs = _configs_of_onnx(target) if format == "onnx" else _configs_of_graphs(target, format)
+    configs = _configs_of(target, format)
     if find_backend(target.backend).sequences is not None:
         return (unsequenced(configs[0], configs[0].label), *configs[1:])
     return configs
@@ -35,22 +35,17 @@ def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple
     return (baseline, *(way for way in others if unsequenced(way, baseline.label) != baseline))
 
 
-def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
+def _configs_of(target: Target, format: str) -> tuple[Config, ...]:
     backend = find_backend(target.backend)
+    graphs = backend.graphs_of(format)
+    if graphs is not None:
+        return (graphs.configs or backend.configs)(target)
+    if format not in backend.formats:
+        usual = find_format(format).target
+        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
     own = backend.configs(target)
     name = backend.baseline
     if not name:
         return own
     first = find_backend(name).configs(Target(name))[0]
     return (replace(first, label=f"{name} {first.label}", backend=name), *own)
-
-
-def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
-    backend = find_backend(target.backend)
-    graphs = backend.graphs
-    if graphs is None or format not in graphs.formats:
-        usual = find_format(format).target
-        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
-    if graphs.configs is not None:
-        return graphs.configs(target, format)
-    return backend.configs(target)

@@ -18,15 +18,13 @@ from corpus.formats.onnx import parse
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend
+from oracles.language import language_of
 from oracles.native.watching import Watch
 from oracles.run import Config, Limits, Run
 from oracles.sandbox.configurations import configs_of
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
 
 REFEREE_CPU_SECONDS = 5.0
-
-LOOPS = "tir"
-"""The format whose programs may run `quickly`."""
 
 OPTIMISED_BYTES = 64 << 20
 """Of a larger program the optimised form is not asked for."""
@@ -113,7 +111,7 @@ class Executor:
         With `fresh` in a new process. Raises `OutOfTime` with the runs so far.
         """
         runs: list[Run] = []
-        if self._thinning and job.format == LOOPS and not fresh:
+        if self._thinning and language_of(job.format).runs_quickly and not fresh:
             thin = tuple(_with(config, dict(self._thinning)) for config in job.configs)
             job = replace(job, configs=thin, shared=True)
         for name, configs in groupby(job.configs, key=lambda config: config.backend):
@@ -149,7 +147,7 @@ class Executor:
 
     def optimised(self, case: Case, config: Config) -> onnx.ModelProto | None:
         """Return the program as the backend's optimiser leaves it; None where that cannot be had."""
-        is_plain = case.format == "onnx" and not case.external and len(case.program) <= OPTIMISED_BYTES
+        is_plain = not case.external and len(case.program) <= OPTIMISED_BYTES
         if not self.backend.shows_optimised or not is_plain:
             return None
         program = base64.b64encode(case.program).decode("ascii")
