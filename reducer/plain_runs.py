@@ -9,12 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corpus.case import Case
-from corpus.onnx.graph import walk_model
 from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
 from reducer.engine.predicates import JudgePool
 from reducer.subject.base import Subject
-from reducer.subject.onnx.subject import OnnxSubject
 
 MOST_BYTES = 64 << 20
 """Of a larger candidate the run takes longer than it saves."""
@@ -55,7 +53,6 @@ class Bounds:
 
     def hold(self, subject: Subject) -> bool:
         """Return whether a candidate can show the failure at all."""
-        nodes = walk_model(subject.model) if isinstance(subject, OnnxSubject) else ()
-        if self.operator and all(node.op_type != self.operator for node in nodes):
+        if self.operator and self.operator not in subject.operators:
             return False
         return self.plain is None or self.plain.accepts(subject)

@@ -12,6 +12,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
+from oracles.language import language_of as judged_as
 from oracles.naming.components import signature
 from oracles.run import Config
 from oracles.sequence import misplaced
@@ -24,17 +25,14 @@ from reducer.engine.patience import Patience
 from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom, Silent
 from reducer.engine.rounds import Engine
 from reducer.evidence import needed_operator, read_hints
+from reducer.language import Language, language_of
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.moves.last_look import MOST_NODES, proposals, subsets
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
 from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
-from reducer.subject.loops.subject import LoopSubject
-from reducer.subject.onnx.subject import OnnxSubject
-from reducer.subjects import Kind, kind_of
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,8 @@ class Session:
     quick: bool = True
 
     @property
-    def _kind(self) -> Kind[Any]:
-        return kind_of(self.case)
+    def _language(self) -> Language[Any]:
+        return language_of(self.case.format)
 
     def run(self, journal: Journal) -> Reduction:
         """Reduce and write the result, whatever ends it early; raises `DoesNotFail`.
@@ -66,7 +64,7 @@ class Session:
         started = time.monotonic()
         proven = self._case_of_a_finished_one()
         verdict = self._first_verdict()
-        subject = self._kind.open(self.case, self.pool)
+        subject = self._language.open(self.case, self.pool)
         only = self._failing_config(verdict)
         gate = self._gate(self._predicate(verdict, only), journal, started, self._bounds(verdict, subject))
         course = self._course_of(gate, subject, verdict, Hints())
@@ -126,7 +124,8 @@ class Session:
     def _is_quick(self, first: Verdict | None) -> bool:
         """Return whether candidates are judged quickly: none whose failure is one of time or of memory."""
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
-        return self.quick and self.case.format == "tir" and first is not None and first.outcome not in slow
+        is_cheap = self.quick and judged_as(self.case.format).runs_quickly
+        return is_cheap and first is not None and first.outcome not in slow
 
     def _is_proven(self, course: Course, shown: Verdict | None, proven: str | None) -> bool:
         """Return whether the result fails by a run of now, asked outside of the journal.
@@ -195,7 +194,7 @@ class Session:
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
-        if not predicate.quick or self._kind.subject is not LoopSubject:
+        if not predicate.quick:
             return predicate
         plainly = replace(predicate, plainly=True)
         return plainly if plainly(self.case).interesting else predicate
@@ -205,7 +204,7 @@ class Session:
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """Return the bounds of every candidate, as far as the original keeps them."""
-        if self.case.format != "onnx":
+        if not self._language.is_bounded:
             return Bounds()
         plain = PlainRuns(self.pool, self.case)
         asks_plain = not self.options.accept_invalid and plain.ends_well(subject)
@@ -231,7 +230,7 @@ class Session:
         return self._course_of(gate, subject, verdict, hints)
 
     def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> Course:
-        engine = Engine(gate, all_moves(self._kind.subject), hints, lambda found: self._learn(found)[0])
+        engine = Engine(gate, all_moves(self._language.subject), hints, lambda found: self._learn(found)[0])
         course = Course(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
         return course
@@ -239,15 +238,15 @@ class Session:
     def _hints_of_values(self, subject: Subject, hints: Hints, verdict: Verdict, config: Config) -> Hints:
         """Add the place where values differ: by node, or by the optimised program."""
         with self.pool.one() as judge:
-            named = self._kind.named_by_values(subject, judge, self.case, config)
+            named = self._language.named_by_values(subject, judge, self.case, config)
             first = judge.parting(self.case, verdict)
-            parting = self._kind.parting(subject, judge, self.case, config)
+            parting = self._language.parting(subject, judge, self.case, config)
         named = named or ((first.name,) if first is not None else ())
         return replace(hints, nodes=named or hints.nodes, parting=parting)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:
-            learned: tuple[Subject, str] = self._kind.learn(subject, judge, self.case)
+            learned: tuple[Subject, str] = self._language.learn(subject, judge, self.case)
             return learned
 
     def _result(self, course: Course, verdict: Verdict | None, seconds: float) -> Reduction:
@@ -274,7 +273,7 @@ class Session:
             moves=tuple(move.name for move in engine.moves),
             steps=tuple(engine.steps),
             curve=tuple(course.curve),
-            kept=() if self.options.private else self._kind.kept(self.case, course.best),
+            kept=() if self.options.private else self._language.kept(self.case, course.best),
             words_left=course.words_left,
             timeouts=decider.timeouts,
             asked=dict(engine.asked),
@@ -285,12 +284,8 @@ class Session:
 
     def _settled_subsets(self, course: Course) -> tuple[int, int]:
         """Count the smaller subsets of the remaining nodes, and those that are known not to fail."""
-        best = course.best
-        if not isinstance(best, OnnxSubject) or len(best.nodes) > MOST_NODES:
-            return 0, 0
-        sets = list(subsets(best))
-        settled = course.gate.is_settled
-        return sum(all(map(settled, proposals(best, keep))) for keep in sets), len(sets)
+        settled = [all(map(course.gate.is_settled, each)) for each in self._language.subsets(course.best)]
+        return sum(settled), len(settled)
 
     def _last_verdict(self, case: Case, first: Verdict | None) -> Verdict | None:
         """Return the verdict on the result; None if several runs do not show it, or a command decides."""

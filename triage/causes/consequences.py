@@ -18,10 +18,10 @@ from corpus.case import Case
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.evidence import read_hints
+from reducer.language import open_nodes
 from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
-from reducer.subjects import open_nodes
 from triage.causes.bodies import ended_earlier
 
 VERSION = 4

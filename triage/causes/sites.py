@@ -15,8 +15,8 @@ import onnx
 from corpus.case import Case
 from corpus.values import Value
 from oracles.judge import Judge
+from reducer.language import open_nodes
 from reducer.subject.base import NodeSubject
-from reducer.subjects import open_nodes
 
 
 @dataclass(frozen=True, slots=True)

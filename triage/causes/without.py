@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corpus.case import Case
 from oracles.judge import Judge
-from reducer.subjects import open_nodes
+from reducer.language import open_nodes
 
 
 def without_operator(case: Case, operator: str, judge: Judge) -> Case | None:

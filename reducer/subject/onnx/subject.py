@@ -9,6 +9,7 @@ from typing import Self
 import onnx
 
 from corpus.onnx.check import checker_complaint
+from corpus.onnx.graph import walk_model
 from corpus.values import Tensor
 from reducer.search import Items
 from reducer.subject.base import Size
@@ -33,6 +34,11 @@ class OnnxSubject(OnnxView):
     def is_valid(self) -> bool:
         """Whether onnx's checker accepts the model, where it accepted the original."""
         return not self.is_sound or checker_complaint(self.model) is None
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators of its nodes, bodies and functions included."""
+        return frozenset(node.op_type for node in walk_model(self.model))
 
     def plainest(self) -> Self:
         """Without unused operator sets, the others in the least versions; itself where it has them."""
