@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx
 
 from corpus.case import Case
-from generators.changes.modes import as_case
 from generators.growth.grow import grow
 from generators.library import Generated, Options, generate
 
@@ -19,4 +18,4 @@ def make_model(seed: int, nodes: int) -> onnx.ModelProto:
 
 def make_case(seed: int, nodes: int) -> Case:
     """Return the model of this seed with values for its inputs."""
-    return as_case(grow(seed, nodes), seed)
+    return grow(seed, nodes).as_case(seed)

@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from typing import Any
 
 from corpus.case import Case
-from corpus.formats import part_of
+from corpus.errors import UserError
+from corpus.formats import language_in
 from corpus.values import Value
 from oracles.run import Config, Run
 
@@ -104,5 +105,7 @@ class Opened:
 @cache
 def language_of(format: str) -> Language:
     """The language of that name; UserError if there is none, or if nobody has said how it is judged."""
-    found: Language = part_of("oracles.languages", format, "LANGUAGE", "judge")
+    found: Language | None = language_in("oracles.languages", format)
+    if found is None:
+        raise UserError(f"{format} programs: crux does not know how to judge them")
     return found

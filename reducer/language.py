@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 from corpus.case import Case
-from corpus.formats import part_of
+from corpus.errors import UserError
+from corpus.formats import language_in
 from oracles.judge import Judge
 from oracles.run import Config
 from reducer.engine.predicates import JudgePool
@@ -26,7 +27,7 @@ class Language(Generic[S]):
     `open` makes the subject of a whole case; the moves are those that work on its class, `subject`. `learn`
     gives it fresh facts, and the name of the node at which its un-optimised run breaks. `named_by_values` are
     the first bindings whose optimised values differ though their operands do not; `parting` is where values
-    differ in the program as the optimiser leaves it. `kept` are the nodes of the original of which some is left.
+    differ in the program as the optimiser leaves it. `kept` are the original's nodes of which a part is left.
     """
 
     subject: type[S]
@@ -52,7 +53,9 @@ class Language(Generic[S]):
 @cache
 def language_of(format: str) -> Language[Any]:
     """The language of that name; UserError if there is none, or if nobody has said how it is reduced."""
-    found: Language[Any] = part_of("reducer.languages", format, "LANGUAGE", "reduce")
+    found: Language[Any] | None = language_in("reducer.languages", format)
+    if found is None:
+        raise UserError(f"{format} programs: crux does not know how to reduce them")
     return found
 
 

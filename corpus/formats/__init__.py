@@ -33,16 +33,13 @@ def find_format(name: str) -> Format[Any]:
     return cast(Format[Any], importlib.import_module(f"{__name__}.{name}").FORMAT)
 
 
-def part_of(package: str, name: str, part: str, what: str) -> Any:
-    """What another package's folder of languages knows of one: `part` of its module there.
+def language_in(package: str, name: str) -> Any | None:
+    """The `LANGUAGE` that a package's folder of languages has for a format; None where it has none.
 
-    UserError where there is no such language, or where that folder holds none: then nobody has said how to do
-    `what` with its programs.
+    UserError where there is no such format.
     """
-    found = find_format(name)
-    if importlib.util.find_spec(f"{package}.{name}") is None:
-        raise UserError(f"{found.name} programs: crux cannot {what} them")
-    return getattr(importlib.import_module(f"{package}.{name}"), part)
+    place = f"{package}.{find_format(name).name}"
+    return importlib.import_module(place).LANGUAGE if importlib.util.find_spec(place) else None
 
 
 def format_of(path: Path) -> Format[Any] | None:

@@ -17,7 +17,6 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
-from generators.changes.modes import as_case
 from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED
 from generators.language.counts import Counts, count
@@ -52,7 +51,7 @@ def test_programs_per_cpu_second(strategy: str, nodes: int, capsys: pytest.Captu
     list(find(range(20), nodes, None, UNLIMITED))
     start = time.process_time()
     programs = list(find(range(500), nodes, None, UNLIMITED))
-    cases = [as_case(program, seed) for seed, program in enumerate(programs)]
+    cases = [program.as_case(seed) for seed, program in enumerate(programs)]
     seconds = time.process_time() - start
     with capsys.disabled():
         facts = counted(programs).facts()

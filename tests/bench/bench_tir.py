@@ -27,7 +27,7 @@ from corpus.tir.scopes import problems
 from generators.fuzz import judge_cases, lesson_of
 from generators.language.draws import Draws
 from generators.learning import Course, Lesson
-from generators.mixture import BLOCK, LOOPS, Drawn
+from generators.mixture import BLOCK, Drawn
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
@@ -60,7 +60,7 @@ def drawn(block: range, lesson: Lesson, rules: Rules) -> Iterator[Drawn]:
 
 def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[float, int]]]:
     """How many tests there were, and after how many CPU seconds how many pieces they had met."""
-    executor = judge.of_format(LOOPS).executor
+    executor = judge.of_format("tir").executor
     course, tests, block, seen = Course(), 0, 0, set[str]()
     start, near = executor.cpu_seconds(), time.process_time()
     spent, curve = 0.0, [(0.0, 0)]

@@ -16,7 +16,6 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from generators.changes.modes import as_case
 from generators.growth.grow import Program
 
 PYTHON = os.environ.get("CRUX_NNSMITH_PYTHON", "")
@@ -41,5 +40,5 @@ def cases(python: str, seed: int, seconds: float) -> Iterator[tuple[Case, float]
             for path in paths:
                 with np.load(path.with_suffix(".npz")) as values:
                     program = Program(onnx.load(path), dict(values), {}, {})
-                yield as_case(program, seed), cost
+                yield program.as_case(seed), cost
         seed += APART

@@ -19,7 +19,7 @@ from oracles.naming.names import names_of_case
 from triage.pages.differences import describe_differences
 from triage.reports.exhibits import without_remarks
 from triage.views.drawn import drawn
-from triage.views.listing import list_case
+from triage.language import list_case
 
 REGRESSIONS = Path(__file__).parents[2] / "corpus/regressions"
 

@@ -10,7 +10,6 @@ import pytest
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators.changes.modes import as_case
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps
@@ -77,7 +76,7 @@ def test_passes_fire_on_programs_around_patterns_that_run() -> None:
     with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
         config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
-            case = as_case(program, seed)
+            case = program.as_case(seed)
             found = firing.passes(case.program)
             passes.update(found)
             placed += len(program.fires)

@@ -14,6 +14,7 @@ from oracles.numerics.value_types import Types, tensor_types
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
 from triage.bugs.known import KnownIssue
+from triage.language import model_of
 
 Chain = tuple[re.Pattern[str], ...]
 
@@ -44,9 +45,7 @@ def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
 
 def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
     """Return the first issue whose chain of nodes is in the program's main graph; empty where none is."""
-    if case.format != "onnx":
-        return ""
-    model: onnx.ModelProto = case.parsed
+    model = model_of(case)
     types = tensor_types(model)
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in model.graph.node:

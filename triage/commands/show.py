@@ -33,7 +33,8 @@ def show(options: CaseOptions, case: Case) -> int:
 
 def _documents(options: CaseOptions, word: str) -> Iterator[Document]:
     from triage.cases.sources import open_one
-    from triage.views.listing import describe_value, list_case
+    from triage.language import list_case
+    from triage.views.listing import describe_value
 
     case = open_one(word, options)
     size = case.measure

@@ -13,6 +13,7 @@ from corpus.files import write_fresh
 from oracles.naming.names import names_of_case
 from triage.bugs.known import KnownIssue
 from triage.bugs.standing import next_step, overview_with_states
+from triage.language import list_case
 from triage.pages.reduction import MANY_NODES, curves
 from triage.pages.rows import Row, row_of, totals_of
 from triage.store.artifacts import REDUCTION_KEPT, find_artifact, last_report
@@ -24,7 +25,7 @@ from triage.store.names import failure_name, find_cluster, representative
 from triage.views.bars import Bars, over_time
 from triage.views.drawn import drawn
 from triage.views.graph_picture import MOST_WHOLE, Dots, GraphPicture, Shown
-from triage.views.listing import describe_value, list_case
+from triage.views.listing import describe_value
 from triage.views.marked_text import Piece, shown_text
 from triage.views.privacy import scrub
 from triage.views.rendering import hash_of, render

@@ -9,10 +9,10 @@ import onnx
 
 from corpus.case import Case
 from corpus.files import write_fresh
-from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
 from oracles.verdict import Verdict
+from triage.language import language_of, model_of
 from triage.views.privacy import scrub
 from triage.views.rendering import as_code, as_comment, as_fence
 
@@ -23,7 +23,7 @@ MOST_SAID = 600
 
 def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Path) -> Path:
     """Write the page for the model that the user named by `word`; its path."""
-    complaint = (checker_complaint(case.parsed) if case.format == "onnx" else None) or verdict.title
+    complaint = language_of(case.format).complaint(case.parsed) or verdict.title
     node = _node(case, f"{complaint} {verdict.title}")
     lines = [
         f"# Not a bug of {package}: {as_code(word)} is no valid model",
@@ -45,10 +45,10 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
 def _node(case: Case, text: str) -> onnx.NodeProto | None:
     """Return the node that a complaint names."""
     found = NAMED.search(text)
-    if found is None or case.format != "onnx":
+    if found is None:
         return None
     name = found.group(1) or found.group(2)
-    return next((node for node in case.parsed.graph.node if node.name == name), None)
+    return next((node for node in model_of(case).graph.node if node.name == name), None)
 
 
 def _described(case: Case, node: onnx.NodeProto) -> str:
