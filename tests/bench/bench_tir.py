@@ -73,7 +73,7 @@ def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[fl
                 drawn(seeds, lesson, rules),
                 judgement(judge),
                 600,
-                looking=looking(judge),
+                looking=looking(judge, ("tir",)),
                 known=lesson.pool.seen,
             )
         )
@@ -96,7 +96,11 @@ def test_what_each_part_is_worth(capsys):
     kept = os.environ.get("CRUX_BENCH_KEPT", "")
     found: Measured = {name: {} for name in names}
     with Judge(Target("tvm")) as judge:
-        list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
+        list(
+            judge_cases(
+                drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge, ("tir",))
+            )
+        )
         for seed in range(FIRST, FIRST + SEEDS):
             for name in names:
                 found[name][seed] = campaign(judge, 1_000_000 * seed, VARIANTS[name])

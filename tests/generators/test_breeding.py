@@ -123,7 +123,9 @@ def test_a_first_look_agrees_with_the_verdicts_and_breeds() -> None:
             assert lesson is not None
             drawn = list(make_tests(PLAN, range(block * BLOCK, (block + 1) * BLOCK), lesson))
             known = lesson.pool.seen
-            tests = list(judge_cases(drawn, judgement(judge), 300, looking=looking(judge), known=known))
+            tests = list(
+                judge_cases(drawn, judgement(judge), 300, looking=looking(judge, ("tir",)), known=known)
+            )
             course.add(block, lesson_of(tests))
             outcomes += [(each.case, test.verdict.outcome) for each, test in zip(drawn, tests, strict=True)]
         assert course.folded.pool.entries

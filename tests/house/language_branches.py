@@ -58,7 +58,9 @@ def _asks(node: ast.AST, constants: set[str]) -> bool:
     match node:
         case ast.Compare():
             sides = (node.left, *node.comparators)
-            is_of_format = "format" in ast.unparse(node).lower() or any(_last(each) in constants for each in sides)
+            is_of_format = "format" in ast.unparse(node).lower() or any(
+                _last(each) in constants for each in sides
+            )
             return is_of_format and any(_names_one(each, constants) for each in sides)
         case ast.Dict():
             keys = node.keys
