@@ -14,10 +14,10 @@ from pathlib import Path
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
-from generators.changes.modes import Mode, mode_of
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
 from generators.language.record import language_of
+from generators.mutations.modes import Mode, mode_of
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen
 

@@ -15,7 +15,7 @@ from oracles.run import Config
 from reducer.engine.predicates import JudgePool
 from reducer.move import Proposal
 from reducer.subject.base import NodeSubject, Subject
-from reducer.subject.onnx.parting import PartedTensors
+from reducer.subject.onnx.divergence import DivergedTensors
 
 S = TypeVar("S", bound=Subject)
 
@@ -26,7 +26,7 @@ class Language(Generic[S]):
 
     `open` makes the subject of a whole case; the moves are those that work on its class, `subject`. `learn`
     gives it fresh facts, and the name of the node at which its un-optimised run breaks. `named_by_values` are
-    the first bindings whose optimised values differ though their operands do not; `parting` is where values
+    the first bindings whose optimised values differ though their operands do not; `divergence` is where values
     differ in the program as the optimiser leaves it. `kept` are the original's nodes of which a part is left.
     """
 
@@ -34,7 +34,7 @@ class Language(Generic[S]):
     open: Callable[[Case, JudgePool], S]
     learn: Callable[[S, Judge, Case], tuple[S, str]] = lambda subject, judge, like: (subject, "")
     named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
-    parting: Callable[[S, Judge, Case, Config], PartedTensors] = lambda *_: PartedTensors()
+    divergence: Callable[[S, Judge, Case, Config], DivergedTensors] = lambda *_: DivergedTensors()
     kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
 
     has_nodes: bool = False

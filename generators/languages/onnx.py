@@ -11,14 +11,14 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.onnx.graph import walk_nodes
-from generators.changes.disrupt import leave_shapes_open
-from generators.changes.modes import in_mode
 from generators.growth.grow import Program
 from generators.language.budget import Budget
 from generators.language.counts import qualified_name
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.language.record import Language
 from generators.legality import CALLED
+from generators.mutations.disrupt import leave_shapes_open
+from generators.mutations.modes import in_mode
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import mutate
 from oracles.demand import AGREEMENT
@@ -36,7 +36,7 @@ def _mutant(given: Case, seed: int, nodes: int, budget: Budget) -> Program:
     inputs = {name: value for name, value in given.inputs.items() if isinstance(value, np.ndarray)}
     if given.external or len(inputs) < len(given.inputs):
         raise UserError(f"{given.origin}: to mutate, name an ONNX model of tensors without external data")
-    draws = Draws(f"mutate/{seed}/{nodes}")
+    draws = RandomSource(f"mutate/{seed}/{nodes}")
     return mutate(onnx.ModelProto.FromString(given.program), inputs, draws, budget)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from corpus.case import Case
-from generators.changes.modes import Mode
 from generators.language.record import Language
+from generators.mutations.modes import Mode
 from generators.relax.programs import RelaxProgram
 from generators.relax.violations import violated
 from generators.strategies.relax_mutate import mutant_of

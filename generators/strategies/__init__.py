@@ -15,14 +15,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from corpus.errors import UserError
+from generators.feedback import CoverageSnapshot
 from generators.language.budget import Budget
 from generators.language.record import Made
-from generators.learning import Lesson
 
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
-Taught = Callable[[Sequence[int], int, Lesson, Budget], Iterator[Made]]
+Taught = Callable[[Sequence[int], int, CoverageSnapshot, Budget], Iterator[Made]]
 """From seeds, a number of nodes, what the campaign has learned, and what a program may cost."""
 
 DEFAULT = "random"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from corpus.case import Case
 from corpus.tir.program import has_blocks, is_flat, marks, parse, words
 from corpus.tir.tree import Module
-from oracles.in_worker.tvm.passes import BLOCKS, PLAIN_LOOPS
 from oracles.language import Language, Opened
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Tolerance
@@ -14,6 +13,7 @@ from oracles.run import Run
 from oracles.sandbox.executor import Executor
 from oracles.sandbox.sandbox import Job
 from oracles.screening import screen
+from oracles.worker.tvm.passes import BLOCKS, PLAIN_LOOPS
 
 
 def _open(

@@ -10,7 +10,7 @@ operators with their dtypes, the kind of difference. Never part of it: build ids
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from corpus.case import Case
 from corpus.measure import Measure
@@ -24,6 +24,7 @@ from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
 from oracles.text.printed import as_written
 from oracles.verdict import Outcome, Verdict
+from oracles.worker.onnx.domain import DOMAIN
 
 SHARED_FILES = (
     *("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc "),
@@ -210,3 +211,13 @@ def _kind(verdict: Verdict) -> str:
     if kind != "value" or len(verdict.runs) < 2:
         return kind
     return mismatch_kind(verdict.runs[0].outputs, verdict.runs[1].outputs, Tolerance()) or kind
+
+
+MOST_OPERATORS = 4
+
+
+def with_operators(what: str, operators: Sequence[str]) -> str:
+    """`Pad + MaxPool: …`: each operator once, of many the first ones; torch's own as torch calls them."""
+    kinds = list(dict.fromkeys(operator.replace(f"{DOMAIN}:", "aten.") for operator in operators))
+    shown = [*kinds[:MOST_OPERATORS], *(["…"] if len(kinds) > MOST_OPERATORS else [])]
+    return f"{' + '.join(shown)}: {what}" if shown else what

@@ -14,9 +14,9 @@ from oracles.run import Config
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language
 from reducer.move import Proposal
-from reducer.moves.last_look import MOST_NODES, proposals, subsets
+from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.facts import learn
-from reducer.subject.onnx.parting import PartedTensors, find_parting
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.trace import kept_nodes
 
@@ -34,16 +34,16 @@ def _learn(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSubject,
     return learn(subject, lambda case: record(judge.executor, case), like)
 
 
-def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> PartedTensors:
+def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> DivergedTensors:
     """Find where values differ by a run of the program as the optimiser leaves it."""
     case = subject.case(like)
     optimised = judge.executor.optimised(case, config)
     if optimised is None:
-        return PartedTensors()
+        return DivergedTensors()
     recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
     # what is plainly wrong tells more than the first rounding that differs
-    plain = find_parting(subject, optimised, recording.values, judge.tolerance)
-    return plain if plain.rewritten else find_parting(subject, optimised, recording.values, judge.screen)
+    plain = find_divergence(subject, optimised, recording.values, judge.tolerance)
+    return plain if plain.rewritten else find_divergence(subject, optimised, recording.values, judge.screen)
 
 
 def _kept(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ LANGUAGE = Language(
     subject=OnnxSubject,
     open=_open,
     learn=_learn,
-    parting=_parting,
+    divergence=_parting,
     kept=_kept,
     has_nodes=True,
     is_bounded=True,

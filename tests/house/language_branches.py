@@ -11,7 +11,7 @@ PACKAGES = ("corpus", "oracles", "reducer", "generators", "triage")
 NAMES = frozenset({"onnx", "torch", "relax", "tir"})
 ROOMS = (
     *("corpus/formats/", "corpus/onnx/", "corpus/graphs/", "corpus/tir/"),
-    *("oracles/languages/", "oracles/in_worker/", "oracles/tir/"),
+    *("oracles/languages/", "oracles/worker/", "oracles/tir/"),
     *("reducer/languages/", "reducer/subject/onnx/", "reducer/subject/graphs/", "reducer/subject/loops/"),
     *("reducer/subject/tir/", "reducer/moves/graphs/", "reducer/moves/loops/", "reducer/moves/tir/"),
     *("generators/languages/", "generators/relax/", "generators/tir/"),

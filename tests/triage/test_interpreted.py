@@ -16,7 +16,7 @@ from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from triage.claims.claim import expect
-from triage.claims.words import whose
+from triage.claims.titles import whose
 from triage.language import language_of
 from triage.projects import project_of
 

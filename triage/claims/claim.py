@@ -13,7 +13,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs
 from oracles.run import Config, Run, Status
 from oracles.text.normalise import name_operators, parse_message, template, unwrap, without_instructions
 from oracles.verdict import Outcome, Verdict
-from triage.projects import Project, ToShow
+from triage.projects import ClaimedRun, Project
 from triage.views.privacy import scrub
 
 
@@ -95,9 +95,9 @@ class Expectation:
         """Return the target's own configurations, without another package's baseline."""
         return {label: config for label, config in self.configs.items() if not config.backend}
 
-    def to_show(self, passes: tuple[str, ...]) -> ToShow:
+    def to_show(self, passes: tuple[str, ...]) -> ClaimedRun:
         """Return what a script shows of a case that runs these passes itself."""
-        return ToShow(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
+        return ClaimedRun(self.failing.config, self.own, passes, self.compares_floats, self.failing.phase)
 
     @property
     def compares_floats(self) -> bool:

@@ -16,7 +16,7 @@ from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.target import Target
 from oracles.judge import Judge
-from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.run import Run
 from triage.cases.patterns import Extraction
 from triage.language import Language
@@ -30,7 +30,7 @@ REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", 
 
 
 @dataclass(frozen=True)
-class OnnxExhibit:
+class OnnxEvidence:
     """An ONNX model, which a script builds where it has no `source`."""
 
     case: Case
@@ -125,7 +125,7 @@ def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
 
 
 LANGUAGE = Language(
-    exhibit=OnnxExhibit,
+    exhibit=OnnxEvidence,
     listing=list_model,
     drawn=lambda model, seen: Drawn(model.graph, inferred_types(model)),
     model=_model,

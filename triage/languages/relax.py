@@ -18,17 +18,17 @@ from oracles.run import Run
 from triage.cases.documented_tests import Document
 from triage.cases.graph_patterns import GraphExtraction
 from triage.language import Language
-from triage.reports.exhibits import GraphExhibit
-from triage.reports.sentences import Witness
+from triage.reports.program_evidence import GraphEvidence
+from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source, printed_source, with_plain_names
 from triage.views.drawn import drawn_graph
 
 
 @dataclass(frozen=True)
-class RelaxExhibit(GraphExhibit):
+class RelaxEvidence(GraphEvidence):
     """A Relax module. Only TVM runs it."""
 
-    witness = Witness(
+    witness = RunEvidence(
         "module",
         "TVM (`relax.analysis.well_formed`)",
         "an implementation other than TVM",
@@ -100,7 +100,7 @@ class _Extraction:
 
 
 LANGUAGE = Language(
-    exhibit=RelaxExhibit,
+    exhibit=RelaxEvidence,
     source=source,
     drawn=drawn_graph,
     extraction=lambda firing, judge, most: _Extraction(judge, most),

@@ -21,8 +21,8 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Verdict
 from triage.cases.loop_seeds import LoopSeeds
 from triage.language import Language
-from triage.reports.exhibits import GraphExhibit
-from triage.reports.sentences import Witness
+from triage.reports.program_evidence import GraphEvidence
+from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source
 from triage.views.drawn import drawn_loops
 
@@ -32,10 +32,10 @@ MOST_VALUES = 64
 
 
 @dataclass(frozen=True)
-class LoopsExhibit(GraphExhibit):
+class TirEvidence(GraphEvidence):
     """A module of PrimFuncs; the reference is an interpreter that does not use TVM."""
 
-    witness = Witness(
+    witness = RunEvidence(
         "module",
         "TVM's parser, which refuses ill-formed modules",
         "an interpreter of the loops in Python",
@@ -95,7 +95,7 @@ def interpreted(case: Case, verdict: Verdict) -> Run | None:
 
 
 LANGUAGE = Language(
-    exhibit=LoopsExhibit,
+    exhibit=TirEvidence,
     source=_source,
     drawn=lambda module, seen: drawn_loops(module),
     interpreted=interpreted,

@@ -14,17 +14,17 @@ from corpus.errors import UserError
 from oracles.judge import Judge
 from oracles.run import Config, Run
 from triage.language import Language
-from triage.reports.exhibits import GraphExhibit
-from triage.reports.sentences import Witness
+from triage.reports.program_evidence import GraphEvidence
+from triage.reports.sentences import RunEvidence
 from triage.repro.source import Source, printed_source, with_plain_names
 from triage.views.drawn import drawn_graph
 
 
 @dataclass(frozen=True)
-class TorchExhibit(GraphExhibit):
+class TorchEvidence(GraphEvidence):
     """A torch module; the reference is eager mode in float64."""
 
-    witness = Witness(
+    witness = RunEvidence(
         "module",
         "torch (on fake tensors)",
         "eager mode in float64",
@@ -67,5 +67,5 @@ def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
 
 
 LANGUAGE = Language(
-    exhibit=TorchExhibit, source=_source, drawn=drawn_graph, written=_written, relu="torch.relu"
+    exhibit=TorchEvidence, source=_source, drawn=drawn_graph, written=_written, relu="torch.relu"
 )
