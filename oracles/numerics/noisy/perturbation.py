@@ -2,7 +2,7 @@
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
 after a sum that of its terms. Before every quantisation its input moves by up to half a step, so that a value
-may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer paths have no rounding and stay.
+may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer paths do not round and stay.
 Values that are not finite are replaced by several finite ones in
 turn: what then changes did depend on them.
 
