@@ -39,8 +39,8 @@ class Language:
     """A language of programs, to the judge; `program` is what its format's `parse` makes.
 
     What it must say: `open(opened, executor, tolerance=…, screen=…, accept_invalid=…)` makes the `Context`
-    that rules ask; `names` are the program's own, which messages are made blind to; `pattern` is its operators
-    and types in order, for a signature. All else has a default, which is that there is no such thing.
+    that rules ask; `names` are the program's own, which messages are made blind to; `pattern` is its
+    operators and types in order, for a signature. What else it leaves out does not exist for it.
     """
 
     open: Callable[..., Any]

@@ -26,8 +26,9 @@ class Language(Generic[S]):
 
     `open` makes the subject of a whole case; the moves are those that work on its class, `subject`. `learn`
     gives it fresh facts, and the name of the node at which its un-optimised run breaks. `named_by_values` are
-    the first bindings whose optimised values differ though their operands do not; `divergence` is where values
-    differ in the program as the optimiser leaves it. `kept` are the original's nodes of which a part is left.
+    the first bindings whose optimised values differ though their operands do not; `divergence` is where
+    values differ in the program as the optimiser leaves it. `kept` are the original's nodes of which a part
+    is left.
     """
 
     subject: type[S]

@@ -23,7 +23,7 @@ from triage.language import Language
 from triage.reports.sentences import OF_ONNX
 from triage.repro.normal_form import messages, normal_form
 from triage.repro.source import Source
-from triage.views.drawn import Drawn, drawn
+from triage.views.drawn import DrawnGraph, drawn
 from triage.views.listing import list_model
 
 REMARKS = {"doc_string", "metadata_props", "producer_name", "producer_version", "model_version"}
@@ -52,7 +52,7 @@ class OnnxEvidence:
         return list_model(self.model)
 
     @cached_property
-    def drawn(self) -> Drawn:
+    def drawn(self) -> DrawnGraph:
         """The graph as it is."""
         return drawn(self.case)
 
@@ -127,7 +127,7 @@ def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
 LANGUAGE = Language(
     exhibit=OnnxEvidence,
     listing=list_model,
-    drawn=lambda model, seen: Drawn(model.graph, inferred_types(model)),
+    drawn=lambda model, seen: DrawnGraph(model.graph, inferred_types(model)),
     model=_model,
     has_model=True,
     complaint=checker_complaint,
