@@ -297,7 +297,7 @@ from generators.language.temper import draw_temper
 
 
 def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
-    shown = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text()
+    shown = (Path(__file__).parents[2] / "docs/own-backend.md").read_text()
     block = next(
         part for part in shown.split("```") if part.startswith("python\n") and "def programs(" in part
     )
