@@ -22,8 +22,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from corpus.formats import format_names
 from generators.strategies import strategy_names
-from oracles.asked import asked_oracles
 from oracles.backends import backends
+from oracles.optional import asked_oracles
 from oracles.rules import find_rules
 from triage.cli import WORKFLOWS, build
 from triage.console.options import PANEL

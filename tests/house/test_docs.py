@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from generators.strategies import strategy_names
-from oracles.asked import asked_oracles
 from oracles.backends import backends
+from oracles.optional import asked_oracles
 from tests.house.reference import (
     COMMANDS_PAGE,
     LISTS,
