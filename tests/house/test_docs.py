@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from generators.strategies import strategy_names
+from oracles.abilities import Backend
 from oracles.backends import backends
 from oracles.optional import asked_oracles
 from tests.house.reference import (
@@ -28,10 +29,12 @@ from tests.house.reference import (
     options,
     rule_names,
 )
+from triage.cli import build
 
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 TEXT = "\n".join(path.read_text() for path in [*(ROOT / name for name in DOCUMENTS), *PAGES])
+CODE = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", TEXT, flags=re.DOTALL))
 FIRST_COMMANDS = ["bin/crux hunt --minutes 2 --target ort", "bin/test"]
 MOST_WORDS = 20_000
 """Of all documents together, without the reports in `docs/examples`."""
@@ -44,8 +47,7 @@ def spellings(command: Command) -> set[str]:
 
 def is_named(name: str) -> bool:
     """Whether the documents hold the name as a word of its own, in code marks or a code block."""
-    code = re.findall(r"```.*?```|`[^`\n]+`", TEXT, flags=re.DOTALL)
-    return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", piece) for piece in code)
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CODE) is not None
 
 
 def shell_lines() -> list[str]:
@@ -133,24 +135,20 @@ def test_every_file_named_exists() -> None:
     assert sorted(name for name in wanted if not any((place / name).exists() for place in places)) == []
 
 
-def help_of(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "triage.cli", *words, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 @pytest.mark.parametrize("words", [(), ("hunt",), ("triage", "mark"), ("check",)])
 def test_the_help_of_a_flag_asks_for_no_value(words: tuple[str, ...]) -> None:
-    assert "<bool>" not in help_of(*words)
+    shown = CliRunner().invoke(build(), [*words, "--help"])
+    assert shown.exit_code == 0
+    assert "<bool>" not in shown.output
 
 
 def test_inputs_are_offered_where_a_case_is_named() -> None:
-    assert "--inputs" in help_of("check")
-    assert [
-        name for name in ("hunt", "fuzz", "generate", "replay", "wrap") if "--inputs" in help_of(name)
-    ] == []
+    assert "--inputs" in spellings(commands()["check"])
+    makers = ("hunt", "fuzz", "generate", "replay", "wrap")
+    assert [name for name in makers if "--inputs" in spellings(commands()[name])] == []
+
+
+def test_the_guide_to_a_backend_names_fields_that_there_are() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/own-backend.md").read_text(), flags=re.MULTILINE)
+    assert named
+    assert {*named} <= {each.name for each in dataclasses.fields(Backend)}
