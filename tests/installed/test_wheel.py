@@ -147,7 +147,7 @@ def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(
         [installed / "crux", "check", model, "--json"],
         [python, "-m", "tensorcrux", "--version"],
         [installed / "crux", "generate", "--count", "60", "--ops", "2", "-j", "2", "-o", "programs"],
-        [installed / "crux", "fuzz", "--tests", "4", "--ops", "2", "-j", "2", "--seed", "1"],
+        [installed / "crux", "fuzz", "--tests", "4", "-j", "2", "--seed", "1"],
         [python, "-m", "pytest", "-q", "--crux-out", "bundles", "-p", "no:cacheprovider"],
     ]
     for command in commands:
