@@ -28,13 +28,11 @@ from generators import library
 from oracles.judge import Judge
 from reducer.api import DoesNotFail, reduce_case
 from triage.bugs.history import History, history_of_folder
-from triage.bugs.known import load_known
-from triage.bugs.library import Library
-from triage.cases.judges import Judges
+from triage.bugs.known import Library, load_known
+from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import DEFAULT_DATABASE, CaseOptions
-from triage.reductions.folders import reducer_options
-from triage.reductions.request import Request
+from triage.reductions.folders import Request, reducer_options
 from triage.reports.report import write_report
 from triage.store.documents import verdict_document
 
