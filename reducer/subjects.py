@@ -39,8 +39,9 @@ class Kind(Generic[S]):
 
     `open` makes the subject of a whole case. `learn` gives it fresh facts, and the name of the node at which
     its un-optimised run breaks. `named_by_values` are the first bindings whose optimised values differ though
-    their operands do not; `divergence` is where values differ in the program as the optimiser leaves it. `kept`
-    are the original's nodes of which something is left. A kind returns nothing for what it does not know.
+    their operands do not; `divergence` is where values differ in the program as the optimiser leaves
+    it. `kept` are the original's nodes of which something is left. A kind returns nothing
+    for what it does not know.
     """
 
     subject: type[S]

@@ -41,8 +41,8 @@ def helper_code(model: onnx.ModelProto) -> str:
     arguments = [
         _listed(_node(each) for each in graph.node),
         repr(graph.name or "g"),
-        _listed(_value_of_helper_code(each) for each in graph.input),
-        _listed(_value_of_helper_code(each) for each in graph.output),
+        _listed(_value_info(each) for each in graph.input),
+        _listed(_value_info(each) for each in graph.output),
     ]
     if graph.initializer:
         arguments.append(_listed(_tensor(each) for each in graph.initializer))
@@ -138,8 +138,8 @@ def _body(graph: GraphProto) -> str:
     """Return a graph within a node, on one line."""
     parts = (
         ", ".join(map(_node, graph.node)),
-        ", ".join(map(_value_of_helper_code, graph.input)),
-        ", ".join(map(_value_of_helper_code, graph.output)),
+        ", ".join(map(_value_info, graph.input)),
+        ", ".join(map(_value_info, graph.output)),
         ", ".join(map(_tensor, graph.initializer)),
     )
     nodes, inputs, outputs, weights = (f"[{part}]" for part in parts)
@@ -167,7 +167,7 @@ def _tensor(tensor: TensorProto) -> str:
     return f"numpy_helper.from_array({array_code(array)}, {tensor.name!r})"
 
 
-def _value_of_helper_code(value: ValueInfoProto) -> str:
+def _value_info(value: ValueInfoProto) -> str:
     if value.type.WhichOneof("value") != "tensor_type":
         raise NotExpressible(f"{value.name} is no tensor")
     tensor = value.type.tensor_type
