@@ -84,10 +84,17 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
     With judges to run it, inputs that are made from the seed are changed where they lead to NaN or infinity.
     """
     with bounded(options.timeout, word):
-        return _opened(word, options, judges)
+        case = _opened(word, options)
+        path = Path(word)
+        is_made = path.exists() and options.inputs is None and not has_inputs(path)
+        if judges is None or not is_made or case.target is None or case.format != "onnx":
+            return case
+        from generators.finite.values import settled
+
+        return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
 
 
-def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
+def _opened(word: str, options: CaseOptions) -> Case:
     path = Path(word)
     if path.exists() or not is_name(word):
         case = open_case(
@@ -105,13 +112,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
             case = store.load_case(find_case(store, word))
         must_be_known(case, word, trust=options.trust)
     usual = find_format(case.format).target
-    case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
-    is_made = path.exists() and options.inputs is None and not has_inputs(path)
-    if judges is None or not is_made or case.target is None or case.format != "onnx":
-        return case
-    from generators.finite.values import settled
-
-    return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
+    return with_sequence(replace(case, target=options.target_of(case.target, usual)))
 
 
 def _lines() -> Iterator[str]:
