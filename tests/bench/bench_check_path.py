@@ -61,15 +61,16 @@ pytestmark = pytest.mark.bench
 
 def two_nodes(folder: Path, kind: str) -> Path:
     """A model that passes, or one that the installed onnxruntime gets wrong."""
-    nodes = {
-        "passing": [("Add", ["x", "x"], ["a"]), ("Relu", ["a"], ["y"])],
-        "mismatching": [("Relu", ["x"], ["a"]), ("Neg", ["a"], ["y"])],
-    }
-    typed = (onnx.TensorProto.FLOAT, [3])
-    made = model(nodes[kind], {"x": typed}, {"y": typed})
+    if kind == "passing":
+        nodes, typed = [("Add", ["x", "x"], ["a"]), ("Relu", ["a"], ["y"])], (onnx.TensorProto.FLOAT, [3])
+    else:  # DivMulFusion takes (1 / x) * x of integers for x / x
+        nodes, typed = (
+            [("Div", ["one", "x"], ["a"]), ("Mul", ["a", "x"], ["y"])],
+            (onnx.TensorProto.INT32, []),
+        )
+    made = model(nodes, {"x": typed}, {"y": typed}, {"one": np.array(1, np.int32)})
     path = folder / f"{kind}.onnx"
     path.write_bytes(made.SerializeToString())
-    np.savez(folder / "inputs.npz", x=np.array([-1.0, 0.5, 2.0], np.float32))
     return path
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
 from oracles.run import Limits
-from oracles.sandbox.importing import importer_of
+from oracles.sandbox.importing import open_foreign
 from oracles.sequence import with_sequence
 from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
@@ -103,7 +104,7 @@ def _opened(word: str, options: CaseOptions) -> Case:
             seed=options.seed or 0,
             memory_bytes=options.memory << 20,
             trust=options.trust,
-            importer=importer_of(options.target_of(None), options.limits),
+            importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
         from triage.store.database import open_existing

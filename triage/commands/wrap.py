@@ -12,6 +12,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,7 @@ from corpus.errors import UserError
 from corpus.load import open_case
 from corpus.target import Target
 from oracles.run import Limits
-from oracles.sandbox.importing import importer_of
+from oracles.sandbox.importing import open_foreign
 from triage.console.options import CaseOptions, as_command
 from triage.console.output import Document, emit, say, table
 
@@ -118,7 +119,7 @@ class Ended:
 
     def cases_of(self, target: Target, limits: Limits) -> Iterator[Path]:
         """Yield each dump as a case folder beside the dumps; one that cannot be opened is told in a line."""
-        importer = importer_of(target, limits)
+        importer = partial(open_foreign, target, limits)
         for place, dump in enumerate(self.dumps, 1):
             try:
                 case = open_case(dump, trust=True, target=target, importer=importer)
