@@ -158,6 +158,16 @@ def test_nothing_of_a_users_project_is_shadowed_and_nothing_of_it_shadows_us(
     assert list(tmp_path.glob("bundles/*/case/case.json"))
 
 
+def test_a_package_of_our_name_that_is_imported_in_place_of_ours_is_named(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "__init__.py").write_text("")
+    started = run(tmp_path, installed / "python", "-m", "triage.cli", "doctor")
+    assert started.returncode == 1
+    assert f"the package `corpus` is found at {tmp_path / 'corpus'}" in started.stderr.splitlines()[-1]
+
+
 def write_project(folder: Path, model: Path) -> None:
     """A user's project: modules and packages of our names, which complain when crux imports them."""
     for name in sorted(OURS - {"tensorcrux"}):
