@@ -129,6 +129,7 @@ def test_every_file_named_exists() -> None:
         re.findall(r"\]\((?!http|#)([^)#]+)", TEXT)
     )
     assert named
+    named |= {f"tests/bench/{name}" for name in re.findall(r"\bbench_\w+\.py", TEXT)}
     places = (ROOT, ROOT / "docs")
     wanted = {name.partition("#")[0] for name in named}
     assert sorted(name for name in wanted if not any((place / name).exists() for place in places)) == []
