@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from corpus.case import Case
 from corpus.tir.document import to_bytes
@@ -53,9 +54,11 @@ class TirProgram:
     passes: Passes = ()
     bred: Bred = field(default_factory=Bred)
 
+    format: ClassVar[str] = "tir"
+
     def as_case(self, seed: int) -> Case:
         """Return the case that a campaign judges."""
-        case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
+        case = Case(self.format, to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
         return case.with_passes(self.passes)
 
     def counts(self) -> Counts:

@@ -22,6 +22,7 @@ from corpus.values import Tensor, Value
 from oracles.verdict import Outcome
 from triage.claims.claim import Claim, Expectation
 from triage.claims.titles import in_short, is_reference
+from triage.language import language_of, model_of
 from triage.projects import Runner, runner_of
 from triage.repro.model_code import NotExpressible
 from triage.repro.source import Source
@@ -206,10 +207,11 @@ def short_script(case: Case, claim: Claim, source: Source | None) -> str:
 def _filled(case: Case, runner: Runner, expectation: Expectation, source: Source | None) -> str:
     passing = expectation.passing
     told = passing.outputs if passing is not None and is_reference(passing.config) else {}
+    has_model = language_of(case.format).has_model
     is_of_other = passing is not None and bool(passing.config.backend)
     return template_of(runner.short).render(
-        code=helper_code(case.parsed) if case.format == "onnx" else "",
-        inputs=_inputs(case) if case.format == "onnx" else "",
+        code=helper_code(model_of(case)) if has_model else "",
+        inputs=_inputs(case) if has_model else "",
         source=source,
         baseline=is_of_other and expectation.outcome is Outcome.MISMATCH,
         expected=_value(next(iter(told.values()))) if len(told) == 1 else "",
