@@ -29,8 +29,8 @@ def _no_model(case: Case) -> onnx.ModelProto:
 class Language:
     """A language of programs to show, to report and to explain; it leaves out what it does not have."""
 
-    exhibit: Callable[[Case, Judge, Any], Any] | None = None
-    """The evidence that a report shows of a case, which has this source (`reports/exhibits.py`)."""
+    evidence: Callable[[Case, Judge, Any], Any] | None = None
+    """The evidence that a report shows of a case, which has this source (`reports/program_evidence.py`)."""
 
     source: Callable[[Case, Judge], Any] | None = None
     """The program as its framework's code (`repro/source.py`); None where the framework prints it."""

@@ -125,7 +125,7 @@ def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
 
 
 LANGUAGE = Language(
-    exhibit=OnnxEvidence,
+    evidence=OnnxEvidence,
     listing=list_model,
     drawn=lambda model, seen: DrawnGraph(model.graph, inferred_types(model)),
     model=_model,

@@ -67,5 +67,5 @@ def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
 
 
 LANGUAGE = Language(
-    exhibit=TorchEvidence, source=_source, drawn=drawn_graph, written=_written, relu="torch.relu"
+    evidence=TorchEvidence, source=_source, drawn=drawn_graph, written=_written, relu="torch.relu"
 )
