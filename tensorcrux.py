@@ -13,13 +13,12 @@ follows semantic versions; the packages that do the work are not. They run in a 
 `python -m tensorcrux` is the command line `crux`.
 """
 
+import os
 import sys
-from pathlib import Path
-from typing import NoReturn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from triage.public import testing
     from triage.public.calls import check, generate, reduce, report
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from triage.public.results import Outcome, Reduction, Report, Symptom, Verdict
 
 OURS = ("corpus", "oracles", "reducer", "generators", "triage")
-HOME = Path(__file__).resolve().parent
-__path__ = [str(HOME / "triage" / "public")]
+HOME = os.path.dirname(os.path.realpath(__file__))
+__path__ = [os.path.join(HOME, "triage", "public")]
 """The parts of this module are the files of that room, whatever else is called `triage`."""
 
 __all__ = [
@@ -80,15 +79,16 @@ def prefer_own_packages() -> None:
     Such a folder is a user's working directory (`python -m`, PYTHONPATH). Processes started by
     multiprocessing take over the order; all others are started with `-I`.
     """
-    hiding = [entry for entry in sys.path if _holds_our_names(Path(entry)) and Path(entry).resolve() != HOME]
+    hiding = [entry for entry in sys.path if _holds_our_names(entry) and os.path.realpath(entry) != HOME]
     sys.path[:] = [entry for entry in sys.path if entry not in hiding] + hiding
 
 
-def _holds_our_names(folder: Path) -> bool:
-    return any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in OURS)
+def _holds_our_names(folder: str) -> bool:
+    paths = [os.path.join(folder, name) for name in OURS]
+    return any(os.path.isdir(path) or os.path.isfile(f"{path}.py") for path in paths)
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """The console script."""
     prefer_own_packages()
     from triage.cli import main as run
