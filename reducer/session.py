@@ -32,8 +32,8 @@ from reducer.pass_sets import failing_config
 from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.tir.subject import TirSubject
 from reducer.subjects import Kind, kind_of
 
 
@@ -195,7 +195,7 @@ class Session:
 
     def _plainer(self, predicate: SameSymptom) -> SameSymptom:
         """The predicate with LLVM left out of its quick answers, if the case fails without it as well."""
-        if not predicate.quick or self._kind.subject is not LoopSubject:
+        if not predicate.quick or self._kind.subject is not TirSubject:
             return predicate
         plainly = replace(predicate, plainly=True)
         return plainly if plainly(self.case).interesting else predicate

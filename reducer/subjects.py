@@ -21,10 +21,10 @@ from oracles.sandbox.sandbox import Job
 from reducer.engine.predicates import JudgePool
 from reducer.subject.base import Facts, NodeSubject, Subject
 from reducer.subject.graphs.subject import GraphSubject
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.onnx.facts import learn
 from reducer.subject.onnx.parting import PartedTensors, find_parting
 from reducer.subject.onnx.subject import OnnxSubject
+from reducer.subject.tir.subject import TirSubject
 from reducer.trace import kept_nodes
 
 CLOSE = 3
@@ -144,8 +144,8 @@ def _kept_of_graph(case: Case, reduced: GraphSubject) -> tuple[int, ...]:
     return tuple(index for index, binding in enumerate(bindings) if binding.name in names)
 
 
-def _open_loops(case: Case, pool: JudgePool) -> LoopSubject:
-    return LoopSubject.of(case, case.parsed)
+def _open_loops(case: Case, pool: JudgePool) -> TirSubject:
+    return TirSubject.of(case, case.parsed)
 
 
 GRAPHS = Kind(GraphSubject, open_graph, learn_graph, _named_by_values, kept=_kept_of_graph)
@@ -153,5 +153,5 @@ GRAPHS = Kind(GraphSubject, open_graph, learn_graph, _named_by_values, kept=_kep
 
 KINDS: Mapping[str, Kind[Any]] = {
     "onnx": Kind(OnnxSubject, _open_onnx, _learn_onnx, parting=_parting, kept=_kept_of_onnx),
-    "tir": Kind(LoopSubject, _open_loops),
+    "tir": Kind(TirSubject, _open_loops),
 }

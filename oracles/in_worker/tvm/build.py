@@ -10,8 +10,8 @@ from tvm import relax, tirx
 
 from oracles.in_worker.arrays import decoded_array
 from oracles.in_worker.tvm.attributes import attributes_from
-from oracles.in_worker.tvm.loops import build as loops
 from oracles.in_worker.tvm.primfuncs import primfunc_from
+from oracles.in_worker.tvm.tir import build as loops
 from oracles.in_worker.tvm.types import NotData, Symbols, type_of
 from oracles.in_worker.tvm.walk import bound_symbols, called, reads
 

@@ -10,9 +10,9 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.in_worker.tvm.attributes import attributes_of
-from oracles.in_worker.tvm.loops.build import Builder
-from oracles.in_worker.tvm.loops.read import Reader as LoopReader
 from oracles.in_worker.tvm.params import declarations
+from oracles.in_worker.tvm.tir.build import Builder
+from oracles.in_worker.tvm.tir.read import Reader as LoopReader
 from oracles.in_worker.tvm.types import NotData, dim, dims, dtype_name, is_plain, type_of
 from oracles.in_worker.tvm.walk import in_circles
 

@@ -11,8 +11,8 @@ from corpus.graphs.program import GRAPH, Graph, Json, tag_of
 from reducer.subject.base import Size
 from reducer.subject.graphs.dtypes import dtype_words
 from reducer.subject.graphs.view import GraphView
-from reducer.subject.loop_counts import counts_of_loops
 from reducer.subject.reading import PLAIN, complexity, strange_types
+from reducer.subject.tir_counts import function_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def counts(subject: GraphView) -> Counts:
     arguments = [item for binding in bindings for item in (*binding.args, *binding.kwargs.values())]
     return Counts(
         (len(bindings), scopes, 0, sum(math.prod(array.shape) for array in arrays), edges),
-        counts_of_loops([each.function for each in program.loops.values()]),
+        function_counts([each.function for each in program.loops.values()]),
         sum(1 for _ in literals(arguments)),
         sum(name != plain.get(name, name) for name in program.names),
         len(subject.document),

@@ -10,10 +10,10 @@ import tvm_ffi
 
 from oracles.in_worker.arrays import encoded_array
 from oracles.in_worker.tvm.build import to_module
-from oracles.in_worker.tvm.loops import read as loops_read
-from oracles.in_worker.tvm.loops.build import build_module
 from oracles.in_worker.tvm.opening.script import Scripted, scripted
 from oracles.in_worker.tvm.read import read_module
+from oracles.in_worker.tvm.tir import read as tir_read
+from oracles.in_worker.tvm.tir.build import build_module
 from oracles.in_worker.tvm.types import NotData
 
 REWRITTEN = (
@@ -43,7 +43,7 @@ def holds_loops_alone(module: Any) -> bool:
 
 def loops(seen: Scripted) -> dict[str, Any]:
     """Return a module of PrimFuncs as a `tir` document; inputs are those of its first function, in order."""
-    document = loops_read.read_module(seen.module)
+    document = tir_read.read_module(seen.module)
     function = next(iter(document["functions"].values()))
     pairs = zip(function["params"], leaves(seen.inputs))  # noqa: B905 (Python 3.8)
     feeds = dict(fed(item, value) for item, value in pairs)

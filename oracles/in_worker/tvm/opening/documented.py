@@ -11,10 +11,10 @@ import tvm_ffi
 from tvm import relax
 
 from oracles.in_worker.documented import run_tests
-from oracles.in_worker.tvm.loops.read import read_module as read_loops
 from oracles.in_worker.tvm.opening.capture import holds_loops_alone
 from oracles.in_worker.tvm.opening.onnx import NoSuchOperator, Writer
 from oracles.in_worker.tvm.read import read_module
+from oracles.in_worker.tvm.tir.read import read_module as read_loops
 from oracles.in_worker.tvm.watch import instrumented
 
 

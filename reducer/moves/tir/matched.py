@@ -9,12 +9,12 @@ from typing import Any
 from corpus.tir.tree import Block, Body, Match, Stmt, Store
 from corpus.tir.values import Binary, Expr, Load, Region
 from corpus.tir.walk import rebuilt
-from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_statements
 
 
-def drop_matches(subject: LoopSubject, hints: Hints) -> Search:
+def drop_matches(subject: TirSubject, hints: Hints) -> Search:
     """Use the buffer itself instead of each that is matched to a region of it."""
     return (yield from over_statements(subject, _without))
 
@@ -45,4 +45,4 @@ def _in_place(stmt: Block, match: Match) -> Stmt:
     return found
 
 
-MOVES = (Move("drop matched buffers", 18, drop_matches, on=LoopSubject),)
+MOVES = (Move("drop matched buffers", 18, drop_matches, on=TirSubject),)

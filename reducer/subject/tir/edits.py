@@ -30,8 +30,8 @@ from corpus.tir.walk import (
     statements,
     walk,
 )
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
+from reducer.subject.tir.subject import TirSubject
 
 
 def used_names(node: Any) -> set[str]:
@@ -135,18 +135,18 @@ def _defines(stmt: Stmt) -> str | None:
     return stmt.buffer.name if isinstance(stmt, Alloc | Declare) else None
 
 
-def with_statement(subject: LoopSubject, position: int, body: Body) -> LoopSubject | None:
+def with_statement(subject: TirSubject, position: int, body: Body) -> TirSubject | None:
     """Return the subject with the statement at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
-def with_expression(subject: LoopSubject, position: int, expr: Expr) -> LoopSubject | None:
+def with_expression(subject: TirSubject, position: int, expr: Expr) -> TirSubject | None:
     """Return the subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
-def if_smaller(subject: LoopSubject, found: LoopSubject) -> LoopSubject | None:
+def if_smaller(subject: TirSubject, found: TirSubject) -> TirSubject | None:
     """Return the candidate, where it is smaller than the subject and valid."""
     return found if size(found) < size(subject) and found.is_valid else None

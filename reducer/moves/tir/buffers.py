@@ -14,17 +14,17 @@ from corpus.tir.tree import Alloc
 from corpus.tir.values import Buffer, Const
 from corpus.tir.walk import buffers, map_buffers, map_statements
 from corpus.values import Value
-from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_functions
 
 
-def shorten_buffers(subject: LoopSubject, hints: Hints) -> Search:
+def shorten_buffers(subject: TirSubject, hints: Hints) -> Search:
     """Give each dim one element, two, or half as many; the values kept are the first ones."""
     return (yield from over_functions(subject, _shorter))
 
 
-def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _shorter(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for buffer in buffers(subject.main):
         for place, dim in enumerate(buffer.shape):
             if not isinstance(dim, Const):
@@ -34,7 +34,7 @@ def _shorter(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
                     yield partial(_with_dim, subject, buffer, place, Const(fewer, dim.dtype))
 
 
-def _with_dim(subject: LoopSubject, buffer: Buffer, place: int, dim: Const) -> LoopSubject:
+def _with_dim(subject: TirSubject, buffer: Buffer, place: int, dim: Const) -> TirSubject:
     shape = (*buffer.shape[:place], dim, *buffer.shape[place + 1 :])
     function = map_buffers(
         subject.main, lambda one: replace(one, shape=shape) if one.name == buffer.name else one
@@ -47,12 +47,12 @@ def _with_dim(subject: LoopSubject, buffer: Buffer, place: int, dim: Const) -> L
     return subject.with_main(function, inputs)
 
 
-def plain_buffers(subject: LoopSubject, hints: Hints) -> Search:
+def plain_buffers(subject: TirSubject, hints: Hints) -> Search:
     """Take from each buffer what is unusual about it, all at once or one by one."""
     return (yield from over_functions(subject, _plainer))
 
 
-def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _plainer(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for buffer in buffers(subject.main):
         plain = replace(
             buffer,
@@ -76,11 +76,11 @@ def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
                 yield partial(_with_buffer, subject, one)
 
 
-def _with_buffer(subject: LoopSubject, buffer: Buffer) -> LoopSubject:
+def _with_buffer(subject: TirSubject, buffer: Buffer) -> TirSubject:
     return subject.with_main(with_buffer(subject.main, buffer))
 
 
-def plain_allocations(subject: LoopSubject, hints: Hints) -> Search:
+def plain_allocations(subject: TirSubject, hints: Hints) -> Search:
     """Take annotations from allocations."""
     bare = map_statements(
         subject.main, lambda stmt: replace(stmt, annotations={}) if isinstance(stmt, Alloc) else stmt
@@ -89,7 +89,7 @@ def plain_allocations(subject: LoopSubject, hints: Hints) -> Search:
 
 
 MOVES = (
-    Move("shorten buffers", 60, shorten_buffers, on=LoopSubject),
-    Move("plain buffers", 65, plain_buffers, on=LoopSubject),
-    Move("plain allocations", 66, plain_allocations, on=LoopSubject),
+    Move("shorten buffers", 60, shorten_buffers, on=TirSubject),
+    Move("plain buffers", 65, plain_buffers, on=TirSubject),
+    Move("plain allocations", 66, plain_allocations, on=TirSubject),
 )

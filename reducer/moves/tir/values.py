@@ -13,28 +13,28 @@ from corpus.tir.tree import Bind, Body, Stmt, Store
 from corpus.tir.types import is_bool, is_number, lanes
 from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
 from corpus.tir.walk import children, expressions, replace_statements, statements
-from reducer.loop_searches import over_expressions, over_functions, over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_expressions, over_functions, over_statements
 
 
-def inline_names(subject: LoopSubject, hints: Hints) -> Search:
+def inline_names(subject: TirSubject, hints: Hints) -> Search:
     """Put a bound value where its name stands."""
     return (yield from over_functions(subject, _inlined))
 
 
-def _inlined(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _inlined(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for position, stmt in enumerate(statements(subject.main.body)):
         if isinstance(stmt, Bind):
             yield partial(_without_name, subject, position, stmt)
 
 
-def _without_name(subject: LoopSubject, position: int, stmt: Bind) -> LoopSubject:
+def _without_name(subject: TirSubject, position: int, stmt: Bind) -> TirSubject:
     body = replace_statements(subject.main.body, {position: ()})
     return subject.with_main(replace(subject.main, body=substituted(body, {stmt.var.name: stmt.value})))
 
 
-def narrow_values(subject: LoopSubject, hints: Hints) -> Search:
+def narrow_values(subject: TirSubject, hints: Hints) -> Search:
     """Store a part of what is stored, cast where it is of another type; the smallest that still fails."""
     return (yield from over_statements(subject, _narrower))
 
@@ -58,7 +58,7 @@ def _can_be_stored(expr: Expr, dtype: str) -> bool:
     return (is_number(own) or is_bool(own)) and lanes(own) == lanes(dtype)
 
 
-def plain_expressions(subject: LoopSubject, hints: Hints) -> Search:
+def plain_expressions(subject: TirSubject, hints: Hints) -> Search:
     """Make each expression a constant, or a part of it of the same type; the outermost first."""
     return (yield from over_expressions(subject, _plainer))
 
@@ -98,7 +98,7 @@ def _plainer_literals(expr: Const) -> Iterator[Expr]:
 
 
 MOVES = (
-    Move("inline names", 40, inline_names, on=LoopSubject),
-    Move("narrow values", 12, narrow_values, on=LoopSubject),
-    Move("plain expressions", 50, plain_expressions, on=LoopSubject),
+    Move("inline names", 40, inline_names, on=TirSubject),
+    Move("narrow values", 12, narrow_values, on=TirSubject),
+    Move("plain expressions", 50, plain_expressions, on=TirSubject),
 )

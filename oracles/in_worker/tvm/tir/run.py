@@ -16,9 +16,9 @@ from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
 from oracles.in_worker.onnx.program import to_array
-from oracles.in_worker.tvm.loops.build import build_module
-from oracles.in_worker.tvm.loops.checks import checked_passes
 from oracles.in_worker.tvm.passes import LEAST
+from oracles.in_worker.tvm.tir.build import build_module
+from oracles.in_worker.tvm.tir.checks import checked_passes
 from oracles.in_worker.tvm.watch import apply_passes
 
 RETURNED = "(returned)"

@@ -10,14 +10,14 @@ from corpus.tir.tree import Alloc, Bind, Block, Body, Declare, Stmt
 from corpus.tir.walk import children, replace_statements, statements
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
-from reducer.subject.loops.edits import unused_names, without_leftovers
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.edits import unused_names, without_leftovers
+from reducer.subject.tir.subject import TirSubject
 
 FEW = 4
 """So many statements are dropped one at a time at once."""
 
 
-def drop_statements(subject: LoopSubject, hints: Hints) -> Search:
+def drop_statements(subject: TirSubject, hints: Hints) -> Search:
     """Keep the statements without which it does not fail, and the loops and definitions around these."""
     unused = unused_names(subject.main)
     found = enumerate(statements(subject.main.body))
@@ -48,11 +48,11 @@ def _search(count: int) -> SetSearch:
     return (yield from drop_one_at_a_time(kept))
 
 
-def _keep(subject: LoopSubject, actions: tuple[int, ...], keep: Items) -> LoopSubject | None:
+def _keep(subject: TirSubject, actions: tuple[int, ...], keep: Items) -> TirSubject | None:
     gone: Mapping[int, Body] = {place: () for number, place in enumerate(actions) if number not in keep}
     function = replace(subject.main, body=replace_statements(subject.main.body, gone))
     found = subject.with_main(without_leftovers(function, unused_names(subject.main)))
     return found if found.is_valid else None
 
 
-MOVES = (Move("drop statements", 10, drop_statements, on=LoopSubject),)
+MOVES = (Move("drop statements", 10, drop_statements, on=TirSubject),)

@@ -9,7 +9,7 @@ from typing import Any, Callable  # noqa: UP035 (Python 3.8)
 import tvm_ffi
 from tvm import ir, tirx
 
-from oracles.in_worker.tvm.loops.build import BINARY, UNARY
+from oracles.in_worker.tvm.tir.build import BINARY, UNARY
 from oracles.in_worker.tvm.types import NotData
 
 _BINARY = {kind: name for name, kind in BINARY.items()}

@@ -16,10 +16,10 @@ import tvm
 from tvm import tirx
 from tvm.tirx.build import split_host_device_mods, tir_to_runtime
 
-from oracles.in_worker.tvm.loops import run
-from oracles.in_worker.tvm.loops.build import build_module
-from oracles.in_worker.tvm.loops.checks import checked_passes
-from oracles.in_worker.tvm.loops.cover import Cover
+from oracles.in_worker.tvm.tir import run
+from oracles.in_worker.tvm.tir.build import build_module
+from oracles.in_worker.tvm.tir.checks import checked_passes
+from oracles.in_worker.tvm.tir.cover import Cover
 from oracles.in_worker.tvm.watch import apply_passes, configured, instrumented
 
 REPORT = "(report)"

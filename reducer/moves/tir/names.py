@@ -11,13 +11,13 @@ from corpus.tir.tree import Axis, For, Function
 from corpus.tir.values import Buffer
 from corpus.tir.walk import walk
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.order import size
+from reducer.subject.tir.subject import TirSubject
 
 _MEMORY, _LOOPS, _VALUES = "ABCDEFGH", "ijklmn", "xyzuvw"
 
 
-def plain_names(subject: LoopSubject, hints: Hints) -> Search:
+def plain_names(subject: TirSubject, hints: Hints) -> Search:
     """All at once; a name that matters is rare, and then all stay."""
     proposal = partial(_renamed, subject)
     if size(proposal()) < size(subject) and (yield proposal):
@@ -25,7 +25,7 @@ def plain_names(subject: LoopSubject, hints: Hints) -> Search:
     return subject
 
 
-def _renamed(subject: LoopSubject) -> LoopSubject:
+def _renamed(subject: TirSubject) -> TirSubject:
     names = new_names(subject.main)
     inputs = {names.get(name, name): value for name, value in subject.inputs.items()}
     return subject.with_main(renamed(subject.main, names), inputs)
@@ -50,4 +50,4 @@ def _wishes(letters: str) -> Iterator[str]:
         yield letters[0]
 
 
-MOVES = (Move("plain names of loops", 550, plain_names, renames=True, on=LoopSubject),)
+MOVES = (Move("plain names of loops", 550, plain_names, renames=True, on=TirSubject),)

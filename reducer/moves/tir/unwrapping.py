@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Attr, Block, Body, For, If, Seq, Stmt, Thread, While
 from corpus.tir.values import Const, Expr
-from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_statements
 
 
-def unwrap(subject: LoopSubject, hints: Hints) -> Search:
+def unwrap(subject: TirSubject, hints: Hints) -> Search:
     """Put the statements inside in place of what holds them."""
     return (yield from over_statements(subject, _bodies))
 
@@ -51,4 +51,4 @@ def _with(body: Body, values: dict[str, Expr]) -> Body:
     return found
 
 
-MOVES = (Move("unwrap", 20, unwrap, on=LoopSubject),)
+MOVES = (Move("unwrap", 20, unwrap, on=TirSubject),)

@@ -14,19 +14,19 @@ from corpus.tir.types import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.values import Buffer, Call, Cast, Const, Load, Var
 from corpus.tir.walk import rebuilt, walk
 from corpus.values import Value
-from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_functions
 
 _TYPED = (Var, Const, Cast, Load, Call, Buffer, Thread)
 
 
-def plain_types(subject: LoopSubject, hints: Hints) -> Search:
+def plain_types(subject: TirSubject, hints: Hints) -> Search:
     """Give what is of an unusual type the usual one of its kind."""
     return (yield from over_functions(subject, _plainer))
 
 
-def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _plainer(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     used = {element(each.dtype) for each in walk(subject.main) if isinstance(each, _TYPED)}
     for old in sorted(used):
         new = "float32" if is_float(old) else "int32" if is_integer(old) else old
@@ -34,7 +34,7 @@ def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
             yield partial(_retyped, subject, old, new)
 
 
-def _retyped(subject: LoopSubject, old: str, new: str) -> LoopSubject | None:
+def _retyped(subject: TirSubject, old: str, new: str) -> TirSubject | None:
     def change(node: Any) -> Any:
         node = rebuilt(node, change) if is_dataclass(node) else node
         if isinstance(node, _TYPED) and element(node.dtype) == old:
@@ -52,4 +52,4 @@ def _retyped(subject: LoopSubject, old: str, new: str) -> LoopSubject | None:
     return subject.with_main(replace(function, returns=returns), inputs)
 
 
-MOVES = (Move("plain types", 68, plain_types, on=LoopSubject),)
+MOVES = (Move("plain types", 68, plain_types, on=TirSubject),)

@@ -13,24 +13,24 @@ from corpus.tir.tree import Store
 from corpus.tir.values import Buffer, Const, Load, Region
 from corpus.tir.walk import buffers, rebuilt
 from corpus.values import Value
-from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_functions
 
 
-def lower_ranks(subject: LoopSubject, hints: Hints) -> Search:
+def lower_ranks(subject: TirSubject, hints: Hints) -> Search:
     """Drop dims of extent 1, one after the other."""
     return (yield from over_functions(subject, _lower))
 
 
-def _lower(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _lower(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for buffer in buffers(subject.main):
         for place, dim in enumerate(buffer.shape):
             if isinstance(dim, Const) and dim.value == 1 and len(buffer.shape) > 1 and not buffer.strides:
                 yield partial(_without_dim, subject, buffer.name, place)
 
 
-def _without_dim(subject: LoopSubject, name: str, place: int) -> LoopSubject | None:
+def _without_dim(subject: TirSubject, name: str, place: int) -> TirSubject | None:
     def without(items: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*items[:place], *items[place + 1 :])
 
@@ -52,4 +52,4 @@ def _without_dim(subject: LoopSubject, name: str, place: int) -> LoopSubject | N
     return subject.with_main(change(subject.main), inputs)
 
 
-MOVES = (Move("lower ranks", 67, lower_ranks, on=LoopSubject),)
+MOVES = (Move("lower ranks", 67, lower_ranks, on=TirSubject),)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from corpus.tir.names import substituted
 from corpus.tir.tree import Body, For, Stmt
 from corpus.tir.values import Const
-from reducer.loop_searches import over_statements
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_statements
 
 
-def shorten_loops(subject: LoopSubject, hints: Hints) -> Search:
+def shorten_loops(subject: TirSubject, hints: Hints) -> Search:
     """Give each loop one round, two, or half as many."""
     return (yield from over_statements(subject, _shorter))
 
@@ -27,7 +27,7 @@ def _shorter(stmt: Stmt) -> Iterator[Body]:
             yield (replace(stmt, extent=Const(fewer, stmt.extent.dtype)),)
 
 
-def plain_loops(subject: LoopSubject, hints: Hints) -> Search:
+def plain_loops(subject: TirSubject, hints: Hints) -> Search:
     """Make each loop one from zero, in order, in steps of 1, and of no name to anybody."""
     return (yield from over_statements(subject, _plainer))
 
@@ -47,6 +47,6 @@ def _plainer(stmt: Stmt) -> Iterator[Body]:
 
 
 MOVES = (
-    Move("shorten loops", 30, shorten_loops, on=LoopSubject),
-    Move("plain loops", 90, plain_loops, on=LoopSubject),
+    Move("shorten loops", 30, shorten_loops, on=TirSubject),
+    Move("plain loops", 90, plain_loops, on=TirSubject),
 )

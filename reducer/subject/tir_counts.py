@@ -19,10 +19,10 @@ def counts(module: Module, inputs: Mapping[str, Value]) -> tuple[int, ...]:
     Then what is not plain (types, scopes, strides, kinds of loops), attributes, how plain literals are.
     """
     elements = sum(int(getattr(value, "size", 0)) for value in inputs.values())
-    return counts_of_loops(list(module.functions.values()), elements)
+    return function_counts(list(module.functions.values()), elements)
 
 
-def counts_of_loops(functions: Sequence[Function], elements: int = 0) -> tuple[int, ...]:
+def function_counts(functions: Sequence[Function], elements: int = 0) -> tuple[int, ...]:
     """As `counts`, for functions whose callers pass this many elements."""
     stmts = [stmt for one in functions for stmt in statements(one.body)]
     exprs = [expr for one in functions for expr in expressions(one.body)]

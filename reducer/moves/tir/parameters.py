@@ -15,18 +15,18 @@ from corpus.tir.tree import Block, Module
 from corpus.tir.values import Buffer, Call, Const, Var, literal
 from corpus.tir.walk import map_statements, walk
 from corpus.values import Tensor
-from reducer.loop_searches import over_functions
 from reducer.move import Hints, Move, Search
-from reducer.subject.loops.edits import used_names
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.edits import used_names
+from reducer.subject.tir.subject import TirSubject
+from reducer.tir_searches import over_functions
 
 
-def drop_parameters(subject: LoopSubject, hints: Hints) -> Search:
+def drop_parameters(subject: TirSubject, hints: Hints) -> Search:
     """Drop what the body does not name, all of it first; a number becomes a constant."""
     return (yield from over_functions(subject, _fewer))
 
 
-def _fewer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _fewer(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     needed = tuple(item for item in subject.main.params if item.name in used_names(subject.main.body))
     if len(needed) < len(subject.main.params) - 1:
         yield partial(subject.with_main, replace(subject.main, params=needed))
@@ -39,7 +39,7 @@ def _fewer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
             yield partial(_fixed, subject, item, others)
 
 
-def _fixed(subject: LoopSubject, var: Var, others: tuple[Buffer | Var, ...]) -> LoopSubject | None:
+def _fixed(subject: TirSubject, var: Var, others: tuple[Buffer | Var, ...]) -> TirSubject | None:
     value = subject.inputs[var.name]
     if not isinstance(value, np.ndarray):
         return None
@@ -47,12 +47,12 @@ def _fixed(subject: LoopSubject, var: Var, others: tuple[Buffer | Var, ...]) -> 
     return subject.with_main(substituted(replace(subject.main, params=others), {var.name: number}))
 
 
-def drop_functions(subject: LoopSubject, hints: Hints) -> Search:
+def drop_functions(subject: TirSubject, hints: Hints) -> Search:
     """Drop functions that none calls."""
     return (yield from over_functions(subject, _unneeded))
 
 
-def _unneeded(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _unneeded(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     functions = subject.module.functions
     called = {item.callee[1:] for one in functions.values() for item in walk(one) if isinstance(item, Call)}
     for name in functions:
@@ -61,12 +61,12 @@ def _unneeded(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]
             yield partial(subject.with_module, Module(rest))
 
 
-def drop_attributes(subject: LoopSubject, hints: Hints) -> Search:
+def drop_attributes(subject: TirSubject, hints: Hints) -> Search:
     """Drop the function's attributes, and what blocks are annotated with."""
     return (yield from over_functions(subject, _plainer))
 
 
-def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _plainer(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     attrs = dict(subject.main.attrs)
     for key in attrs:
         if key not in ("global_symbol", "s_tir"):
@@ -83,12 +83,12 @@ def _plainer(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]
     yield partial(subject.with_main, whole)
 
 
-def plain_values(subject: LoopSubject, hints: Hints) -> Search:
+def plain_values(subject: TirSubject, hints: Hints) -> Search:
     """Make what flows in zeros, ones, or small integers."""
     return (yield from over_functions(subject, _plainer_values))
 
 
-def _plainer_values(subject: LoopSubject) -> Iterator[Callable[[], LoopSubject | None]]:
+def _plainer_values(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for name, value in subject.inputs.items():
         if isinstance(value, np.ndarray):
             for plain in _plain(value):
@@ -105,8 +105,8 @@ def _plain(value: Tensor) -> Iterator[Tensor]:
 
 
 MOVES = (
-    Move("drop parameters", 55, drop_parameters, on=LoopSubject),
-    Move("drop functions", 15, drop_functions, on=LoopSubject),
-    Move("drop attributes", 80, drop_attributes, on=LoopSubject),
-    Move("plain values of loops", 100, plain_values, on=LoopSubject),
+    Move("drop parameters", 55, drop_parameters, on=TirSubject),
+    Move("drop functions", 15, drop_functions, on=TirSubject),
+    Move("drop attributes", 80, drop_attributes, on=TirSubject),
+    Move("plain values of loops", 100, plain_values, on=TirSubject),
 )

@@ -10,8 +10,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from oracles.in_worker.tvm.loops.build import AXES, LOOPS
-from oracles.in_worker.tvm.loops.read_values import ValueReader, type_text
+from oracles.in_worker.tvm.tir.build import AXES, LOOPS
+from oracles.in_worker.tvm.tir.read_values import ValueReader, type_text
 from oracles.in_worker.tvm.types import NotData
 
 VERSION = 1

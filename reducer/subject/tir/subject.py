@@ -19,12 +19,12 @@ from corpus.tir.walk import buffers, statements, with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
-from reducer.subject.loop_counts import counts
 from reducer.subject.reading import complexity
+from reducer.subject.tir_counts import counts
 
 
 @dataclass(frozen=True)
-class LoopSubject(Subject):
+class TirSubject(Subject):
     """The smallest failing module so far.
 
     `must_be_defined` says that the original's behaviour is defined: then a candidate's must be as well, so
@@ -39,7 +39,7 @@ class LoopSubject(Subject):
     must_be_rooted: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def of(cls, case: Case, module: Module) -> LoopSubject:
+    def of(cls, case: Case, module: Module) -> TirSubject:
         """Return the subject of a whole case."""
         is_defined = not interpret(module, case.inputs, trials=0).reason
         return cls(
@@ -91,7 +91,7 @@ class LoopSubject(Subject):
         """The function that is run."""
         return self.module.main
 
-    def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
+    def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> TirSubject:
         """Return the subject with another first function; only the inputs that it takes.
 
         Once no block is left, it is not called a function of blocks any more.
@@ -103,7 +103,7 @@ class LoopSubject(Subject):
         taken = {item.name: given[item.name] for item in function.params}
         return self.with_module(with_function(self.module, self.module.entry, function), taken)
 
-    def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> LoopSubject:
+    def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> TirSubject:
         """Return the subject with another module."""
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
 

@@ -12,8 +12,8 @@ from corpus.tir.tree import Body, For, Stmt
 from corpus.tir.values import Const, Expr
 from corpus.tir.walk import expressions, statements
 from reducer.move import SearchOf
-from reducer.subject.loops.edits import if_smaller, with_expression, with_statement
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir.edits import if_smaller, with_expression, with_statement
+from reducer.subject.tir.subject import TirSubject
 
 _Part = TypeVar("_Part")
 _New = TypeVar("_New")
@@ -21,14 +21,12 @@ Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
 """What a statement may become, the boldest first."""
 
 
-def over_statements(subject: LoopSubject, changes: Changes) -> SearchOf[LoopSubject]:
+def over_statements(subject: TirSubject, changes: Changes) -> SearchOf[TirSubject]:
     """Try what each statement may become, the outermost first; a change is kept where it still fails."""
     return _over_each(subject, statements, changes, with_statement)
 
 
-def over_expressions(
-    subject: LoopSubject, changes: Callable[[Expr], Iterator[Expr]]
-) -> SearchOf[LoopSubject]:
+def over_expressions(subject: TirSubject, changes: Callable[[Expr], Iterator[Expr]]) -> SearchOf[TirSubject]:
     """Do what `over_statements` does, for expressions other than a loop's number of rounds."""
     return _over_each(subject, _computed, changes, with_expression)
 
@@ -41,11 +39,11 @@ def _computed(body: Body) -> Iterator[Expr | None]:
 
 
 def _over_each(
-    subject: LoopSubject,
+    subject: TirSubject,
     listed: Callable[[Body], Iterator[_Part | None]],
     changes: Callable[[_Part], Iterator[_New]],
-    changed: Callable[[LoopSubject, int, _New], LoopSubject | None],
-) -> SearchOf[LoopSubject]:
+    changed: Callable[[TirSubject, int, _New], TirSubject | None],
+) -> SearchOf[TirSubject]:
     best, position = subject, 0
     while position < len(found := [*listed(best.main.body)]):
         part = found[position]
@@ -60,8 +58,8 @@ def _over_each(
 
 
 def over_functions(
-    subject: LoopSubject, changes: Callable[[LoopSubject], Iterator[Callable[[], LoopSubject | None]]]
-) -> SearchOf[LoopSubject]:
+    subject: TirSubject, changes: Callable[[TirSubject], Iterator[Callable[[], TirSubject | None]]]
+) -> SearchOf[TirSubject]:
     """Try whole-function changes one after the other, from the start again after each that is kept."""
     best = subject
     while True:
@@ -74,6 +72,6 @@ def over_functions(
             return best
 
 
-def _checked(subject: LoopSubject, change: Callable[[], LoopSubject | None]) -> LoopSubject | None:
+def _checked(subject: TirSubject, change: Callable[[], TirSubject | None]) -> TirSubject | None:
     found = change()
     return if_smaller(subject, found) if found is not None else None
