@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from corpus.tir.names import substituted
 from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Var, type_of
-from corpus.tir.walk import buffers, expressions, map_expressions, with_function
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
+from corpus.tir.walk import buffers, expressions, map_expressions, walk, with_function
 from generators.language.draws import Draws
 from generators.tir.frame import Names
-from generators.tir.regions import accessed, whole
 from generators.tir.sites import is_independent
 
 _MATCHED = 0.3
@@ -41,6 +41,25 @@ def rooted(module: Module) -> Module:
 def with_root(module: Module) -> Module:
     """Return the module; rooted if it holds blocks, which may stand beside plain loops after a change."""
     return rooted(module) if holds_blocks(module.main) else module
+
+
+Regions = tuple[Region, ...]
+
+
+def whole(buffer: Buffer) -> Region:
+    """All of a buffer."""
+    return Region(buffer.name, tuple(Range(Const(0), dim) for dim in buffer.shape))
+
+
+def accessed(body: Body, known: Mapping[str, Buffer]) -> tuple[Regions, Regions]:
+    """The buffers among the known ones that a body reads and those that it writes, each as a whole."""
+    reads = (item.buffer for item in walk(body) if isinstance(item, Load))
+    writes = (item.buffer for item in walk(body) if isinstance(item, Store))
+    return _wholes(reads, known), _wholes(writes, known)
+
+
+def _wholes(names: Iterable[str], known: Mapping[str, Buffer]) -> Regions:
+    return tuple(whole(known[name]) for name in dict.fromkeys(names) if name in known)
 
 
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:

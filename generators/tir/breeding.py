@@ -19,8 +19,9 @@ from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
 from generators.tir.costs import is_within
 from generators.tir.guiding import Guide, best_passes, enriched, rooms_of
-from generators.tir.mutators import Mutator, all_mutators
+from generators.tir.mutators import all_mutators
 from generators.tir.programs import TirProgram, fitting, is_sound, make_program, mutated, sequences_for
+from generators.tir.sites import Mutator
 from oracles.abilities import Sequences
 
 N_MAX = 5
@@ -156,7 +157,7 @@ def _module(program: str) -> Module:
 
 def _mutators(rules: Rules) -> tuple[Mutator, ...]:
     every = all_mutators()
-    return every if rules.domain else tuple(each for each in every if each.NAME.startswith(GENERAL))
+    return every if rules.domain else tuple(each for each in every if each.name.startswith(GENERAL))
 
 
 def change_passes(draws: Draws, sequences: Sequences, passes: Passes, others: Sequence[Passes]) -> Passes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from corpus.tir.tree import (
@@ -98,30 +99,28 @@ class Maker:
         for var, extent in zip(loops, shape, strict=True):
             frame = frame.with_loop(Known(var, 0, extent - 1))
         value = Sampler(self.draws, frame).value(buffer.dtype, self.draws.between(1, self.limits.fuel))
-        inner: Body = (Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws)),)
-        for var, extent in zip(loops[::-1], shape[::-1], strict=True):
-            inner = (For(var, Const(0), Const(extent), "serial", inner),)
-        return inner
+        store = Store(buffer.name, tuple(loops), bounded(value, buffer.dtype, self.draws))
+        return nested(loops, shape, (store,))
 
     def buffer(self, stem: str, scope: str = "global") -> Buffer:
         """Return a new buffer of one to three dims."""
         dims = [self.draws.pick(self.limits.extents) for _ in range(self.draws.pick((1, 1, 2, 2, 3)))]
-        while _product(dims) > self.limits.elements:
+        while math.prod(dims) > self.limits.elements:
             dims.pop()
         shape = tuple(map(Const, dims or [min(4, self.limits.elements, max(self.limits.extents))]))
         return Buffer(self.names.fresh(stem), shape, element_type(self.draws), scope=scope)
 
 
+def nested(loops: Sequence[Var], shape: tuple[int, ...], body: Body) -> Body:
+    """A nest of serial loops around a body, a loop for each dim."""
+    for var, extent in zip(reversed(loops), reversed(shape), strict=True):
+        body = (For(var, Const(0), Const(extent), "serial", body),)
+    return body
+
+
 def cost(stmt: Stmt) -> int:
     """Count a statement and those inside it."""
     return len([*statements((stmt,))])
-
-
-def _product(dims: list[int]) -> int:
-    total = 1
-    for dim in dims:
-        total *= dim
-    return total
 
 
 Made = tuple[Body, Frame]

@@ -134,12 +134,12 @@ def test_mutants_are_sound(capsys):
     for seed in range(60):
         base = make_program(seed, 8)
         for mutator in all_mutators():
-            first = mutator.mutate(Draws(f"bench/{seed}/{mutator.NAME}"), base.module)
+            first = mutator.mutate(Draws(f"bench/{seed}/{mutator.name}"), base.module)
             raw, raw_formed = (
                 raw + (first is not None),
                 raw_formed + (first is not None and not problems(first)),
             )
-            found = mutated(Draws(f"bench/{seed}/{mutator.NAME}"), base.module, seed, (mutator,))
+            found = mutated(Draws(f"bench/{seed}/{mutator.name}"), base.module, seed, (mutator,))
             if found != base.module:
                 tried += 1
                 formed += not problems(found)

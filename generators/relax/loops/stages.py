@@ -30,8 +30,8 @@ from corpus.tir.values import (
 from corpus.tir.walk import expressions, map_statements
 from generators.language.draws import Draws
 from generators.relax.types import Tensor
+from generators.tir.blocks import accessed, whole
 from generators.tir.frame import Frame, Known, Names, static_shape
-from generators.tir.regions import accessed, whole
 from generators.tir.statements import Maker
 from generators.tir.values import Sampler, bounded
 
