@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import Encoder
-from corpus.tir.tree import Function, Json, Module, Stmt
+from corpus.tir.codec import Decoder, Encoder
+from corpus.tir.forms import FORMS, Json
+from corpus.tir.tree import Function, Module, Stmt
 
 VERSION = 1
 FORMAT = "tir"
-BODIED = frozenset({"for", "while", "if", "attr", "seq", "block"})
+BODIED = frozenset(form.tag for form in FORMS.values() if form.bodies)
 
 
 def to_json(module: Module) -> Json:
@@ -55,7 +55,7 @@ def from_bytes(text: bytes) -> Module:
 
 def statement_text(stmt: Stmt) -> str:
     """Return a statement as the document has it, its bodies included, on one line."""
-    return json.dumps(Encoder().statement(stmt))
+    return json.dumps(Encoder().node(stmt))
 
 
 def _function_text(function: Function) -> str:

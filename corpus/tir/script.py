@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import plain_offset
+from corpus.tir.codec import Decoder
 from corpus.tir.script_expressions import text_of, texts
 from corpus.tir.tree import (
     Alloc,
@@ -37,7 +36,7 @@ from corpus.tir.tree import (
     Thread,
     While,
 )
-from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
+from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, plain_offset, type_of
 from corpus.tir.walk import children, walk, with_function
 
 LOOPS: Final = {

@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
+from corpus.tir.forms import PLAIN
 from corpus.tir.tree import Body, Function, Module, Stmt
 from corpus.tir.values import Buffer, Expr
 
@@ -53,10 +54,6 @@ def _holders(kind: type, definitions: bool) -> tuple[str, ...] | None:
         return None
     held = [item.name for item in fields(kind) if item.type not in PLAIN]
     return tuple(reversed([name for name in held if definitions or name != DEFINED]))
-
-
-PLAIN = ("str", "int", "bool", "int | float | bool")
-"""How the types of fields are spelt that hold no nodes."""
 
 
 def _walk(node: Any, definitions: bool) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import pytest
 
-from corpus.tir import decode
+from corpus.tir import codec
 from corpus.tir.document import from_bytes, from_json, to_bytes, to_json
 from corpus.tir.intrinsics import FLOAT_FUNCTIONS, INTRINSICS
 from corpus.tir.program import has_blocks
@@ -215,7 +215,7 @@ def test_what_the_tree_cannot_say_is_refused_by_name() -> None:
 
 
 def test_the_worker_builds_and_reads_every_kind_of_statement() -> None:
-    assert set(STATEMENTS) == set(decode._STATEMENTS)
+    assert set(STATEMENTS) == set(codec._STATEMENTS)
     assert len(_STATEMENTS) == len(STATEMENTS)
 
 

@@ -8,10 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from corpus.tir.encode import plain_offset
 from corpus.tir.names import with_buffer
 from corpus.tir.tree import Alloc
-from corpus.tir.values import Buffer, Const
+from corpus.tir.values import Buffer, Const, plain_offset
 from corpus.tir.walk import buffers, map_buffers, map_statements
 from corpus.values import Value
 from reducer.move import Hints, Move, Search
