@@ -11,12 +11,14 @@ from typing import TypeAlias, TypeVar
 from corpus.tir.tree import Body, For, Stmt
 from corpus.tir.values import Const, Expr
 from corpus.tir.walk import expressions, statements
-from reducer.move import SearchOf
+from reducer.move import Hints, Search, SearchOf
 from reducer.subject.tir.edits import if_smaller, with_expression, with_statement
 from reducer.subject.tir.subject import TirSubject
 
 _Part = TypeVar("_Part")
 _New = TypeVar("_New")
+Candidates: TypeAlias = Iterator[Callable[[], TirSubject | None]]
+"""What a subject may become, the boldest first; None where a change does not apply."""
 Changes: TypeAlias = Callable[[Stmt], Iterator[Body]]
 """What a statement may become, the boldest first."""
 
@@ -57,9 +59,7 @@ def _over_each(
     return best
 
 
-def over_functions(
-    subject: TirSubject, changes: Callable[[TirSubject], Iterator[Callable[[], TirSubject | None]]]
-) -> SearchOf[TirSubject]:
+def over_functions(subject: TirSubject, changes: Callable[[TirSubject], Candidates]) -> SearchOf[TirSubject]:
     """Try whole-function changes one after the other, from the start again after each that is kept."""
     best = subject
     while True:
@@ -75,3 +75,20 @@ def over_functions(
 def _checked(subject: TirSubject, change: Callable[[], TirSubject | None]) -> TirSubject | None:
     found = change()
     return if_smaller(subject, found) if found is not None else None
+
+
+def by_statements(changes: Changes) -> Callable[[TirSubject, Hints], Search]:
+    """The search of a move that says what a statement may become."""
+    return lambda subject, hints: over_statements(subject, changes)
+
+
+def by_expressions(changes: Callable[[Expr], Iterator[Expr]]) -> Callable[[TirSubject, Hints], Search]:
+    """The search of a move that says what an expression may become."""
+    return lambda subject, hints: over_expressions(subject, changes)
+
+
+def by_functions(
+    changes: Callable[[TirSubject], Candidates],
+) -> Callable[[TirSubject, Hints], Search]:
+    """The search of a move that says what the whole subject may become."""
+    return lambda subject, hints: over_functions(subject, changes)

@@ -15,6 +15,6 @@ document, and TVMScript; (3) what it defines in `scopes.py`; (4) its node in the
 (`oracles/in_worker/tvm/tir/build.py` and `read.py`); (5) what it does in `oracles/tir/statements.py`.
 `tests/corpus/tir/test_tree.py` and `tests/oracles/test_tir_nodes.py` name a table that was left out. If it
 holds statements, `frame.py` and `costs.py` in `generators/tir`, and in the reducer
-`moves/tir/unwrapping.py`, `subject/tir/edits.py` and `subject/tir_counts.py` are told so. Programs hold
+`moves/tir/statements.py`, `subject/tir/edits.py` and `subject/tir_counts.py` are told so. Programs hold
 it once a maker of `generators/tir/statements.py` or a mutator makes it.
 """

@@ -15,6 +15,7 @@ from corpus.tir.intrinsics import INTRINSICS
 from corpus.tir.tree import Axis, Body, Function, Match, Stmt, Thread
 from corpus.tir.types import is_float, lanes, parts, with_lanes
 from corpus.tir.values import (
+    PLAIN_BUFFER,
     Buffer,
     BufferRef,
     Call,
@@ -31,8 +32,6 @@ from corpus.tir.values import (
 
 Write: TypeAlias = Callable[["Encoder", Any], Any]
 Read: TypeAlias = Callable[["Decoder", Any], Any]
-
-_PLAIN_BUFFER: Final = {"scope": "global", "align": 64, "offset_factor": 1, "tiled": False}
 
 
 class Encoder:
@@ -78,7 +77,7 @@ class Encoder:
             found["strides"] = self._dims(buffer.strides)
         if buffer.offset != plain_offset(buffer.shape):
             found["offset"] = self._dims((buffer.offset,))[0]
-        for key, usual in _PLAIN_BUFFER.items():
+        for key, usual in PLAIN_BUFFER.items():
             if (value := getattr(buffer, key)) != usual:
                 found[key] = value
         return found
@@ -190,7 +189,7 @@ class Decoder:
         shape = self.expressions(item["shape"])
         strides = self.expressions(item.get("strides", ()))
         offset = self.expression(item["offset"]) if "offset" in item else plain_offset(shape)
-        dtype, more = item["dtype"], {**_PLAIN_BUFFER, **item}
+        dtype, more = item["dtype"], {**PLAIN_BUFFER, **item}
         checked_type(dtype)
         self._buffers[item["name"]] = dtype
         layout = int(more["align"]), int(more["offset_factor"]), bool(more["tiled"])

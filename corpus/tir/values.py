@@ -6,8 +6,9 @@ apart by their names, which are unique in a function.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from corpus.tir.forms import BufferName, DType, Lanes, Word, form
 from corpus.tir.types import is_float, lanes, with_lanes
@@ -236,6 +237,10 @@ class Buffer:
     align: int = 64
     offset_factor: int = 1
     tiled: bool = False
+
+
+PLAIN_BUFFER: Mapping[str, Any] = {"scope": "global", "align": 64, "offset_factor": 1, "tiled": False}
+"""The rest of a buffer as it usually is; the document leaves it unsaid."""
 
 
 def plain_offset(shape: tuple[Expr, ...]) -> Const:

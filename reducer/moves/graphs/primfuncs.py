@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,23 +14,19 @@ from corpus.tir.tree import For
 from corpus.tir.values import Buffer, Const, Range
 from corpus.tir.walk import rebuilt, walk
 from corpus.values import Value
-from reducer.move import Hints, Move, Search
+from reducer.move import Move
 from reducer.moves import tir
 from reducer.primfuncs import lifted
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.tir.subject import TirSubject
-from reducer.tir_searches import over_functions
+from reducer.tir_searches import Candidates, by_functions
 
 AFTER = 300
 """Loops come after the nodes: a binding that goes takes its PrimFunc along."""
 
 
-def shorten_sizes(subject: TirSubject, hints: Hints) -> Search:
-    """Give every loop and dim of one size another size: what is given back must still be written in full."""
-    return (yield from over_functions(subject, _shorter))
-
-
-def _shorter(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
+def shorten_sizes(subject: TirSubject) -> Candidates:
+    """Give every loop and dim of one size another size: a result must still be written in full."""
     dims = {dim.value for each in subject.main.buffers for dim in each.shape if isinstance(dim, Const)}
     for size in sorted(dims, reverse=True):
         for fewer in dict.fromkeys((1, 2, int(size) // 2)):
@@ -61,7 +56,7 @@ def _resized(subject: TirSubject, size: int, fewer: int) -> TirSubject:
 def _of_tir() -> list[Move[TirSubject]]:
     names = [info.name for info in pkgutil.iter_modules(tir.__path__, f"{tir.__name__}.")]
     found = [move for name in names for move in importlib.import_module(name).MOVES]
-    return [*found, Move("shorten sizes", 62, shorten_sizes, on=TirSubject)]
+    return [*found, Move("shorten sizes", 62, by_functions(shorten_sizes), on=TirSubject)]
 
 
 MOVES = tuple(

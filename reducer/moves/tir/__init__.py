@@ -1,3 +1,1 @@
-"""Moves on modules of TVM's loops (`TirSubject`), one idea a file; `reducer/moves` finds them by their
-`MOVES`.
-"""
+"""Moves that make a TIR module smaller (`TirSubject`); `reducer/moves` finds each file by its `MOVES`."""

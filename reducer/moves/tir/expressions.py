@@ -4,7 +4,7 @@ constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -13,17 +13,18 @@ from corpus.tir.tree import Bind, Body, Stmt, Store
 from corpus.tir.types import is_bool, is_number, lanes
 from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
 from corpus.tir.walk import children, expressions, replace_statements, statements
-from reducer.move import Hints, Move, Search
+from reducer.move import Move
 from reducer.subject.tir.subject import TirSubject
-from reducer.tir_searches import over_expressions, over_functions, over_statements
+from reducer.tir_searches import (
+    Candidates,
+    by_expressions,
+    by_functions,
+    by_statements,
+)
 
 
-def inline_names(subject: TirSubject, hints: Hints) -> Search:
+def inline_names(subject: TirSubject) -> Candidates:
     """Put a bound value where its name stands."""
-    return (yield from over_functions(subject, _inlined))
-
-
-def _inlined(subject: TirSubject) -> Iterator[Callable[[], TirSubject | None]]:
     for position, stmt in enumerate(statements(subject.main.body)):
         if isinstance(stmt, Bind):
             yield partial(_without_name, subject, position, stmt)
@@ -34,12 +35,8 @@ def _without_name(subject: TirSubject, position: int, stmt: Bind) -> TirSubject:
     return subject.with_main(replace(subject.main, body=substituted(body, {stmt.var.name: stmt.value})))
 
 
-def narrow_values(subject: TirSubject, hints: Hints) -> Search:
+def narrow_values(stmt: Stmt) -> Iterator[Body]:
     """Store a part of what is stored, cast where it is of another type; the smallest that still fails."""
-    return (yield from over_statements(subject, _narrower))
-
-
-def _narrower(stmt: Stmt) -> Iterator[Body]:
     if not isinstance(stmt, Store):
         return
     dtype = type_of(stmt.value)
@@ -58,12 +55,8 @@ def _can_be_stored(expr: Expr, dtype: str) -> bool:
     return (is_number(own) or is_bool(own)) and lanes(own) == lanes(dtype)
 
 
-def plain_expressions(subject: TirSubject, hints: Hints) -> Search:
+def plain_expressions(expr: Expr) -> Iterator[Expr]:
     """Make each expression a constant, or a part of it of the same type; the outermost first."""
-    return (yield from over_expressions(subject, _plainer))
-
-
-def _plainer(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Text | BufferRef):
         return
     dtype = type_of(expr)
@@ -98,7 +91,7 @@ def _plainer_literals(expr: Const) -> Iterator[Expr]:
 
 
 MOVES = (
-    Move("inline names", 40, inline_names, on=TirSubject),
-    Move("narrow values", 12, narrow_values, on=TirSubject),
-    Move("plain expressions", 50, plain_expressions, on=TirSubject),
+    Move("inline names", 40, by_functions(inline_names), on=TirSubject),
+    Move("narrow values", 12, by_statements(narrow_values), on=TirSubject),
+    Move("plain expressions", 50, by_expressions(plain_expressions), on=TirSubject),
 )
