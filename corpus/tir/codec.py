@@ -270,7 +270,7 @@ _WRITE: Final = {
     **dict.fromkeys(("Expr", "Inner", *_BY_FORM), "_WRITERS[{0}.__class__](to, {0})"),
     "Var": "to.define({0})",
     "Body": "to.body({0})",
-    "Buffer": "to.buffer({0})",
+    **dict.fromkeys(("Buffer", "View"), "to.buffer({0})"),
     "Thread": "to.thread({0})",
     "About": "to.about({0})",
     "Data": "dict({0})",
@@ -280,7 +280,7 @@ _READ: Final = {
     **{kind: f"_PARTS[{kind!r}](by, {{0}})" for kind in _BY_FORM},
     "Var": "by.define({0})",
     "Body": "by.body({0})",
-    "Buffer": "by.buffer({0})",
+    **dict.fromkeys(("Buffer", "View"), "by.buffer({0})"),
     "BufferName": "by.buffer_name({0})",
     "Thread": "by.thread({0})",
     "About": "by.about({0})",
@@ -336,9 +336,9 @@ def _reader(kind: type, form: Form) -> Read:
         sources[each.name] = "", f"bodies[{each.key!r}]", f"{each.key!r} in bodies"
     parts = [*tag, *(sources[each.name][0] for each in form.items), *objects]
     lines = ["def coded(by, item, make=make):", f"{', '.join(parts)}, = item"]
-    lines += ["more = more[0] if more else {}"] * bool(form.options)
+    lines += ["more = forms.members(more[0]) if more else {}"] * bool(form.options)
     found = []
-    for each in sorted((*form.items, *form.options, *form.bodies), key=lambda each: each.phase):
+    for each in sorted(form.every, key=lambda each: each.phase):
         _, source, is_there = sources[each.name]
         value = _value(each, _READ, source)
         value = f"tuple({value})" if each.is_many else value

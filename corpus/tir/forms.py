@@ -41,6 +41,13 @@ def word(item: Json) -> Word:
     return item
 
 
+def members(item: Json) -> dict[str, Json]:
+    """The object; TypeError for anything else."""
+    if not isinstance(item, dict):
+        raise TypeError(f"{str(item)[:40]!r} is no object")
+    return item
+
+
 def identifier(item: Json) -> str:
     """The name; ValueError for one that some language could read as code."""
     text = word(item)
@@ -81,7 +88,7 @@ INNER: Final = BODIES | {"Inner", "tuple[Region, ...]"}
 """How the types of fields are spelt where the names that the node itself defines are visible."""
 
 DEFINING: Final = frozenset(
-    {"Var", "Buffer", "tuple[Buffer, ...]", "tuple[Axis, ...]", "tuple[Match, ...]", "About"}
+    {"Var", "Buffer", "View", "tuple[Buffer, ...]", "tuple[Axis, ...]", "tuple[Match, ...]", "About"}
 )
 """How the types of fields are spelt that define names, after the node's other expressions were read."""
 
@@ -121,6 +128,11 @@ class Form:
     items: tuple[FormField, ...]
     options: tuple[FormField, ...]
     bodies: tuple[FormField, ...]
+
+    @property
+    def every(self) -> tuple[FormField, ...]:
+        """All of its fields, in their order in the JSON."""
+        return (*self.items, *self.options, *self.bodies)
 
 
 FORMS: Final[dict[type, Form]] = {}

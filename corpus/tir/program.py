@@ -14,12 +14,11 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.measure import Measure
 from corpus.tir.document import from_bytes, to_bytes
-from corpus.tir.names import renamed
 from corpus.tir.scopes import defined_names, problems, untrusted_callees
 from corpus.tir.tree import Attr, Block, Break, Continue, For, Function, Module, Stmt
 from corpus.tir.types import numpy_dtype, parts
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Unary, Var
-from corpus.tir.walk import buffers, expressions, statements
+from corpus.tir.walk import buffers, expressions, renamed, statements
 from corpus.values import InputType, Tensor, Value
 
 SIZES = (2, 3, 4, 5)

@@ -13,6 +13,9 @@ from typing import TypeAlias
 from corpus.tir.forms import BufferName, Data, DType, Json, LoopKind, Word, form
 from corpus.tir.values import Buffer, Const, Expr, Range, Region, Var
 
+View: TypeAlias = Buffer
+"""A buffer over memory that is there: it defines each bare variable among its dims, strides and offset."""
+
 
 @form("_ *var kind *domain value")
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Axis:
 class Match:
     """A buffer that is a region of another one."""
 
-    buffer: Buffer
+    buffer: View
     source: Region
 
 
@@ -93,7 +96,7 @@ class Alloc(Stmt):
 class Declare(Stmt):
     """A buffer at an address that already has memory, for the statements that follow in the same body."""
 
-    buffer: Buffer
+    buffer: View
     data: Expr
 
 

@@ -13,7 +13,7 @@ from generators.relax.costs import Cost, names_of
 from generators.relax.operator import Within
 from oracles.in_worker.golden.primfuncs import computed
 from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes, wide
-from oracles.tir.called import NotDefined, called, is_steady
+from oracles.tir.interpreter import NotDefined, called, is_steady
 
 _MOST_STEPS = 3000
 MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20

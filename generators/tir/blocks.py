@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from corpus.tir.names import substituted
 from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Region, Var, type_of
-from corpus.tir.walk import buffers, expressions, map_expressions, walk, with_function
+from corpus.tir.walk import buffers, expressions, map_expressions, substituted, walk, with_function
 from generators.language.draws import Draws
 from generators.tir.frame import Names
 from generators.tir.sites import is_independent

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 
+from corpus.tir.script_expressions import NODES
 from corpus.tir.tree import Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
 from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
@@ -30,12 +31,7 @@ _NODES = {
     "Load": "TensorLoad",
     "Store": "BufferStore",
 }
-_OPERATORS = {
-    **{op: op.capitalize() for op in ("add", "sub", "mul", "div", "mod", "min", "max", "and", "or", "not")},
-    **{op: op.upper() for op in ("eq", "ne", "lt", "le", "gt", "ge")},
-    **{"floordiv": "FloorDiv", "floormod": "FloorMod", "bitand": "BitwiseAnd", "bitor": "BitwiseOr"},
-    **{"bitxor": "BitwiseXor", "shl": "LShift", "shr": "RShift"},
-}
+_OPERATORS = {**NODES, "not": "Not"}
 """TVM's names of nodes and operators, where they are not the tree's own."""
 
 _CANDIDATES, _MOST_NEW = 72, 18

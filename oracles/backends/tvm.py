@@ -29,7 +29,7 @@ def load() -> str:
 
     try:
         import oracles.in_worker.tvm.build
-        import oracles.in_worker.tvm.tir.batch
+        import oracles.in_worker.tvm.tir.run
         import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         raise ImportError(
@@ -107,8 +107,7 @@ def _run(
 def _run_loops(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    from oracles.in_worker.tvm.tir.batch import run_batch
-    from oracles.in_worker.tvm.tir.run import run_program
+    from oracles.in_worker.tvm.tir.run import run_batch, run_program
 
     if settings.get("batch"):
         return run_batch(program, inputs, settings, _target(settings), enter)

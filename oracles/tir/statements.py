@@ -30,9 +30,8 @@ from corpus.tir.tree import (
 from corpus.tir.types import lanes
 from corpus.tir.values import Buffer, BufferRef, Call, Const, Expr, Load, Region, type_of
 from oracles.tir.expressions import Compiled, compiled, many
-from oracles.tir.memory import Declared, Independent, Memory, View
 from oracles.tir.scalars import UNDEFINED, NotModelled, Undefined
-from oracles.tir.state import State
+from oracles.tir.state import Declared, Independent, Memory, State, View
 
 MOST_CELLS = 1 << 22
 

@@ -152,7 +152,7 @@ def test_mutants_are_sound(capsys):
 PAIRS = """
 import json, sys, time
 import numpy, tvm
-from oracles.in_worker.tvm.tir.cover import Cover
+from oracles.in_worker.tvm.tir.instruments import Cover
 from oracles.in_worker.tvm.watch import instrumented
 from generators.mixture import Plan, make_cases
 from oracles.backends.tvm import _run

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from corpus.tir.names import substituted
 from corpus.tir.tree import Body, For, If, Module, Store, Thread
 from corpus.tir.values import Binary, Const, Expr, Var
-from corpus.tir.walk import statements
+from corpus.tir.walk import statements, substituted
 from generators.language.draws import Draws
 from generators.tir.sites import Site, at_site, is_independent, is_ordered, is_serial, mutator, pick_site
 

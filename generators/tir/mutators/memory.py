@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from corpus.tir.names import renamed_in, with_buffer
 from corpus.tir.tree import Alloc, Attr, Block, Body, Break, Continue, For, Module, Stmt, Store
 from corpus.tir.types import is_float, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
-from corpus.tir.walk import walk, with_function
+from corpus.tir.walk import renamed_in, walk, with_buffer, with_function
 from generators.language.draws import Draws
 from generators.tir.blocks import accessed, rooted
 from generators.tir.frame import static_shape

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from corpus.tir.names import with_buffer
 from corpus.tir.tree import Alloc, Block, Body, Match, Stmt, Store, Thread
 from corpus.tir.types import element, is_float, is_integer, lanes, with_lanes
 from corpus.tir.values import (
@@ -25,7 +24,7 @@ from corpus.tir.values import (
     Var,
     plain_offset,
 )
-from corpus.tir.walk import buffers, map_buffers, map_statements, rebuilt, walk
+from corpus.tir.walk import buffers, map_buffers, map_statements, rebuilt, walk, with_buffer
 from corpus.values import Value
 from reducer.move import Move
 from reducer.subject.tir.subject import TirSubject

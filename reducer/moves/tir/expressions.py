@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from corpus.tir.names import substituted
 from corpus.tir.tree import Bind, Body, Stmt, Store
 from corpus.tir.types import is_bool, is_number, lanes
 from corpus.tir.values import BufferRef, Cast, Const, Expr, Let, Load, Text, literal, type_of
-from corpus.tir.walk import children, expressions, replace_statements, statements
+from corpus.tir.walk import children, expressions, replace_statements, statements, substituted
 from reducer.move import Move
 from reducer.subject.tir.subject import TirSubject
 from reducer.tir_searches import (

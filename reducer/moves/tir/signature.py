@@ -8,11 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from corpus.tir.names import free_name, renamed, substituted
 from corpus.tir.scopes import defined_names
 from corpus.tir.tree import Axis, Block, For, Function, Module
 from corpus.tir.values import Buffer, Call, Const, Var, literal
-from corpus.tir.walk import map_statements, walk
+from corpus.tir.walk import free_name, map_statements, renamed, substituted, walk
 from corpus.values import Tensor
 from reducer.move import Hints, Move, Search
 from reducer.subject.order import size

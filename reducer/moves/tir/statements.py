@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from corpus.tir.names import substituted
 from corpus.tir.tree import Alloc, Attr, Bind, Block, Body, Declare, For, If, Seq, Stmt, Thread, While
 from corpus.tir.values import Const, Expr
-from corpus.tir.walk import children, replace_statements, statements
+from corpus.tir.walk import children, replace_statements, statements, substituted
 from reducer.move import Hints, Move, Search, over_sets
 from reducer.search import Items, SetSearch, drop_one_at_a_time, find_essentials
 from reducer.subject.tir.edits import unused_names, without_leftovers

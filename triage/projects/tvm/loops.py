@@ -151,7 +151,7 @@ def watched(each, module):
         tvm.s_tir.analysis.verify_well_formed(function)
     each(after)
     return after'''
-"""Looks closely at a pass, as `oracles/in_worker/tvm/tir/checks.py` does."""
+"""Looks closely at a pass, as `oracles/in_worker/tvm/tir/instruments.py` does."""
 
 
 def _settings(shown: ToShow) -> Mapping[str, Any]:
