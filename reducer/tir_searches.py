@@ -1,4 +1,4 @@
-"""Searches of a module of loops: what each statement, each expression, the function may become, tried in
+"""Searches of a TIR module: what each statement, each expression, the function may become, tried in
 turn.
 """
 

@@ -53,12 +53,12 @@ def problems(module: Module) -> list[str]:
 
 
 def is_well_formed(module: Module) -> bool:
-    """Return whether no function breaks a rule."""
+    """Whether no function breaks a rule."""
     return not problems(module)
 
 
 def untrusted_callees(module: Module) -> tuple[str, ...]:
-    """Return the functions outside the allow-list that the module calls, sorted."""
+    """The functions outside the allow-list that the module calls, sorted."""
     found: set[str] = set()
     for function in module.functions.values():
         found.update(key for key in _keys(function) if CARRIES_CODE.search(key))
@@ -75,7 +75,7 @@ def untrusted_callees(module: Module) -> tuple[str, ...]:
 
 
 def _named(call: Call) -> str | None:
-    """Return the function that a call by name calls; None if the name is no text."""
+    """The function that a call by name calls; None if the name is no text."""
     place = PLACES[call.callee]
     named = call.args[place] if place < len(call.args) else None
     return named.value if isinstance(named, Text) else None

@@ -1,4 +1,4 @@
-"""The tree's statements, functions and modules of TVM's loop IR, immutable.
+"""The tree's statements, functions and modules of TIR, immutable.
 
 A body is a tuple of statements; an empty one does nothing. Expressions and buffers stand in
 `corpus/tir/values.py`.

@@ -41,7 +41,7 @@ from corpus.tir.values import (
 
 
 def call_type(callee: str, args: tuple[Expr, ...]) -> str | None:
-    """Return the type of a call by its operands; None where only the call itself can say it."""
+    """The type of a call by its operands; None where only the call itself can say it."""
     rule = INTRINSICS[callee].result if callee in INTRINSICS else "declared"
     if rule in ("declared", "pointer=0"):
         return None
@@ -93,7 +93,7 @@ def _suits(kind: str, arg: Expr, found: Intrinsic, args: tuple[Expr, ...]) -> bo
 
 
 def _of_kind(kind: str, dtype: str) -> bool:
-    """Return whether a type is one of a kind of operand."""
+    """Whether a type is one of a kind of operand."""
     match kind:
         case "float":
             return is_float(dtype)

@@ -27,7 +27,7 @@ def in_blocks(draws: Draws, module: Module) -> Module:
 
 
 def rooted(module: Module) -> Module:
-    """Return the module with one block around all, as TVM's text has functions of blocks; once."""
+    """The module with one block around all, as TVM's text has functions of blocks; once."""
     function = module.main
     if holds_blocks(function) and is_rooted(function):
         return module
@@ -38,7 +38,7 @@ def rooted(module: Module) -> Module:
 
 
 def with_root(module: Module) -> Module:
-    """Return the module; rooted if it holds blocks, which may stand beside plain loops after a change."""
+    """The module; rooted if it holds blocks, which may stand beside plain loops after a change."""
     return rooted(module) if holds_blocks(module.main) else module
 
 
@@ -62,7 +62,7 @@ def _wholes(names: Iterable[str], known: Mapping[str, Buffer]) -> Regions:
 
 
 def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
-    """Return the memory of a body, which a block declares, and the rest."""
+    """The memory of a body, which a block declares, and the rest."""
     allocs = tuple(stmt.buffer for stmt in body if isinstance(stmt, Alloc))
     return allocs, tuple(stmt for stmt in body if not isinstance(stmt, Alloc))
 
@@ -91,7 +91,7 @@ class _Making:
         return tuple(found)
 
     def changed(self, stmt: Stmt, loops: tuple[For, ...], *, is_alone: bool) -> Stmt:
-        """Return a statement with blocks; within loops only one that is the whole body."""
+        """A statement with blocks; within loops only one that is the whole body."""
         if loops and not is_alone:
             return stmt
         if isinstance(stmt, For) and _is_plain(stmt) and len(stmt.body) <= 2:
@@ -101,13 +101,13 @@ class _Making:
         return stmt
 
     def block(self, stmt: Store, loops: tuple[For, ...]) -> Block:
-        """Return a store as a block with an axis for each loop."""
+        """A store as a block with an axis for each loop."""
         axes = self.axes(loops, "spatial")
         store: Store = substituted(stmt, _inside(loops, axes))
         return self.matched(self.named(axes, (store,), None))
 
     def summing(self, start: Store, loop: For, loops: tuple[For, ...]) -> Stmt:
-        """Return a loop over a block that sums, with its first value as the block's own."""
+        """A loop over a block that sums, with its first value as the block's own."""
         axes = (*self.axes(loops, "spatial"), *self.axes((loop,), "reduce"))
         inside = _inside((*loops, loop), axes)
         body: Body = substituted(loop.body, inside)
@@ -115,20 +115,20 @@ class _Making:
         return replace(loop, body=(self.named(axes, body, init),))
 
     def axes(self, loops: tuple[For, ...], kind: str) -> tuple[Axis, ...]:
-        """Return an axis for each loop."""
+        """An axis for each loop."""
         return tuple(
             Axis(Var(self.names.fresh("v")), Range(Const(0), loop.extent), kind, loop.var) for loop in loops
         )
 
     def named(self, axes: tuple[Axis, ...], body: Body, init: Body | None) -> Block:
-        """Return a block of a name, with what it reads and writes."""
+        """A block of a name, with what it reads and writes."""
         reads, writes = accessed((*(init or ()), *body), self.known)
         if init:  # a sum is not said to read what it writes
             reads = tuple(each for each in reads if each not in writes)
         return Block(self.names.fresh("block"), axes, reads, writes, body, init)
 
     def matched(self, block: Block) -> Block:
-        """Return the block with a view of a buffer that it only reads, of one row where an axis picks it."""
+        """The block with a view of a buffer that it only reads, of one row where an axis picks it."""
         stored = {region.buffer for region in block.writes}
         loads = [
             each for each in expressions(block.body) if isinstance(each, Load) and each.buffer not in stored
@@ -168,12 +168,12 @@ def _is_plain(loop: For) -> bool:
 
 
 def _can_be_block(body: Body, loops: tuple[For, ...]) -> bool:
-    """Return whether each round of the loops stores at places of its own."""
+    """Whether each round of the loops stores at places of its own."""
     return all(is_independent(replace(loop, body=body)) for loop in loops)
 
 
 def _sum_of(pair: Body) -> tuple[Store, For] | None:
-    """Return the parts of a store and of a loop that goes on from what it stored; None for all else."""
+    """The parts of a store and of a loop that goes on from what it stored; None for all else."""
     start, loop = pair if len(pair) == 2 else (None, None)
     if not isinstance(start, Store) or not isinstance(loop, For) or not _is_plain(loop):
         return None

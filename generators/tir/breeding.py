@@ -64,7 +64,7 @@ ALL = Rules()
 
 
 def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget = UNLIMITED) -> TirProgram:
-    """Return the program of a seed, from an entry of the pool or fresh."""
+    """The program of a seed, from an entry of the pool or fresh."""
     draws = Draws(f"breed/{seed}/{nodes}")
     guide = Guide.of(pool.seen) if rules.guided and rules.keeps and pool.entries else None
     breeding = _Breeding(draws, seed, nodes, rules, guide, budget)
@@ -85,7 +85,7 @@ class _Breeding:
     budget: Budget
 
     def bred(self, pool: Pool) -> TirProgram | None:
-        """Return a change of an entry; None if what another seed's values define these do not."""
+        """A change of an entry; None if what another seed's values define these do not."""
         draws, guide = self.draws, self.guide
         rooms = rooms_of(guide, pool.entries) if guide is not None else (1.0,) * len(pool.entries)
         entry = draws.weighted(pool.entries, rooms)
@@ -119,14 +119,14 @@ class _Breeding:
         return PASSES if is_early or entry.idle >= rules.n_max else PROGRAM
 
     def changed(self, parent: Module, entry: Entry) -> Module:
-        """Return the program after some mutations, mostly led to what its passes have not met."""
+        """The program after some mutations, mostly led to what its passes have not met."""
         module = self.led(parent, entry.changed)
         for _ in range(self.draws.pick(_STEPS)):
             module = mutated(self.draws, module, self.seed, _mutators(self.rules), self.budget)
         return module
 
     def led(self, module: Module, passes: Passes) -> Module:
-        """Return the program with some kinds of nodes that not all of these passes have met."""
+        """The program with some kinds of nodes that not all of these passes have met."""
         if self.guide is None or not self.draws.chance(_LED):
             return module
         found = enriched(self.draws, module, self.guide.known(passes))
@@ -135,7 +135,7 @@ class _Breeding:
         return found if is_fit else module
 
     def fresh(self) -> TirProgram:
-        """Return a new program with passes of its own, some of them with options."""
+        """A new program with passes of its own, some of them with options."""
         draws, guide, rules = self.draws, self.guide, self.rules
         made = make_program(self.seed, self.nodes, _mutators(rules), budget=self.budget)
         known, module = sequences_for(made.module), made.module
@@ -173,7 +173,7 @@ def change_passes(draws: Draws, sequences: Sequences, passes: Passes, others: Se
 
 
 def change_options(draws: Draws, sequences: Sequences, passes: Passes) -> Passes:
-    """Return the sequence with an option more, fewer, or of another value; mostly as it is."""
+    """The sequence with an option more, fewer, or of another value; mostly as it is."""
     known = sequences.options
     options = [name for name in passes if "=" in name]
     rest = tuple(name for name in passes if "=" not in name)

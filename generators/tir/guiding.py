@@ -57,19 +57,19 @@ class Guide:
         return _guide(seen)
 
     def known(self, passes: Iterable[str]) -> frozenset[str]:
-        """Return the kinds that each of the passes has met."""
+        """The kinds that each of the passes has met."""
         return frozenset.intersection(*self._met_by(name for name in passes if name in self.met))
 
     def _met_by(self, passes: Iterable[str]) -> list[frozenset[str]]:
         return [self.met.get(name, frozenset()) for name in passes] or [self.kinds]
 
     def room(self, entry: Entry) -> float:
-        """Return how many pairs are left to the passes that change a program, for what its tests cost."""
+        """How many pairs are left to the passes that change a program, for what its tests cost."""
         left = sum(len(self.kinds) - len(each) for each in self._met_by(entry.changed))
         return (1 + left) / max(1.0, len(entry.program) / _LARGE)
 
     def unmet(self, kinds: frozenset[str], passes: Passes) -> float:
-        """Return how many pairs of the passes and these kinds no test has met."""
+        """How many pairs of the passes and these kinds no test has met."""
         found = 0.0
         for name in dict.fromkeys(passes):
             known = self.met.get(name)
@@ -89,18 +89,18 @@ def _guide(seen: frozenset[str]) -> Guide:
 
 @lru_cache(maxsize=4)
 def rooms_of(guide: Guide, entries: tuple[Entry, ...]) -> tuple[float, ...]:
-    """Return the room of each entry of a pool."""
+    """The room of each entry of a pool."""
     return tuple(map(guide.room, entries))
 
 
 def _short(kind: str) -> str:
-    """Return a kind without the family of what is called: `Call tirx.sin` is `Call sin`."""
+    """A kind without the family of what is called: `Call tirx.sin` is `Call sin`."""
     head, _, name = kind.partition(" ")
     return f"{head} {name.rpartition('.')[2]}" if head == "Call" else kind
 
 
 def kind_of(node: Stmt | Expr) -> str:
-    """Return the kind of a node, as TVM names it."""
+    """The kind of a node, as TVM names it."""
     match node:
         case For():
             return f"For {node.kind}"
@@ -115,12 +115,12 @@ def kind_of(node: Stmt | Expr) -> str:
 
 
 def kinds_of(node: object) -> frozenset[str]:
-    """Return the kinds of statements and expressions in a tree."""
+    """The kinds of statements and expressions in a tree."""
     return frozenset(kind_of(each) for each in walk(node) if isinstance(each, Stmt | Expr))
 
 
 def best_passes(guide: Guide, module: Module, found: Sequence[Passes]) -> Passes:
-    """Return the sequence of which the most pairs with the module's kinds are unmet; the first of equals."""
+    """The sequence of which the most pairs with the module's kinds are unmet; the first of equals."""
     kinds = kinds_of((module.main,))
     return max(found, key=lambda passes: guide.unmet(kinds, passes))
 
@@ -151,7 +151,7 @@ def _drawn(draws: Draws, site: Site[Stmt], known: frozenset[str]) -> list[Expr]:
 
 
 def _stored(draws: Draws, site: Site[Stmt], values: Sequence[Expr]) -> Stmt | None:
-    """Return one store of the sum of some values, as floats; None where no buffer holds such."""
+    """One store of the sum of some values, as floats; None where no buffer holds such."""
     known = [each for each in site.frame.buffers if usable(each) and is_float(each.dtype)]
     if not known:
         return None

@@ -56,7 +56,7 @@ class TirProgram:
     bred: Bred = field(default_factory=Bred)
 
     def as_case(self, seed: int) -> Case:
-        """Return the case that a campaign judges."""
+        """The case that a campaign judges."""
         case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
         return case.with_passes(self.passes)
 
@@ -93,7 +93,7 @@ def make_program(
 
 
 def _start(draws: Draws, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
-    """Return the module that mutation begins with, sound with the inputs of its seed."""
+    """The module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
     limits = Limits.of(budget) if budget.is_limited else USUAL
     for again in range(_ATTEMPTS):
@@ -105,7 +105,7 @@ def _start(draws: Draws, seed: int, nodes: int, source: Path | None, budget: Bud
 
 
 def _least() -> Module:
-    """Return a program that every budget allows: it stores a byte."""
+    """A program that every budget allows: it stores a byte."""
     buffer = Buffer("A0", (Const(1),), "int8")
     return Module({ENTRY: Function((buffer,), (Store("A0", (Const(0),), Const(1, "int8")),))})
 
@@ -120,7 +120,7 @@ from ONNX models that our generator grows.
 
 @lru_cache(maxsize=4)
 def lowered(source: Path | None = None) -> tuple[Module, ...]:
-    """Return the modules that are shipped, or those of a folder's `.tir.json` files, in the order of names.
+    """The modules that are shipped, or those of a folder's `.tir.json` files, in the order of names.
 
     Raises UserError for a folder without any, and for a file that holds no program.
     """
@@ -143,7 +143,7 @@ def can_start(module: Module) -> bool:
 
 
 def grown(draws: Draws, nodes: int, limits: Limits = USUAL) -> Module:
-    """Return a module of one function, grown by construction."""
+    """A module of one function, grown by construction."""
     maker = Maker(draws, Names(), limits)
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
     numbers = (Var(maker.names.fresh("n")),) if draws.chance(0.3) else ()
@@ -158,7 +158,7 @@ def mutated(
     mutators: tuple[Mutator, ...] | None = None,
     budget: Budget = UNLIMITED,
 ) -> Module:
-    """Return the module after one mutation, of those that leave it sound; itself where none of a few does."""
+    """The module after one mutation, of those that leave it sound; itself where none of a few does."""
     known = all_mutators() if mutators is None else mutators
     for mutator in draws.sample(known, min(4, len(known))):
         changed = mutator.mutate(draws, module)
@@ -175,7 +175,7 @@ def _stores(module: Module) -> bool:
 
 
 def is_sound(module: Module, seed: int) -> bool:
-    """Return whether it is well-formed and, with the inputs of a seed, defined throughout."""
+    """Whether it is well-formed and, with the inputs of a seed, defined throughout."""
     if not is_well_formed(module) or not is_rightly_staged(module):
         return False
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
@@ -198,7 +198,7 @@ def _has_its_stages(loop: For) -> bool:
 
 
 def _passes(draws: Draws, module: Module) -> Passes:
-    """Return a sequence that suits the module's form; none for some."""
+    """A sequence that suits the module's form; none for some."""
     if not draws.chance(_WITH_PASSES):
         return ()
     drawn = draw_sequence(draws, sequences_for(module))
@@ -212,7 +212,7 @@ def _passes(draws: Draws, module: Module) -> Passes:
 
 
 def sequences_for(module: Module) -> Sequences:
-    """Return what sequences for a module of this form are made of."""
+    """What sequences for a module of this form are made of."""
     found = find_backend("tvm").sequences
     assert found is not None
     assert found.on_loops is not None

@@ -345,5 +345,5 @@ _KINDS: Final[dict[type, Callable[[Any], Compiled]]] = {
 
 @cache
 def known_intrinsics() -> frozenset[str]:
-    """Return the intrinsics that programs may call and still be interpreted."""
+    """The intrinsics that programs may call and still be interpreted."""
     return frozenset({*ROUGH, *EXACT, *TYPED, *_CALLS})

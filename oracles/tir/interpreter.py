@@ -154,7 +154,7 @@ def _array(cells: list[Any], dtype: str, shape: tuple[int, ...]) -> tuple[Tensor
 
 
 def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
-    """Return how far noise moved each element, with a margin; infinite if it was not always defined."""
+    """How far noise moved each element, with a margin; infinite if it was not always defined."""
     slack = _least_slack(exact) if moved else np.zeros(exact.shape)
     for run in moved:
         array, mask = _array(*run[name])
@@ -169,7 +169,7 @@ def _slack(name: str, exact: Tensor, moved: list[Cells]) -> NDArray[np.float64]:
 
 
 def _least_slack(exact: Tensor) -> NDArray[np.float64]:
-    """Return what an element of few bits may always be off by: noise moves it by whole steps, or back."""
+    """What an element of few bits may always be off by: noise moves it by whole steps, or back."""
     relative = NOISE.get(exact.dtype.name, 0.0) if exact.dtype.name in COARSE else 0.0
     with np.errstate(all="ignore"):
         size = np.abs(exact.astype(np.float64)) * relative / MARGIN
@@ -189,7 +189,7 @@ class NotDefined(Exception):
 
 
 def called(function: Function, operands: Sequence[Tensor], steps: int = MOST_STEPS) -> list[Tensor]:
-    """Return what the call leaves in each buffer after the operands, undefined before. Raises NotDefined."""
+    """What the call leaves in each buffer after the operands, undefined before. Raises NotDefined."""
     given, written = function.params[: len(operands)], function.params[len(operands) :]
     arrays: dict[str, Tensor] = {}
     for param, value in zip(given, operands, strict=False):
@@ -210,7 +210,7 @@ def called(function: Function, operands: Sequence[Tensor], steps: int = MOST_STE
 def is_steady(
     function: Function, operands: Sequence[Tensor], exact: Sequence[Tensor], steps: int = MOST_STEPS
 ) -> bool:
-    """Return whether results hardly move from the exact ones if the float operands do.
+    """Whether results hardly move from the exact ones if the float operands do.
 
     A comparison or a floor of what was computed elsewhere may be decided by its rounding.
     """

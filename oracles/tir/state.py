@@ -29,7 +29,7 @@ class View:
     offset: int = 0
 
     def place(self, indices: Sequence[Any]) -> int:
-        """Return an element's place in memory; Undefined if the indices leave the shape or are undefined."""
+        """An element's place in memory; Undefined if the indices leave the shape or are undefined."""
         place = self.offset
         for index, dim, stride in zip(indices, self.shape, self.strides, strict=True):
             if index is UNDEFINED:

@@ -1,4 +1,4 @@
-"""What functions of loops are measured by, as modules of their own and within graphs."""
+"""What PrimFuncs are measured by, in modules of their own and within graphs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def narrow_values(stmt: Stmt) -> Iterator[Body]:
 
 
 def _can_be_stored(expr: Expr, dtype: str) -> bool:
-    """Return whether it is a value with as many lanes that a cast takes to the type."""
+    """Whether it is a value with as many lanes that a cast takes to the type."""
     if isinstance(expr, Text | BufferRef):
         return False
     own = type_of(expr)

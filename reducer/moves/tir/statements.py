@@ -30,14 +30,14 @@ def drop_statements(subject: TirSubject, hints: Hints) -> Search:
 
 
 def _acts(stmt: Stmt) -> bool:
-    """Return whether it does something by itself: no definition, and nothing inside."""
+    """Whether it does something by itself: no definition, and nothing inside."""
     return not isinstance(stmt, Bind | Alloc | Declare | Block) and not any(
         isinstance(child, Stmt) for child in children(stmt)
     )
 
 
 def _is_one_of(stmt: Stmt, unused: frozenset[str]) -> bool:
-    """Return whether it defines what nothing uses, so that it may matter by itself."""
+    """Whether it defines what nothing uses, so that it may matter by itself."""
     if isinstance(stmt, Bind):
         return stmt.var.name in unused
     return isinstance(stmt, Alloc | Declare) and stmt.buffer.name in unused

@@ -1,4 +1,4 @@
-"""Changes of a module of loops at one place; what only the changed part needed goes with it."""
+"""Changes of a TIR module at one place; what only the changed part needed goes with it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from corpus.tir.forms import FORMS
 from corpus.tir.tree import (
     Alloc,
     Attr,
@@ -35,7 +36,7 @@ from reducer.subject.tir.subject import TirSubject
 
 
 def used_names(node: Any) -> set[str]:
-    """Return the variables and buffers that a node reads, writes or names in a region."""
+    """The variables and buffers that a node reads, writes or names in a region."""
     found = set()
     for item in walk(node):
         if isinstance(item, Var):
@@ -51,7 +52,7 @@ def accessed_buffers(node: Any) -> set[str]:
 
 
 def unused_names(function: Function) -> frozenset[str]:
-    """Return the names that the function defines but does not use: one of them may be the point."""
+    """The names that the function defines but does not use: one of them may be the point."""
     defined = {name for stmt in statements(function.body) if (name := _defines(stmt)) is not None}
     blocks = (stmt for stmt in statements(function.body) if isinstance(stmt, Block))
     defined |= {one.name for stmt in blocks for one in stmt.allocs}
@@ -59,7 +60,7 @@ def unused_names(function: Function) -> frozenset[str]:
 
 
 def _uses(function: Function) -> set[str]:
-    """Return the used names as `used_names` does, without places of definition."""
+    """The used names as `used_names` does, without places of definition."""
     found = set()
     for item in expressions(function.body):
         if isinstance(item, Var):
@@ -108,7 +109,7 @@ def _tidied(stmt: Stmt, always: frozenset[str]) -> Stmt | Body:
 
 
 def _without_unused(body: Body, always: frozenset[str]) -> Body:
-    """Return a body without definitions of what the statements after them do not name."""
+    """A body without definitions of what the statements after them do not name."""
     kept: list[Stmt] = []
     for stmt in reversed(body):
         inner = _inside(stmt, always)
@@ -122,10 +123,10 @@ def _without_unused(body: Body, always: frozenset[str]) -> Body:
 
 def _inside(stmt: Stmt, always: frozenset[str]) -> Stmt:
     changed: dict[str, Body] = {}
-    for name in ("body", "then", "other", "init"):
-        inner = getattr(stmt, name, None)
+    for each in FORMS[type(stmt)].bodies:
+        inner = getattr(stmt, each.name)
         if inner and (after := _without_unused(inner, always)) is not inner:
-            changed[name] = after
+            changed[each.name] = after
     return replace(stmt, **changed) if changed else stmt
 
 
@@ -136,17 +137,17 @@ def _defines(stmt: Stmt) -> str | None:
 
 
 def with_statement(subject: TirSubject, position: int, body: Body) -> TirSubject | None:
-    """Return the subject with the statement at a position replaced; None where that is no smaller."""
+    """The subject with the statement at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_statements(subject.main.body, {position: body}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def with_expression(subject: TirSubject, position: int, expr: Expr) -> TirSubject | None:
-    """Return the subject with the expression at a position replaced; None where that is no smaller."""
+    """The subject with the expression at a position replaced; None where that is no smaller."""
     function = replace(subject.main, body=replace_expressions(subject.main.body, {position: expr}))
     return if_smaller(subject, subject.with_main(without_leftovers(function, unused_names(subject.main))))
 
 
 def if_smaller(subject: TirSubject, found: TirSubject) -> TirSubject | None:
-    """Return the candidate, where it is smaller than the subject and valid."""
+    """The candidate, where it is smaller than the subject and valid."""
     return found if size(found) < size(subject) and found.is_valid else None

@@ -1,4 +1,4 @@
-"""A module of TVM's loops as the moves see it: the typed tree, with the inputs of its first function."""
+"""A TIR module as the moves see it: the typed tree, with the inputs of its first function."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TirSubject(Subject):
 
     @classmethod
     def of(cls, case: Case, module: Module) -> TirSubject:
-        """Return the subject of a whole case."""
+        """The subject of a whole case."""
         is_defined = not interpret(module, case.inputs, trials=0).reason
         return cls(
             module,
@@ -52,7 +52,7 @@ class TirSubject(Subject):
         )
 
     def measured(self) -> Size:
-        """Return the sizes in the order of `size`; a statement counts as a node."""
+        """The sizes in the order of `size`; a statement counts as a node."""
         values = [value for value in self.inputs.values() if isinstance(value, np.ndarray)]
         weight = sum(map(complexity, values))
         return (*counts(self.module, self.inputs), weight, len(self.passes), len(self.document))
@@ -92,7 +92,7 @@ class TirSubject(Subject):
         return self.module.main
 
     def with_main(self, function: Function, inputs: Mapping[str, Value] | None = None) -> TirSubject:
-        """Return the subject with another first function; only the inputs that it takes.
+        """The subject with another first function; only the inputs that it takes.
 
         Once no block is left, it is not called a function of blocks any more.
         """
@@ -104,18 +104,18 @@ class TirSubject(Subject):
         return self.with_module(with_function(self.module, self.module.entry, function), taken)
 
     def with_module(self, module: Module, inputs: Mapping[str, Value] | None = None) -> TirSubject:
-        """Return the subject with another module."""
+        """The subject with another module."""
         return replace(self, module=module, inputs=self.inputs if inputs is None else inputs)
 
 
 def _has_no_rounds(module: Module) -> bool:
-    """Return whether a loop is there for nothing, which some passes rightly refuse."""
+    """Whether a loop is there for nothing, which some passes rightly refuse."""
     found = (stmt for one in module.functions.values() for stmt in statements(one.body))
     extents = (stmt.extent for stmt in found if isinstance(stmt, For))
     return any(isinstance(extent, Const) and extent.value < 1 for extent in extents)
 
 
 def _has_no_elements(module: Module) -> bool:
-    """Return whether a buffer holds nothing: a reader of the report would stop there."""
+    """Whether a buffer holds nothing: a reader of the report would stop there."""
     found = (dim for one in module.functions.values() for each in buffers(one) for dim in each.shape)
     return any(isinstance(dim, Const) and dim.value < 1 for dim in found)

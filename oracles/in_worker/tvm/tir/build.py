@@ -52,7 +52,7 @@ PRIM = ("if_then_else", "vscale", "log2", "likely", "clz", "ceil")
 
 
 def build_module(document: dict[str, Any]) -> Any:
-    """Return the module of a document; NotData for what TVM's constructors have no node for."""
+    """The module of a document; NotData for what TVM's constructors have no node for."""
     names = {name: ir.GlobalVar(name) for name in document["functions"]}
     functions = {names[name]: Builder(names).function(item) for name, item in document["functions"].items()}
     return ir.IRModule(functions)
@@ -132,19 +132,6 @@ class Builder:
             op = ir.Op.get(("prim." if callee in PRIM else "tirx.") + callee)
         return ir.Call(op, args, ret_ty=kind)
 
-    def told(self, callee: str, dtype: str, *args: Any) -> Any:
-        """Build a call whose result's dtype is written out."""
-        return self.call(callee, type_of(dtype), self.expressions(args))
-
-    def let(self, name: str, dtype: str, value: Any, body: Any) -> Any:
-        """Build a let expression."""
-        given = self.expression(value)
-        return tirx.Let(self.define(name, dtype), given, self.expression(body))
-
-    def load(self, name: str, *indices: Any) -> Any:
-        """Build a load from a buffer."""
-        return tirx.BufferLoad(self.buffers[name], self.expressions(indices))
-
     # Buffers
 
     def buffer(self, item: dict[str, Any]) -> Any:
@@ -185,28 +172,6 @@ class Builder:
         made = [STATEMENTS[item[0]](self, *item[1:]) for item in items]
         return made[0] if len(made) == 1 else tirx.SeqStmt(made)
 
-    def seq(self, bodies: dict[str, Any]) -> Any:
-        """Build a sequence that is kept as one."""
-        return tirx.SeqStmt([STATEMENTS[item[0]](self, *item[1:]) for item in bodies["body"]])
-
-    def bind(self, name: str, dtype: str, value: Any) -> Any:
-        """Build a binding of a variable."""
-        given = self.expression(value)
-        return tirx.Bind(self.define(name, dtype), given)
-
-    def store(self, name: str, indices: Any, value: Any) -> Any:
-        """Build a store into a buffer."""
-        return tirx.BufferStore(self.buffers[name], self.expression(value), self.expressions(indices))
-
-    def alloc(self, item: Any, annotations: Any = None) -> Any:
-        """Build an allocation."""
-        return tirx.AllocBuffer(self.buffer(item), self.annotations(annotations or {}))
-
-    def declare(self, item: Any, data: Any) -> Any:
-        """Build the declaration of a buffer over given data."""
-        given = self.expression(data)
-        return tirx.DeclBuffer(self.buffer(item), data=given)
-
     def loop(self, name: str, dtype: str, first: Any, extent: Any, kind: str, *rest: Any) -> Any:
         """Build a loop of any kind."""
         more = rest[0] if len(rest) > 1 else {}
@@ -222,11 +187,6 @@ class Builder:
         """Build an if."""
         other = self.body(bodies["else"]) if "else" in bodies else None
         return tirx.IfThenElse(self.expression(condition), self.body(bodies["then"]), other)
-
-    def claim(self, condition: Any, kind: str, message: list[str]) -> Any:
-        """Build an assert."""
-        texts = [ir.StringImm(part) for part in message]
-        return native.AssertStmt(self.expression(condition), ir.StringImm(kind), texts, None)
 
     def attribute(self, node: Any, key: str, value: Any, bodies: dict[str, Any]) -> Any:
         """Build an AttrStmt."""
@@ -248,7 +208,10 @@ class Builder:
         values = [self.expression(axis[5]) for axis in told["axes"]]
         axes = [self.axis(*axis) for axis in told["axes"]]
         allocs = [self.buffer(item) for item in told.get("allocs", [])]
-        matches = [self.match(*item) for item in told.get("matches", [])]
+        matches = [
+            s_tir.MatchBufferRegion(self.buffer(buffer), self.region(source))
+            for buffer, source in told.get("matches", [])
+        ]
         reads, writes = ([self.region(item) for item in told[key]] for key in ("reads", "writes"))
         init = self.body(bodies["init"]) if "init" in bodies else None
         body = self.body(bodies["body"])
@@ -260,11 +223,6 @@ class Builder:
         """Make an axis of a block."""
         domain = self.range([first, extent])
         return native.IterVar(domain, self.define(name, dtype), AXES[kind], "", None)
-
-    def match(self, buffer: Any, source: Any) -> Any:
-        """Build a match_buffer."""
-        region = self.region(source)
-        return s_tir.MatchBufferRegion(self.buffer(buffer), region)
 
     # What annotations and attributes hold
 
@@ -290,14 +248,14 @@ class Builder:
 
 
 def returned(text: str) -> Any:
-    """Return the type that a function returns."""
+    """The type that a function returns."""
     if text == "void":
         return ir.TupleType([])
     return ir.Type.missing() if text == "missing" else type_of(text)
 
 
 def literal(text: str) -> Any:
-    """Return a literal that spells its type."""
+    """A literal that spells its type."""
     value, dtype = text.split(":", 1)
     if "float" in dtype:
         return tirx.FloatImm(dtype, float(value))
@@ -311,10 +269,6 @@ def signed(value: int, dtype: str) -> int:
     return value
 
 
-def _shuffle(builder: Builder, vectors: Any, indices: Any) -> Any:
-    return tirx.Shuffle(builder.expressions(vectors), builder.expressions(indices))
-
-
 EXPRESSIONS: dict[str, Callable[..., Any]] = {
     "var": Builder.define,
     "text": lambda builder, value: ir.StringImm(value),
@@ -323,27 +277,47 @@ EXPRESSIONS: dict[str, Callable[..., Any]] = {
     "select": lambda builder, *items: tirx.Select(*builder.expressions(items)),
     "ramp": lambda builder, base, stride, count: tirx.Ramp(*builder.expressions([base, stride]), count),
     "broadcast": lambda builder, value, count: tirx.Broadcast(builder.expression(value), count),
-    "shuffle": _shuffle,
-    "let": Builder.let,
-    "load": Builder.load,
-    "call": Builder.told,
+    "shuffle": lambda builder, vectors, indices: tirx.Shuffle(
+        builder.expressions(vectors), builder.expressions(indices)
+    ),
+    "let": lambda builder, name, dtype, value, body: tirx.Let(
+        builder.define(name, dtype), *builder.expressions([value, body])
+    ),
+    "load": lambda builder, name, *indices: tirx.BufferLoad(
+        builder.buffers[name], builder.expressions(indices)
+    ),
+    "call": lambda builder, callee, dtype, *args: builder.call(
+        callee, type_of(dtype), builder.expressions(args)
+    ),
 }
 STATEMENTS: dict[str, Callable[..., Any]] = {
-    "store": Builder.store,
-    "bind": Builder.bind,
-    "alloc": Builder.alloc,
-    "declare": Builder.declare,
+    "store": lambda builder, name, indices, value: tirx.BufferStore(
+        builder.buffers[name], builder.expression(value), builder.expressions(indices)
+    ),
+    "bind": lambda builder, name, dtype, value: tirx.Bind(
+        builder.define(name, dtype), builder.expression(value)
+    ),
+    "alloc": lambda builder, item, *more: tirx.AllocBuffer(
+        builder.buffer(item), builder.annotations(*(more or [{}]))
+    ),
+    "declare": lambda builder, item, data: tirx.DeclBuffer(
+        builder.buffer(item), data=builder.expression(data)
+    ),
     "for": Builder.loop,
     "while": lambda builder, condition, bodies: tirx.While(
         builder.expression(condition), builder.body(bodies["body"])
     ),
     "if": Builder.branch,
-    "assert": Builder.claim,
+    "assert": lambda builder, condition, kind, message: native.AssertStmt(
+        builder.expression(condition), ir.StringImm(kind), [ir.StringImm(part) for part in message], None
+    ),
     "evaluate": lambda builder, value: tirx.Evaluate(builder.expression(value)),
     "return": lambda builder, value: tirx.Return(builder.expression(value)),
     "break": lambda builder: tirx.Break(),
     "continue": lambda builder: tirx.Continue(),
     "attr": Builder.attribute,
-    "seq": Builder.seq,
+    "seq": lambda builder, bodies: tirx.SeqStmt(
+        [STATEMENTS[item[0]](builder, *item[1:]) for item in bodies["body"]]
+    ),
     "block": Builder.block,
 }

@@ -61,7 +61,7 @@ def _must_run_again(name: str, module: Any, was_sound: bool) -> None:
 
 
 def flaw(module: Any) -> str:
-    """Return the last line of TVM's complaint about an ill-formed PrimFunc; empty if it is well-formed."""
+    """The last line of TVM's complaint about an ill-formed PrimFunc; empty if it is well-formed."""
     for function in module.functions.values():
         if not isinstance(function, tirx.PrimFunc):
             continue
@@ -107,7 +107,7 @@ class Cover:
 
 
 def functions_of(module: Any) -> dict[str, Any]:
-    """Return the PrimFuncs of a module by name."""
+    """The PrimFuncs of a module by name."""
     return {var.name_hint: each for var, each in module.functions.items() if isinstance(each, tirx.PrimFunc)}
 
 

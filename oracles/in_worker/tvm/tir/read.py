@@ -65,7 +65,7 @@ class Reader(ValueReader):
     # Statements
 
     def body(self, stmt: Any) -> list[Any]:
-        """Return a body's statements; what does nothing is no statement."""
+        """A body's statements; what does nothing is no statement."""
         if isinstance(stmt, tirx.SeqStmt) and len(stmt.seq) > 1:
             return [self.statement(one) for one in stmt.seq]
         if isinstance(stmt, tirx.Evaluate):

@@ -17,7 +17,7 @@ _UNARY = {kind: name for name, kind in UNARY.items()}
 
 
 def type_text(kind: Any) -> str:
-    """Return a type's text."""
+    """A type's text."""
     if isinstance(kind, ir.PrimType):
         text = str(kind.dtype)
         if "vscale" in text:

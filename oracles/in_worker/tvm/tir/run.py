@@ -70,7 +70,7 @@ def run_program(
 
 
 def entered(module: Any, entry: str) -> Any:
-    """Return the module with its first function visible from outside."""
+    """The module with its first function visible from outside."""
     function = module[entry]
     if not (function.attrs and "global_symbol" in function.attrs):
         module = tvm.IRModule(dict(module.functions.items()), attrs=module.attrs)
@@ -79,7 +79,7 @@ def entered(module: Any, entry: str) -> Any:
 
 
 def lowered(module: Any, target: Any, pipeline: str) -> Any:
-    """Return the module as the code generator takes it."""
+    """The module as the code generator takes it."""
     bound = tirx.transform.BindTarget(target if target.host else target.with_host(target))(module)
     if pipeline == "least":
         return tvm.ir.transform.Sequential(least())(bound)
@@ -87,12 +87,12 @@ def lowered(module: Any, target: Any, pipeline: str) -> Any:
 
 
 def least() -> list[Any]:
-    """Return the passes that lower and do nothing else."""
+    """The passes that lower and do nothing else."""
     return [_made(code) for code in LEAST]
 
 
 def _made(code: str) -> Any:
-    """Return the pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
+    """The pass of an expression such as `tirx.transform.VectorizeLoop(False)`."""
     path, _, rest = code.partition("(")
     return operator.attrgetter(path)(tvm)(*ast.literal_eval(f"({rest[:-1]},)" if rest[:-1] else "()"))
 
@@ -116,7 +116,7 @@ def called(
 
 
 def number(value: Any, dtype: str) -> Any:
-    """Return a returned number, in the type that the function declares where numpy has it."""
+    """A returned number, in the type that the function declares where numpy has it."""
     import numpy as np
 
     return np.array(value, None if dtype in ("void", "missing", "handle") else dtype)
@@ -133,7 +133,7 @@ def run_batch(
     target: Any,
     enter: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Return the outputs of the programs that ran, by `number/name`, and the report of all."""
+    """The outputs of the programs that ran, by `number/name`, and the report of all."""
     items = json.loads(program)["batch"]
     reports: list[dict[str, Any]] = [{} for _ in items]
     enter("optimise")
@@ -162,12 +162,12 @@ def run_batch(
 
 
 def symbol(number: int) -> str:
-    """Return the name of a program's function in the library of all."""
+    """The name of a program's function in the library of all."""
     return f"program{number}"
 
 
 def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs of one program by their own names."""
+    """The inputs of one program by their own names."""
     prefix = f"{number}/"
     return {name[len(prefix) :]: value for name, value in inputs.items() if name.startswith(prefix)}
 
@@ -175,7 +175,7 @@ def given_to(number: int, inputs: dict[str, Any]) -> dict[str, Any]:
 def prepare(
     item: dict[str, Any], number: int, settings: dict[str, Any], target: Any, report: dict[str, Any]
 ) -> Any:
-    """Return a program's lowered functions, without the checks of arguments."""
+    """A program's lowered functions, without the checks of arguments."""
     document = item["document"]
     (function,) = document["functions"].values()
     attrs = {**function["attrs"], "global_symbol": symbol(number)}
