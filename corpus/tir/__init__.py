@@ -15,7 +15,7 @@ function if the interpreter shall know it (without one, what depends on its resu
 
 To add a kind of statement: (1) its class in `tree.py`; (2) its text in `script.py`, and a rule in the table
 of `scopes.py` if its operands must suit each other; (3) its node in the worker
-(`oracles/in_worker/tvm/tir/build.py` and `read.py`); (4) what it does in `oracles/tir/statements.py`. The
+(`oracles/worker/tvm/tir/build.py` and `read.py`); (4) what it does in `oracles/tir/statements.py`. The
 tests of these rooms name a table that was left out. If it holds statements, `generators/tir/frame.py` says
 what is visible in them, and in the reducer `moves/tir/statements.py` what it gives way to,
 `subject/tir/edits.py` when it is empty, and `subject/tir_counts.py` that it nests. Programs hold it once a

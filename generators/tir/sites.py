@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from corpus.tir.tree import Alloc, Bind, Block, Body, For, Function, Module, Stmt, Store
 from corpus.tir.values import Expr, Load
 from corpus.tir.walk import expressions, replace_statements, walk, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import Frame, Names, places
 from generators.tir.statements import Maker
 
 Kind = TypeVar("Kind", bound=Stmt)
-Mutate: TypeAlias = Callable[[Draws, Module], Module | None]
+Mutate: TypeAlias = Callable[[RandomSource, Module], Module | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def anywhere(stmt: Any) -> bool:
 
 
 def pick_site(
-    draws: Draws, module: Module, kind: type[Kind], fits: Callable[[Kind], bool] = anywhere
+    draws: RandomSource, module: Module, kind: type[Kind], fits: Callable[[Kind], bool] = anywhere
 ) -> Site[Kind] | None:
     """One of the fitting statements of a kind; None if there is none."""
     function = module.main
@@ -69,11 +69,11 @@ def pick_site(
 
 def at_site(
     name: str, kind: type[Kind], fits: Callable[[Kind], bool] = anywhere
-) -> Callable[[Callable[[Draws, Site[Kind]], Body | None]], Mutator]:
+) -> Callable[[Callable[[RandomSource, Site[Kind]], Body | None]], Mutator]:
     """Register a change of one statement: the function says what replaces it, or declines with None."""
 
-    def registered(change: Callable[[Draws, Site[Kind]], Body | None]) -> Mutator:
-        def mutate(draws: Draws, module: Module) -> Module | None:
+    def registered(change: Callable[[RandomSource, Site[Kind]], Body | None]) -> Mutator:
+        def mutate(draws: RandomSource, module: Module) -> Module | None:
             site = pick_site(draws, module, kind, fits)
             body = change(draws, site) if site is not None else None
             return site.put(module, body) if site is not None and body is not None else None

@@ -20,7 +20,7 @@ from corpus.tir.values import (
     type_of,
 )
 from corpus.tir.walk import expressions, replace_expressions, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import Site, at_site, mutator, pick_site
 from generators.tir.values import Sampler
 
@@ -40,7 +40,7 @@ def _computes(stmt: Stmt) -> bool:
 
 
 @at_site("replace an expression", Stmt, _computes)
-def replace_expression(draws: Draws, site: Site[Stmt]) -> Body | None:
+def replace_expression(draws: RandomSource, site: Site[Stmt]) -> Body | None:
     """Draw a new expression for one within a store, a binding or a condition."""
     field = "condition" if isinstance(site.stmt, If) else "value"
     whole: Expr = getattr(site.stmt, field)
@@ -64,7 +64,7 @@ def _is_truth(expr: Expr) -> bool:
 
 
 @mutator("swap an operator")
-def swap_operator(draws: Draws, module: Module) -> Module | None:
+def swap_operator(draws: RandomSource, module: Module) -> Module | None:
     """Change one binary operation: another operator of the same typing rule, or its operands swapped."""
     function = module.main
     found = [(at, each) for at, each in enumerate(expressions(function.body)) if isinstance(each, Binary)]
@@ -84,7 +84,7 @@ def _alike(old: Binary) -> tuple[str, ...]:
 
 
 @mutator("repeat an expression")
-def repeat_expression(draws: Draws, module: Module) -> Module | None:
+def repeat_expression(draws: RandomSource, module: Module) -> Module | None:
     """Put an expression of the function in place of others of its type: food for CSE."""
     found, new = None, None
     for _ in range(draws.pick(_TIMES)):
@@ -96,13 +96,13 @@ def repeat_expression(draws: Draws, module: Module) -> Module | None:
     return found
 
 
-def _drawn(draws: Draws, site: Site[Store]) -> Expr | None:
+def _drawn(draws: RandomSource, site: Site[Store]) -> Expr | None:
     """An operation of the function that can be computed at the site."""
     known = [each for each in expressions(site.function.body) if _is_visible(each, site)]
     return draws.pick(known) if known else None
 
 
-def _with(draws: Draws, module: Module, site: Site[Store], new: Expr | None) -> Module | None:
+def _with(draws: RandomSource, module: Module, site: Site[Store], new: Expr | None) -> Module | None:
     """The module with `new` in place of one expression of its type in the store; None if there is none."""
     if new is None or not _is_visible(new, site):
         return None
@@ -132,7 +132,7 @@ def _knows_names(site: Site[Store], expr: Expr) -> bool:
 
 
 @at_site("name a value", Store)
-def name_value(draws: Draws, site: Site[Store]) -> Body | None:
+def name_value(draws: RandomSource, site: Site[Store]) -> Body | None:
     """Bind a part of the stored value before the store, or by a let around that part."""
     value = site.stmt.value
     found = [(at, each) for at, each in enumerate(expressions((value,))) if _is_scalar(each)]
@@ -146,7 +146,7 @@ def name_value(draws: Draws, site: Site[Store]) -> Body | None:
     return (replace(site.stmt, value=_with_let(draws, value, at, Let(var, part, var))),)
 
 
-def _with_let(draws: Draws, value: Expr, at: int, let: Let) -> Expr:
+def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
     """The value with a let around its part, or around one of the expressions that hold the part."""
     starts = [0]
     for place, each in enumerate(expressions((value,))):
@@ -159,7 +159,7 @@ def _with_let(draws: Draws, value: Expr, at: int, let: Let) -> Expr:
 
 
 @mutator("name beside an expression")
-def name_beside(draws: Draws, module: Module) -> Module | None:
+def name_beside(draws: RandomSource, module: Module) -> Module | None:
     """Store an expression from within a let, then the same expression twice; CSE sees only the latter."""
     site = pick_site(draws, module, Store) if draws.chance(_SELDOM) else None
     if site is None:

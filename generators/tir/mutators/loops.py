@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.tir.tree import Body, For, If, Module, Store, Thread
 from corpus.tir.values import Binary, Const, Expr, Var
 from corpus.tir.walk import statements, substituted
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import Site, at_site, is_independent, is_ordered, is_serial, mutator, pick_site
 
 _PRAGMAS = (
@@ -20,7 +20,7 @@ _TAGS = ("vthread.x", "vthread.y", "vthread.z")
 
 
 @at_site("annotate a loop", For, is_ordered)
-def annotate_loop(draws: Draws, site: Site[For]) -> Body:
+def annotate_loop(draws: RandomSource, site: Site[For]) -> Body:
     """Put one of TVM's pragmas on a loop: how far to unroll, whether to partition."""
     name, values = draws.pick(_PRAGMAS)
     notes = {**site.stmt.annotations, name: draws.pick(values)}
@@ -28,7 +28,7 @@ def annotate_loop(draws: Draws, site: Site[For]) -> Body:
 
 
 @mutator("change a loop's kind")
-def change_kind(draws: Draws, module: Module) -> Module | None:
+def change_kind(draws: RandomSource, module: Module) -> Module | None:
     """Unroll a loop, or run it in parallel or by lanes if no two rounds touch the same element."""
     site = pick_site(draws, module, For, _fits_lanes) if draws.chance(0.6) else None
     site = site or pick_site(draws, module, For, is_ordered)
@@ -63,7 +63,7 @@ def _is_nest(loop: For) -> bool:
 
 
 @at_site("reorder loops", For, _is_nest)
-def reorder_loops(draws: Draws, site: Site[For]) -> Body:
+def reorder_loops(draws: RandomSource, site: Site[For]) -> Body:
     """Swap two loops of a perfect nest."""
     outer, inner = site.stmt, site.stmt.body[0]
     assert isinstance(inner, For)
@@ -71,7 +71,7 @@ def reorder_loops(draws: Draws, site: Site[For]) -> Body:
 
 
 @at_site("split a loop", For, is_ordered)
-def split_loop(draws: Draws, site: Site[For]) -> Body | None:
+def split_loop(draws: RandomSource, site: Site[For]) -> Body | None:
     """Split a loop by a factor; a condition cuts off the rounds of a factor that does not divide."""
     loop = site.stmt
     extent = int(loop.extent.value) if isinstance(loop.extent, Const) else 0
@@ -88,7 +88,7 @@ def split_loop(draws: Draws, site: Site[For]) -> Body | None:
 
 
 @at_site("bind a loop to virtual threads", For, is_serial)
-def bind_virtual_threads(draws: Draws, site: Site[For]) -> Body | None:
+def bind_virtual_threads(draws: RandomSource, site: Site[For]) -> Body | None:
     """Bind an independent loop to a `vthread`, which the host runs as well.
 
     A tag is used once: TVM takes two loops of one tag, one inside the other, for one loop.

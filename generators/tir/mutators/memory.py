@@ -10,7 +10,7 @@ from corpus.tir.tree import Alloc, Attr, Block, Body, Break, Continue, For, Modu
 from corpus.tir.types import is_float, pointer_to
 from corpus.tir.values import Binary, Buffer, BufferRef, Call, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import renamed_in, walk, with_buffer, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.blocks import accessed, rooted
 from generators.tir.frame import static_shape
 from generators.tir.sites import Site, allocates_nothing, at_site, is_serial, mutator, pick_site
@@ -22,7 +22,7 @@ _ORDERS = ([0, 1], [0, 1], [1, 0])
 
 
 @mutator("change the storage of a buffer")
-def change_storage(draws: Draws, module: Module) -> Module | None:
+def change_storage(draws: RandomSource, module: Module) -> Module | None:
     """Give allocated memory another scope of the host, or another alignment."""
     site = pick_site(draws, module, Alloc)
     if site is None:
@@ -45,7 +45,9 @@ class _Cached:
     body: Body
 
 
-def _cached(draws: Draws, site: Site[Any], body: Body, value: Callable[[Load], Expr]) -> _Cached | None:
+def _cached(
+    draws: RandomSource, site: Site[Any], body: Body, value: Callable[[Load], Expr]
+) -> _Cached | None:
     """Copy a buffer that the statements only read; None if there is no such buffer.
 
     `value` says what the copy holds for an element of the buffer.
@@ -64,7 +66,7 @@ def _cached(draws: Draws, site: Site[Any], body: Body, value: Callable[[Load], E
 
 
 @at_site("cache a buffer", Stmt, allocates_nothing)
-def cache_buffer(draws: Draws, site: Site[Stmt]) -> Body | None:
+def cache_buffer(draws: RandomSource, site: Site[Stmt]) -> Body | None:
     """Copy a buffer that a statement only reads into fresh memory of the same layout, and read that."""
     found = _cached(draws, site, (site.stmt,), lambda load: load)
     if found is None:
@@ -80,7 +82,7 @@ def _can_be_staged(loop: For) -> bool:
     return loop.extent.value > 1 and not any(isinstance(each, Break | Continue) for each in walk(loop.body))
 
 
-def _staged(draws: Draws, site: Site[For]) -> _Cached | None:
+def _staged(draws: RandomSource, site: Site[For]) -> _Cached | None:
     """Copy a buffer in each round of a loop; floats are sometimes moved by the number of the round."""
 
     def value(load: Load) -> Expr:
@@ -93,7 +95,7 @@ def _staged(draws: Draws, site: Site[For]) -> _Cached | None:
 
 
 @at_site("double a buffer", For, _can_be_staged)
-def double_buffer(draws: Draws, site: Site[For]) -> Body | None:
+def double_buffer(draws: RandomSource, site: Site[For]) -> Body | None:
     """Fill a copy at the start of each round, marked for `InjectDoubleBuffer`, which takes one dim only."""
     found = _staged(draws, site)
     if found is None or len(found.copy.shape) > 1:
@@ -109,7 +111,7 @@ def _can_be_pipelined(loop: For) -> bool:
 
 
 @mutator("pipeline a loop")
-def pipeline_loop(draws: Draws, module: Module) -> Module | None:
+def pipeline_loop(draws: RandomSource, module: Module) -> Module | None:
     """Fill a copy in each round as the first of two stages of a software pipeline."""
     site = pick_site(draws, module, For, _can_be_pipelined)
     found = _staged(draws, site) if site is not None else None

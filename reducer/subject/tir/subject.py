@@ -19,7 +19,7 @@ from corpus.tir.walk import buffers, statements, with_function
 from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
-from reducer.subject.reading import complexity
+from reducer.subject.order import complexity
 from reducer.subject.tir_counts import counts
 
 
