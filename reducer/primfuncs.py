@@ -55,8 +55,8 @@ def _in_one(move: Move[TirSubject], best: GraphSubject, name: str, hints: Hints)
     search, start = move.search(inner, hints), best
 
     def proposed(proposal: Any) -> GraphSubject | None:
-        found = proposal()
-        if not isinstance(found, TirSubject):
+        found: TirSubject | None = proposal()
+        if found is None:
             return None
         made = put_back(start, name, inner.main, found.main)
         if made is None or size(made) >= size(best) or not found.is_valid:

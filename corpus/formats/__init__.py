@@ -8,6 +8,7 @@ call it.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,15 @@ def find_format(name: str) -> Format[Any]:
         known = ", ".join(format_names())
         raise UserError(f"format {name[:40]!r}: not known; the formats are {known}")
     return cast(Format[Any], importlib.import_module(f"{__name__}.{name}").FORMAT)
+
+
+def language_in(package: str, name: str) -> Any | None:
+    """The `LANGUAGE` that a package's folder of languages has for a format; None where it has none.
+
+    UserError where there is no such format.
+    """
+    place = f"{package}.{find_format(name).name}"
+    return importlib.import_module(place).LANGUAGE if importlib.util.find_spec(place) else None
 
 
 def format_of(path: Path) -> Format[Any] | None:

@@ -20,5 +20,10 @@ def is_foreign(path: Path) -> bool:
 
 
 FORMAT = graph_format(
-    "relax", "tvm", foreign=(".py", ".json"), is_foreign=is_foreign, calls_outside=calls_outside
+    "relax",
+    "tvm",
+    foreign=(".py", ".json"),
+    is_foreign=is_foreign,
+    calls_outside=calls_outside,
+    unit="bindings",
 )

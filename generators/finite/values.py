@@ -30,6 +30,7 @@ from generators.finite.inverse_ranges import before
 from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
 from generators.language.random_source import RandomSource
+from generators.language.record import language_of
 from generators.language.types import Range, dtype_of, is_float
 from generators.language.values import draw
 from oracles.judge import Judge
@@ -77,7 +78,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
-    if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
+    if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
         return Settled(case, False)
     if len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False)
@@ -115,7 +116,8 @@ def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
     With `free_weights` the program's weights may move as well where its inputs alone do not do.
     """
     found = make_finite(case, judge)
-    if free_weights and not found.is_finite and case.format == "onnx" and not case.external:
+    is_free = free_weights and language_of(case.format).searches_inputs and not case.external
+    if is_free and not found.is_finite:
         free = freed(found.case)
         more = make_finite(free, judge)
         if more.is_finite:

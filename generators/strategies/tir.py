@@ -10,8 +10,6 @@ from generators.language.budget import UNLIMITED, Budget
 from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program
 
-FORMAT = "tir"
-
 
 def programs(
     seeds: Sequence[int], nodes: int, source: Path | None, budget: Budget = UNLIMITED

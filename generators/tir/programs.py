@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from corpus.case import Case
 from corpus.errors import UserError
@@ -55,9 +56,11 @@ class TirProgram:
     passes: Passes = ()
     bred: Bred = field(default_factory=Bred)
 
+    format: ClassVar[str] = "tir"
+
     def as_case(self, seed: int) -> Case:
         """The case that a campaign judges."""
-        case = Case("tir", to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
+        case = Case(self.format, to_bytes(self.module), dict(self.inputs), origin=f"seed:{seed}")
         return case.with_passes(self.passes)
 
     def counts(self) -> Counts:

@@ -108,4 +108,4 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
 
-    return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=Graphs(("relax",)))
+    return Backend(NAME, PACKAGE, __file__, configs, classify, graphs=(Graphs(("relax",)),))

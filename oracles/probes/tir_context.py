@@ -11,15 +11,13 @@ from corpus.tir.program import parse
 from corpus.values import Tensor, Value
 from oracles.naming.names import names_of_loops
 from oracles.numerics.compare import Difference, Tolerance, compare_tensors, describe
-from oracles.probes.context import Context
+from oracles.probes.context import INTERPRETER, Context
 from oracles.probes.noise import Noise
 from oracles.probes.record import Recording
 from oracles.probes.truth import Truth
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.sandbox import Job
 from oracles.tir.interpreter import Interpretation, interpret
-
-INTERPRETER = "the interpreter"
 
 
 class TirContext(Context):
@@ -42,6 +40,16 @@ class TirContext(Context):
     def names(self) -> frozenset[str]:
         """The names in the program."""
         return names_of_loops(parse(program_bytes(self.job.program)))
+
+    @property
+    def undefined(self) -> str:
+        """Say why the program is not defined; empty if it is, or if the interpreter does not know it."""
+        return self.interpretation.reason if self.interpretation.is_modelled else ""
+
+    def contradicted_by_interpreter(self, run: Run) -> tuple[Difference, Value] | None:
+        """The first output of a run that is another than the interpreter's, with rounding left out."""
+        found = contradiction(self.interpretation, run, ROUNDING)
+        return (found, self.interpretation.outputs[found.output]) if found is not None else None
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape that the interpreter gives an output."""

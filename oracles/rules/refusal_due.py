@@ -10,6 +10,7 @@ from __future__ import annotations
 from corpus.case import Case
 from oracles.backends import find_backend
 from oracles.demand import demands_agreement, demands_refusal, demands_survival
+from oracles.language import language_of
 from oracles.probes.context import Context
 from oracles.run import Phase, Run, Status
 from oracles.text.normalise import template
@@ -17,8 +18,6 @@ from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 
 ORDER = 15
 SIDE = "un-optimised"
-_ALL_BY_REFEREE = ("relax",)
-"""Formats whose referee knows all rules: it refuses nothing but what breaks one."""
 
 
 def is_suspect(case: Case, runs: tuple[Run, ...]) -> bool | None:
@@ -41,7 +40,8 @@ def complaint_of(case: Case, context: Context) -> str | None:
     """
     if context.complaint is not None or context.referee.status is not Status.EXCEPTION:
         return context.complaint
-    return f"{context.referee.error}: {context.referee.message}" if case.format in _ALL_BY_REFEREE else None
+    knows = language_of(case.format).referee_knows_rules
+    return f"{context.referee.error}: {context.referee.message}" if knows else None
 
 
 def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None:

@@ -87,6 +87,15 @@ class Subject(ABC):
         """The original's names of what the nodes of the main graph compute; empty of what has no nodes."""
         return frozenset()
 
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators of its nodes, bodies and functions included; empty where nobody asks for these."""
+        return frozenset()
+
+    def operator_of(self, name: str) -> str:
+        """The operator of the node that makes a tensor; empty where there is no such node."""
+        return ""
+
     def sequenced(self, case: Case) -> Case:
         """Return a case with the sequence of passes that is left."""
         return case.with_passes(self.passes)
@@ -166,6 +175,10 @@ class NodeSubject(Subject):
     def computed(self) -> frozenset[str]:
         """The original's names of what the nodes of the main graph compute."""
         return frozenset(self.origin(name) for node in self.nodes for name in node.output)
+
+    def operator_of(self, name: str) -> str:
+        """The operator of the node of the main graph that makes a tensor; empty where there is none."""
+        return self.nodes[self.producer[name]].op_type if name in self.producer else ""
 
     @cached_property
     def producer(self) -> Mapping[str, int]:

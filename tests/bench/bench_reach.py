@@ -27,7 +27,6 @@ from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
 from generators.mixture import BLOCK, Drawn, Plan, make_tests
-from generators.mutations.modes import as_case
 from generators.reach import NATIVE, is_sampled
 from oracles.backends import find_backend
 from oracles.judge import Judge
@@ -73,7 +72,7 @@ def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
                 spent[0] = moment
                 path = Path(folder, f"{at}.onnx")
                 with np.load(path.with_suffix(".npz")) as values:
-                    yield Drawn(0, as_case(Program(onnx.load(path), dict(values), {}, {}), 0), {})
+                    yield Drawn(0, Program(onnx.load(path), dict(values), {}, {}).as_case(0), {})
 
     return watched(drawn, 0, others=lambda: spent[0])
 

@@ -27,7 +27,7 @@ from corpus.tir.scopes import problems
 from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import judge_cases, lesson_of
 from generators.language.random_source import RandomSource
-from generators.mixture import BLOCK, LOOPS, Drawn
+from generators.mixture import BLOCK, Drawn
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
@@ -60,7 +60,7 @@ def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[Draw
 
 def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[float, int]]]:
     """How many tests there were, and after how many CPU seconds how many pieces they had met."""
-    executor = judge.of_format(LOOPS).executor
+    executor = judge.of_format("tir").executor
     course, tests, block, seen = Course(), 0, 0, set[str]()
     start, near = executor.cpu_seconds(), time.process_time()
     spent, curve = 0.0, [(0.0, 0)]
@@ -73,7 +73,7 @@ def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[fl
                 drawn(seeds, lesson, rules),
                 judgement(judge),
                 600,
-                looking=looking(judge),
+                looking=looking(judge, ("tir",)),
                 known=lesson.pool.seen,
             )
         )
@@ -98,7 +98,10 @@ def test_what_each_part_is_worth(capsys):
     with Judge(Target("tvm")) as judge:
         list(
             judge_cases(
-                drawn(range(2), CoverageSnapshot(), ALL), judgement(judge), 60, looking=looking(judge)
+                drawn(range(2), CoverageSnapshot(), ALL),
+                judgement(judge),
+                60,
+                looking=looking(judge, ("tir",)),
             )
         )
         for seed in range(FIRST, FIRST + SEEDS):

@@ -12,7 +12,7 @@ from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
 from generators.language.random_source import RandomSource
-from generators.relax.forms.loops import is_sound
+from generators.relax.forms.calls import is_sound
 from generators.relax.policy import Policy
 from generators.relax.programs import make_program
 from generators.relax.stages import primfunc

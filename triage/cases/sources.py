@@ -107,9 +107,13 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
     usual = find_format(case.format).target
     case = with_sequence(replace(case, target=options.target_of(case.target, usual)))
     is_made = path.exists() and options.inputs is None and not has_inputs(path)
-    if judges is None or not is_made or case.target is None or case.format != "onnx":
+    if judges is None or not is_made or case.target is None:
         return case
     from generators.finite.values import settled
+    from generators.language.record import language_of
+
+    if not language_of(case.format).searches_inputs:
+        return case
 
     return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
 

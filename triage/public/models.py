@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from corpus.values import Value, write_inputs
 from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
+from triage.language import languages
 
 Model: TypeAlias = str | Path | bytes | onnx.ModelProto | Case | Any
 """A path (or an id of the database), the bytes of an ONNX model, the model, a case; or an `nn.Module` or
@@ -74,39 +74,13 @@ def _written(model: Model, inputs: Inputs, folder: Path) -> tuple[str, bool]:
     if isinstance(model, Case):
         model.save(folder / "case")
         return str(folder / "case"), False
-    if type(model).__module__.split(".")[0] == "torch" or _is_module(model):
-        return _exported(model, inputs, folder), True
-    content = model if isinstance(model, bytes) else _bytes_of(model)
-    (folder / "model.onnx").write_bytes(content)
-    return str(folder / "model.onnx"), False
-
-
-def _bytes_of(model: Model) -> bytes:
-    if not isinstance(model, onnx.ModelProto):
+    found = next(filter(None, (each.written(model, inputs, folder) for each in languages())), None)
+    if found is None:
         raise UserError(
             f"a {type(model).__name__} is no model; give a path, bytes, an onnx.ModelProto, a Case"
             " or a torch module"
         )
-    content: bytes = model.SerializeToString(deterministic=True)
-    return content
-
-
-def _is_module(model: Model) -> bool:
-    """Return whether it is a module of the torch that the caller has imported; crux itself imports none."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)
-
-
-def _exported(model: Model, inputs: Inputs, folder: Path) -> str:
-    """Return a torch module exported with these positional inputs, or an exported program, as a file."""
-    torch: Any = sys.modules["torch"]
-    if isinstance(model, torch.nn.Module):
-        if inputs is None or isinstance(inputs, Mapping | Path | str):
-            raise UserError("a torch module needs the tensors that it is called with: give them as a tuple")
-        model = torch.export.export(model, tuple(inputs))
-    path = folder / "model.pt2"
-    torch.export.save(model, path)
-    return str(path)
+    return found
 
 
 def _file_of(inputs: Inputs, folder: Path) -> Path | None:

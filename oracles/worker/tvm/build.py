@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def primfunc_from(item: dict[str, Any]) -> Any:
-    """Return the PrimFunc of such a formula; its language is that of `oracles.worker.relax_reference.primfuncs`."""
+    """Return the PrimFunc of such a formula; see `oracles.worker.relax_reference.primfuncs`."""
     told = item["compute"]
     if told.get("inplace"):
         return tvm.script.from_source(script_of(told))["made"].without_attr("global_symbol")
