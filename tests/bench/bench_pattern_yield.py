@@ -18,7 +18,7 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from generators.feedback import Course
+from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, Drawn, Plan, make_tests
 from generators.mutations.modes import Mode
@@ -41,7 +41,7 @@ PASS = Verdict(Outcome.PASS, Phase.COMPARE, "")
 
 def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
     """The cases of a campaign that learns which passes fire; its epochs are those of any campaign."""
-    course, fired = Course(), asker_of(judge)
+    course, fired = FeedbackSchedule(), asker_of(judge)
     for block in range(PROGRAMS // BLOCK):
         lesson = course.lesson(block)
         assert lesson is not None
