@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import pkgutil
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,10 +45,9 @@ def language_in(package: str, name: str) -> Any | None:
 
 def format_of(path: Path) -> Format[Any] | None:
     """Return the format whose suffix the file has, or whose program the folder holds."""
-    for name in format_names():
-        found = find_format(name)
-        if path.is_dir() and (path / found.program_file).is_file():
-            return found
-        if path.is_file() and (path.name.endswith(found.suffixes) or found.is_foreign(path)):
-            return found
-    return None
+    every = [find_format(name) for name in format_names()]
+    if path.is_dir():
+        return next((each for each in every if (path / each.program_file).is_file()), None)
+    own = (each for each in every if path.name.endswith(each.suffixes))
+    foreign = (each for each in every if each.is_foreign(path))
+    return next(chain(own, foreign), None) if path.is_file() else None

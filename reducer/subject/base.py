@@ -17,7 +17,10 @@ from reducer.search import Items
 from reducer.subject.tensors import Resize, shape_key
 
 Size: TypeAlias = tuple[int, ...]
-"""A subject's place in the total order, smallest first."""
+"""A subject's place in the total order, smallest first.
+
+At least five: the nodes first, as fourth the elements that flow in, the program's bytes last.
+"""
 
 
 @dataclass(frozen=True)

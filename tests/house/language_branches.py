@@ -42,6 +42,13 @@ def branches(root: Path) -> Iterator[str]:
 
 
 def _of_file(name: str, tree: ast.Module) -> Iterator[str]:
+    for node in asks_in(tree):
+        line = getattr(node, "lineno", 0)
+        yield f"{name}:{line}: {' '.join(ast.unparse(node).split())[:120]}"
+
+
+def asks_in(tree: ast.Module) -> list[ast.AST]:
+    """The comparisons, tables and tests of classes in a module that tell languages apart."""
     constants = {
         target.id
         for each in tree.body
@@ -49,9 +56,7 @@ def _of_file(name: str, tree: ast.Module) -> Iterator[str]:
         for target in each.targets
         if isinstance(target, ast.Name)
     }
-    for node in ast.walk(tree):
-        if _asks(node, constants):
-            yield f"{name}:{node.lineno}: {' '.join(ast.unparse(node).split())[:120]}"  # type: ignore[attr-defined]
+    return [node for node in ast.walk(tree) if _asks(node, constants)]
 
 
 def _asks(node: ast.AST, constants: set[str]) -> bool:
@@ -67,8 +72,6 @@ def _asks(node: ast.AST, constants: set[str]) -> bool:
             return bool(keys) and all(key is not None and _names_one(key, constants) for key in keys)
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, classes]):
             return any(_is_class(each) for each in _members(classes))
-        case ast.match_case():
-            return False
         case ast.MatchValue(value=value):
             return _names_one(value, constants)
         case ast.MatchClass(cls=cls):

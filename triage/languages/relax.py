@@ -100,7 +100,7 @@ class _Extraction:
 
 
 LANGUAGE = Language(
-    exhibit=RelaxEvidence,
+    evidence=RelaxEvidence,
     source=source,
     drawn=drawn_graph,
     extraction=lambda firing, judge, most: _Extraction(judge, most),

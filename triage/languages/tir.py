@@ -95,7 +95,7 @@ def interpreted(case: Case, verdict: Verdict) -> Run | None:
 
 
 LANGUAGE = Language(
-    exhibit=TirEvidence,
+    evidence=TirEvidence,
     source=_source,
     drawn=lambda module, seen: drawn_loops(module),
     interpreted=interpreted,

@@ -54,13 +54,13 @@ class ProgramEvidence(Protocol):
 
 def exhibit(case: Case, judge: Judge, source: Source | None) -> ProgramEvidence:
     """The exhibit of a case whose program has this source, None where a script builds it by itself."""
-    make: Callable[..., Any] = language_of(case.format).exhibit or TextExhibit
+    make: Callable[..., Any] = language_of(case.format).evidence or PlainEvidence
     found: ProgramEvidence = make(case, judge, source)
     return found
 
 
 @dataclass(frozen=True)
-class TextExhibit:
+class PlainEvidence:
     """A program of a language of which nothing else is known, as crux prints it."""
 
     case: Case
