@@ -63,7 +63,8 @@ class Judge:
         self._asker = OptionalOracles(self._rulebook)
         graphs = self.backend.graphs_of(format)
         usual = graphs.asked if graphs is not None else ""
-        self._asked = find_asked(target.get(SETTING, usual))
+        asked = target.get(SETTING, usual)
+        self._asked = find_asked(asked) if asked else ()
         self._siblings: dict[str, Judge] = {}
 
     def __enter__(self) -> Judge:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpus.case import Case
-from corpus.formats import find_format, format_names, language_in
+from corpus.formats import find_format, language_in
 
 if TYPE_CHECKING:
     import onnx
@@ -62,9 +61,6 @@ class Language:
     extraction: Callable[[Any, Judge, int], Any] | None = None
     """What takes patterns or seeds out of documented tests (`cases/patterns.py`), with `keep` and `facts`."""
 
-    written: Callable[[Any, Any, Path], tuple[str, bool] | None] = lambda model, inputs, folder: None
-    """A user's object as a file in a folder, whether opening it needs trust; None if not its own."""
-
     relu: str = ""
     """The operator of a graph's binding that gives Relu of a tensor, to try a framework with."""
 
@@ -74,11 +70,6 @@ def language_of(format: str) -> Language:
     """The language of that name; UserError if there is none."""
     found: Language | None = language_in("triage.languages", format)
     return found or Language()
-
-
-def languages() -> Iterator[Language]:
-    """Every language, by name."""
-    return map(language_of, format_names())
 
 
 def list_case(case: Case) -> str:

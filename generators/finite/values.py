@@ -31,9 +31,10 @@ from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
 from generators.language.random_source import RandomSource
 from generators.language.record import language_of
-from generators.language.types import Range, dtype_of, is_float
+from generators.language.types import Range, dtype_of
 from generators.language.values import draw
 from oracles.judge import Judge
+from oracles.numerics.compare import is_float
 from oracles.probes.record import record_whole
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
@@ -163,7 +164,7 @@ class _Look:
 def _floats(case: Case) -> dict[str, Tensor]:
     """Return the inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    return {name: value for name, value in tensors.items() if value.size and is_float(dtype_of(value))}
+    return {name: value for name, value in tensors.items() if value.size and is_float(value)}
 
 
 def _is_finite(value: Value | None) -> bool:
@@ -269,7 +270,7 @@ def _is_double(value: Value) -> bool:
 
 
 def _is_number(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(dtype_of(value)))
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(value))
 
 
 def _search(look: _Look, judge: Judge) -> _Look:

@@ -11,7 +11,7 @@ from corpus.document import read_limited
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.graphs.program import decode_values
-from corpus.load import Imported, Importer
+from corpus.load import Imported
 from corpus.target import Target
 from oracles.backends import backends
 from oracles.run import Limits
@@ -20,16 +20,11 @@ from oracles.sandbox.sandbox import Sandbox, SandboxError
 MOST_BYTES = 128 << 20
 
 
-def importer_of(target: Target | None, limits: Limits) -> Importer:
-    """Opens files under the interpreter of the target where that has the framework, else under our own."""
+def open_foreign(target: Target | None, limits: Limits, name: str, path: Path) -> Imported:
+    """A file of a framework's own, opened as a program of the format `name`.
 
-    def open_file(name: str, path: Path) -> Imported:
-        return _import(name, path, target, limits)
-
-    return open_file
-
-
-def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imported:
+    It is read under the interpreter of the target where that has the framework, else under our own.
+    """
     content = base64.b64encode(read_limited(path, MOST_BYTES, f"no {name} program")).decode("ascii")
     opener = next(
         backend for backend in backends().values() if any(name in each.opens for each in backend.graphs)

@@ -1,4 +1,4 @@
-"""The five packages are ours alone, and the command line starts without any framework."""
+"""The packages are ours alone, and the command line starts without any framework."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from oracles.backends import backends
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHIPPED: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-PACKAGES = [name for name in SHIPPED if not name.endswith((".py", "-stubs"))]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", SHIPPED)
 def test_a_package_belongs_to_no_other_distribution(package: str) -> None:
     # An editable install lists no packages of its own, a wheel lists exactly these.
     assert packages_distributions().get(package, ["tensorcrux"]) == ["tensorcrux"]
@@ -31,7 +32,13 @@ def test_every_package_is_shipped_typed_and_in_a_layer() -> None:
     contract = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
     layered = {name.strip() for layer in contract for name in layer.split("|")}
     typed = {path.parent.name for path in ROOT.glob("*/py.typed")}
-    assert folders == set(PACKAGES) == layered == typed
+    assert folders == set(SHIPPED) == {*layered, "tensorcrux"} == typed
+
+
+def test_a_backend_has_the_name_of_its_file() -> None:
+    assert {name: Path(backend.file).stem for name, backend in backends().items()} == {
+        name: name.replace("-", "_") for name in backends()
+    }
 
 
 def test_the_command_line_starts_without_a_framework() -> None:

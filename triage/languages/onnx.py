@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -115,15 +113,6 @@ def _model(case: Case) -> onnx.ModelProto:
     return model
 
 
-def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
-    """A model, or its bytes."""
-    if not isinstance(model, bytes | onnx.ModelProto):
-        return None
-    content = model if isinstance(model, bytes) else model.SerializeToString(deterministic=True)
-    (folder / "model.onnx").write_bytes(content)
-    return str(folder / "model.onnx"), False
-
-
 LANGUAGE = Language(
     evidence=OnnxEvidence,
     listing=list_model,
@@ -134,5 +123,4 @@ LANGUAGE = Language(
     without_remarks=_without_remarks,
     read_on=_read_on,
     extraction=Extraction,
-    written=_written,
 )

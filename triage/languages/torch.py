@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from corpus.case import Case
-from corpus.errors import UserError
 from oracles.judge import Judge
 from oracles.run import Config, Run
 from triage.language import Language
@@ -51,21 +46,4 @@ def _source(case: Case, judge: Judge) -> Source:
     return printed_source(with_plain_names(case), judge)
 
 
-def _written(model: Any, inputs: Any, folder: Path) -> tuple[str, bool] | None:
-    """A module of the torch that the caller has imported (crux imports none), exported, or such a program."""
-    torch: Any = sys.modules.get("torch")
-    is_module = torch is not None and isinstance(model, torch.nn.Module)
-    if type(model).__module__.split(".")[0] != "torch" and not is_module:
-        return None
-    if is_module:
-        if inputs is None or isinstance(inputs, Mapping | Path | str):
-            raise UserError("a torch module needs the tensors that it is called with: give them as a tuple")
-        model = torch.export.export(model, tuple(inputs))
-    path = folder / "model.pt2"
-    torch.export.save(model, path)
-    return str(path), True
-
-
-LANGUAGE = Language(
-    evidence=TorchEvidence, source=_source, drawn=drawn_graph, written=_written, relu="torch.relu"
-)
+LANGUAGE = Language(evidence=TorchEvidence, source=_source, drawn=drawn_graph, relu="torch.relu")
