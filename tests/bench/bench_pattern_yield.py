@@ -20,7 +20,7 @@ from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
 from generators.feedback import FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
-from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
@@ -46,7 +46,7 @@ def taught_cases(plan: Plan, judge: Judge) -> Iterator[Case]:
         lesson = course.lesson(block)
         assert lesson is not None
         seeds = range(SEED + block * BLOCK, SEED + (block + 1) * BLOCK)
-        drawn: list[Drawn] = list(make_tests(plan, seeds, lesson))
+        drawn: list[DrawnCase] = list(make_tests(plan, seeds, lesson))
         yield from (each.case for each in drawn)
         tests = judge_cases(drawn, lambda case, thorough: PASS, 600, fired=fired, known=lesson.pool.seen)
         course.add(block, lesson_of(list(tests)))

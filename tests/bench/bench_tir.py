@@ -27,7 +27,7 @@ from corpus.tir.scopes import problems
 from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.language.random_source import RandomSource
-from generators.mixture import BLOCK, Drawn
+from generators.mixture import BLOCK, DrawnCase
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
 from generators.tir.programs import make_program, mutated
@@ -52,10 +52,10 @@ VARIANTS = {
 }
 
 
-def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[Drawn]:
+def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[DrawnCase]:
     for seed in block:
         made = breed(seed, 8, lesson.pool, rules)
-        yield Drawn(seed, made.as_case(seed), {}, bred=made.bred)
+        yield DrawnCase(seed, made.as_case(seed), {}, bred=made.bred)
 
 
 def campaign(judge: Judge, first: int, rules: Rules) -> tuple[int, list[tuple[float, int]]]:
