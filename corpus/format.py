@@ -67,7 +67,7 @@ class Format(Generic[P]):
     the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
     that it refers to, in order of first use, UserError for one that is not sound; `read_test_data` reads
     inputs kept in the format's own way; `from_worker` gives the bytes of a program that a framework's worker
-    has opened, from its answer.
+    has opened, from its answer; `begin` starts what `check` will ask, without waiting for it.
     """
 
     name: str
@@ -88,4 +88,5 @@ class Format(Generic[P]):
     calls_outside: Callable[[bytes], str] = only_computes
     external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
     from_worker: Callable[[dict[str, Any], str], bytes] = refuse_answer
+    begin: Callable[[], None] | None = None
     read_test_data: Callable[[Path, Mapping[str, InputType], int], dict[str, Value]] = refuse_test_data

@@ -29,7 +29,7 @@ def load() -> str:
 
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.loops.batch
+        import oracles.worker.tvm.tir.run
         import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         raise ImportError(
@@ -86,8 +86,7 @@ def run_tir(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Build and run a module of PrimFuncs; with `batch` many of them together."""
-    from oracles.worker.tvm.loops.batch import run_batch
-    from oracles.worker.tvm.loops.run import run_program
+    from oracles.worker.tvm.tir.run import run_batch, run_program
     from oracles.worker.tvm.watch import configured, watched
 
     with watched(settings), configured(settings):

@@ -91,7 +91,7 @@ def _operators_tell(case: Case | None) -> bool:
 _VERIFIES = re.compile(r"[Vv]erif|[Ww]ell_?[Ff]ormed|use_def")
 """Places of TVM that check what others have made, so that one text may have a cause on each side.
 
-Any other place says the same of a program of loops wherever it is met: before a pipeline or within it.
+Any other place says the same of a TIR program wherever it is met: before a pipeline or within it.
 """
 
 

@@ -19,7 +19,7 @@ from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
 from generators.relax.watched import Unsound, interpreted
 from oracles.backends.golden import run
-from oracles.tir.called import NotDefined, called, is_steady
+from oracles.tir.interpreter import NotDefined, called, is_steady
 
 LOOPS = Policy(name="loops", forms={"operator": 1.0, "loops": 4.0}, symbolic=0.0)
 OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]
