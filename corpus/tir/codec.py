@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, Final, TypeAlias, cast
 
 from corpus.tir import forms
@@ -337,12 +338,14 @@ def _reader(kind: type, form: Form) -> Read:
     parts = [*tag, *(sources[each.name][0] for each in form.items), *objects]
     lines = ["def coded(by, item, make=make):", f"{', '.join(parts)}, = item"]
     lines += ["more = forms.members(more[0]) if more else {}"] * bool(form.options)
-    found = []
-    for each in sorted(form.every, key=lambda each: each.phase):
+    order, found = sorted(form.every, key=lambda each: each.phase), []
+    is_plain = [each.name for each in order] == [each.name for each in fields(kind)]
+    for each in order:
         _, source, is_there = sources[each.name]
         value = _value(each, _READ, source)
         value = f"tuple({value})" if each.is_many else value
-        found.append(f"{each.name}={value}" + f" if {is_there} else {each.default!r}" * each.is_optional)
+        text = f"{value} if {is_there} else {each.default!r}" if each.is_optional else value
+        found.append(text if is_plain else f"{each.name}={text}")
     return cast(Read, _compiled([*lines, f"return make({', '.join(found)})"], kind))
 
 
