@@ -37,10 +37,9 @@ from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.names import names_of_case
 from tests.helpers.models import cyclic, external, model, value
+from triage.language import language_of, list_case
 from triage.pages.differences import describe_differences
-from triage.reports.program_evidence import without_remarks
 from triage.views.drawn import drawn
-from triage.views.listing import list_case
 
 
 @pytest.mark.parametrize("name", format_names())
@@ -124,7 +123,7 @@ def test_what_is_asked_of_a_case_leaves_its_parsed_program_as_it_is(seed: int) -
     list_case(case)
     drawn(case)
     describe_differences(case, case)
-    without_remarks(case)
+    language_of(case.format).without_remarks(case)
     assert bytes_of(case) == before
 
 

@@ -12,14 +12,14 @@ from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
 from generators.language.random_source import RandomSource
-from generators.relax.forms.loops import is_sound
+from generators.relax.forms.calls import is_sound
 from generators.relax.policy import Policy
 from generators.relax.programs import make_program
 from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
-from generators.relax.watched import Unsound, interpreted
+from generators.relax.watched import Unsound
 from oracles.backends.golden import run
-from oracles.tir.called import NotDefined, called, is_steady
+from oracles.tir.interpreter import NotDefined, called, is_steady
 
 LOOPS = Policy(name="loops", forms={"operator": 1.0, "loops": 4.0}, symbolic=0.0)
 OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]
@@ -91,4 +91,4 @@ def test_a_result_that_rounding_decides_is_refused() -> None:
     assert is_steady(floor, [far], called(floor, [far]))
     assert not is_steady(floor, [near], called(floor, [near]))
     with pytest.raises(Unsound):
-        interpreted(floor)(near)
+        language_of("tir").interpreted(floor)(near)

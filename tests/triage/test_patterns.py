@@ -26,7 +26,7 @@ from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
 from generators.relax.programs import make_program
 from generators.strategies import find_strategy
-from generators.tir.lowered import lowered
+from generators.tir.programs import lowered
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
 from triage.cases.documented_tests import Document

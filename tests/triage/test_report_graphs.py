@@ -19,7 +19,7 @@ from corpus.tir.document import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
-from oracles.optimisers.tvm_ways import configs_of_graphs
+from oracles.optimisers.tvm_ways import configs_of_relax
 from oracles.optional import named
 from oracles.run import Config
 from tests.helpers.commands import needs
@@ -193,7 +193,7 @@ def test_what_all_of_the_ways_of_tvm_get_wrong_alike_is_reported_beside_numpy(tm
 # Reports of what an oracle finds that was asked for: a script of plain runs shows it
 
 
-BASELINE, OPTIMISED = configs_of_graphs(Target("tvm"), "relax")[:2]
+BASELINE, OPTIMISED = configs_of_relax(Target("tvm"))[:2]
 SOURCE = Source("class Module:\n    @R.function\n    def main(x): ...", "np.zeros(2),")
 
 

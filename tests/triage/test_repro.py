@@ -28,7 +28,7 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from tests.helpers.models import model_of
-from triage.claims.claim import Claim, Expectation, expect, interpreted, longest_fragment
+from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.titles import whose
 from triage.projects import project_of
 from triage.repro.model_code import NotExpressible, model_code
@@ -414,7 +414,7 @@ VERDICT = Verdict(
 
 
 def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
-    told = interpreted(CASE, VERDICT)
+    told = language_of("tir").interpreted(CASE, VERDICT)
     found = expect(VERDICT, Tolerance(), project_of("tvm"), told=told)
     assert found.failing is RUN
     assert found.passing is not None
@@ -423,10 +423,10 @@ def test_the_interpreters_result_is_what_a_script_compares_with() -> None:
 
 
 def test_where_runs_differ_they_are_told_against_each_other() -> None:
-    assert interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
+    assert language_of("tir").interpreted(CASE, replace(VERDICT, runs=(RUN, RUN))) is None
 
 
 def test_what_is_not_defined_throughout_is_not_told() -> None:
     wild = (*BODY, Store("A", (Const(0),), Binary("shl", Const(1), Const(40))))
     case = replace(CASE, program=to_bytes(Module({"main": Function((A,), wild)})))
-    assert interpreted(case, VERDICT) is None
+    assert language_of("tir").interpreted(case, VERDICT) is None

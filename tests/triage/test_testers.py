@@ -14,7 +14,7 @@ import pytest
 from corpus.errors import UserError
 from corpus.target import Target
 from generators.fuzz import fuzz, judge_cases
-from generators.mixture import BLOCK, LOOPS, Plan, make_tests
+from generators.mixture import BLOCK, Plan, make_tests
 from generators.mutations.modes import Mode
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
@@ -48,7 +48,7 @@ def test_one_and_two_processes_test_the_same_cases_with_the_same_outcomes() -> N
 
 def bred(jobs: int) -> list[tuple[int, str, str]]:
     with open_testers(
-        CaseOptions(jobs=jobs), Target("tvm"), Plan(LOOPS, nodes=6, passes_of="tvm")
+        CaseOptions(jobs=jobs), Target("tvm"), Plan("tir", nodes=6, passes_of="tvm")
     ) as testers:
         found = list(fuzz(testers.all, seed=0, tests=5 * BLOCK, teacher=Remembering()))
     assert any(each.trial and each.trial.bred.parent for each in found)
