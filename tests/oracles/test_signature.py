@@ -17,13 +17,11 @@ from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import Function, Module
 from oracles.naming.components import importer_site, signature, signature_of_text
-from oracles.naming.signature import Signature
-from oracles.naming.symptom import signal_name, symptom_of_difference, symptom_of_run
+from oracles.naming.signature import Signature, signal_name, symptom_of_difference, symptom_of_run
 from oracles.numerics.mismatch_kind import kind_of_values
 from oracles.run import Config, Frame, Phase, Run, Status
-from oracles.text.failure_text import read_failure
+from oracles.text.failure_text import as_written, read_failure
 from oracles.text.normalise import function_name, parse_message, template
-from oracles.text.printed import as_written
 from oracles.verdict import Outcome, Verdict
 from tests.helpers.models import case_of
 

@@ -17,9 +17,9 @@ from oracles.numerics.compare import Difference, Tolerance, compare
 from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.left_open import left_open
 from oracles.numerics.mismatch_kind import finest_kind
+from oracles.probes.context import Truth
 from oracles.probes.divergence import FirstDivergence
 from oracles.probes.record import record
-from oracles.probes.truth import Truth
 from oracles.probes.wrong_side import judge_sides
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job

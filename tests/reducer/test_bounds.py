@@ -28,12 +28,11 @@ from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
 from reducer.moves.names import renamed
 from reducer.options import Options
-from reducer.result import covered
+from reducer.result import covered, kept_nodes
 from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.nodesets import keep_nodes
 from reducer.subject.onnx.subject import OnnxSubject
-from reducer.trace import kept_nodes
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 
 CHAIN = "g (float[4] x) => (float[4] y) { a = Neg(x) b = Abs(a) c = Exp(b) d = Sqrt(c) y = Neg(d) }"

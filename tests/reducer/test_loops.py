@@ -33,7 +33,7 @@ from reducer.moves import all_moves
 from reducer.options import Options
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.order import size
-from reducer.subject.tir.subject import TirSubject
+from reducer.subject.tir_subject import TirSubject
 from tests.bench.planted_loops import MARKING
 from tests.bench.planted_loops_cases import planted_case
 

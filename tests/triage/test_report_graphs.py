@@ -19,7 +19,7 @@ from corpus.tir.document import to_bytes
 from corpus.tir.tree import Alloc, Bind, Function, If, Module, Store
 from corpus.tir.values import Binary, Buffer, Const, Load, Var, literal
 from oracles.judge import Judge
-from oracles.optimisers.tvm_ways import configs_of_relax
+from oracles.optimisers.tvm_pipelines import configs_of_relax
 from oracles.optional import named
 from oracles.run import Config
 from tests.helpers.commands import needs
@@ -34,8 +34,7 @@ from triage.reports.report import Report, write_report
 from triage.repro.source import Source, surprise
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
-from triage.views.privacy import private_words_in
-from triage.views.rendering import template_of
+from triage.views.rendering import private_words_in, template_of
 
 SHARED = {"ORIGIN.md", "SHA256SUMS", "env.json", "graph.svg", "inputs.npz", "issue.md", "reduction.json"}
 SHARED |= {"case.json", "program.py", "repro.py", "short.py", "signature.json", "trace.txt"}

@@ -31,8 +31,7 @@ from tests.helpers.models import model_of
 from triage.claims.claim import Claim, Expectation, expect, longest_fragment
 from triage.claims.titles import whose
 from triage.projects import project_of
-from triage.repro.model_code import NotExpressible, model_code
-from triage.repro.normal_form import messages, normal_form
+from triage.repro.model_code import NotExpressible, messages, model_code, normal_form
 from triage.repro.pasted import elements, encode
 from triage.repro.script import write_script
 from triage.repro.short import array_code, helper_code, printed_by, short_script, shows

@@ -22,7 +22,7 @@ from tests.helpers.failing import model
 from tests.triage.test_repro import run_script
 from triage.claims.claim import Claim, Expectation, expect
 from triage.projects import project_of
-from triage.repro.normal_form import normal_form
+from triage.repro.model_code import normal_form
 from triage.repro.script import write_script
 from triage.repro.source import source_of
 
