@@ -16,7 +16,7 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.frozen_calls import Absent, Facts, NoAnswer, Take
@@ -50,30 +50,39 @@ def _is_wanted(only: list[str], part: str, group: str) -> bool:
 
 
 def _run_part(do: str, part: str, groups: Mapping[str, Take], some: bool) -> int:
-    before, spent = _read(part), _cpu()
-    old = {key: fact for key, fact in before.items() if not some or key.split(" ")[0] in groups}
-    now: Facts = {}
+    spent, differences = _cpu(), 0
+    if not some:
+        differences += _settle(do, part, lambda key: key.split(" ")[0] not in groups, {})
     for name, take in groups.items():
-        kept = {key.partition(" ")[2]: fact for key, fact in old.items() if key.split(" ")[0] == name}
-        now |= {f"{name} {key}": fact for key, fact in _take(f"{part}/{name}", take, kept).items()}
-    print(f"{part}: {len(now)} facts, {_cpu() - spent:.0f} s of CPU", file=sys.stderr)
+        now = _take(f"{part}/{name}", take)
+        if now is not None:
+            named = {f"{name} {key}": fact for key, fact in now.items()}
+            differences += _settle(do, part, lambda key, name=name: key.split(" ")[0] == name, named)
+    print(f"{part}: {_cpu() - spent:.0f} s of CPU", file=sys.stderr)
+    return differences
+
+
+def _settle(do: str, part: str, is_of: Callable[[str], bool], now: Facts) -> int:
+    """Compare or replace those facts of the record; a group at a time: an end in the middle loses one."""
+    record = _read(part)
+    old = {key: fact for key, fact in record.items() if is_of(key)}
     if do == "make":
-        _write(part, (before if some else {}) | now)
+        _write(part, {key: fact for key, fact in record.items() if key not in old} | now)
         return 0
-    lines = list(_differences(old, now))
-    print("".join(f"{part}/{line}\n" for line in lines), end="")
+    lines = [f"{part}/{line}" for line in _differences(old, now)]
+    print("".join(f"{line}\n" for line in lines), end="", flush=True)
     return len(lines)
 
 
-def _take(name: str, take: Take, kept: Facts) -> Facts:
-    """The facts of a group; those of the record where the group cannot be taken here."""
+def _take(name: str, take: Take) -> Facts | None:
+    """The facts of a group, or None where it cannot be taken here."""
     spent = _cpu()
     try:
         with tempfile.TemporaryDirectory(prefix="frozen-") as room:
             facts = take(Path(room))
     except Absent as reason:
         print(f"skipped {name}: {reason}", file=sys.stderr)
-        return kept
+        return None
     except NoAnswer as reason:
         print(f"{name}: {reason}", file=sys.stderr)
         return {"broke": True}

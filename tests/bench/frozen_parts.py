@@ -17,6 +17,8 @@ from tests.bench.frozen_usage import usage
 MODES = ("strict", "disruptive", "vulnerable", "nonfinite", "mixed")
 PROGRAMS = 200
 
+SCRIPTS = Path(__file__).with_name("record") / "scripts"
+
 # group: target, how many, options of `crux generate`
 JUDGED = {
     "ort-random": ("ort", 36, "--strategy random"),
@@ -54,7 +56,7 @@ GREPPED = {
     "onnx-patterns": (4, "--strategy patterns --ops 12", r"[A-Z][A-Za-z]{3,}"),
     "relax": (4, "--strategy relax --ops 12", r'"[a-z_]{4,}"'),
     "tir": (6, "--strategy tir --ops 12", r'"[a-z_]{3,}"'),
-    "torch": (3, "--strategy aten --ops 12", r"aten[.:]+[a-z_]+"),
+    "onnx-aten": (3, "--strategy aten --ops 12", r"[A-Z][A-Za-z]{3,}"),
 }
 
 
@@ -64,10 +66,17 @@ GREPPED = {
 def verdicts() -> dict[str, Take]:
     groups: dict[str, Take] = {name: partial(_generated, *spec) for name, spec in JUDGED.items()}
     groups["regressions"] = lambda room: _judged(room, sorted(REGRESSIONS.glob("*/")), ())
+    groups["torch-scripts"] = partial(_scripts, "torch", "inductor")
+    groups["relax-scripts"] = partial(_scripts, "relax", "tvm")
+    groups["tir-scripts"] = partial(_scripts, "tir", "tvm")
     groups["cases"] = lambda room: _judged(room, _models("CRUX_CASES_BENCH"), ())
     groups["fuzzed-ort"] = partial(_fuzzed, "ort", "mixed", 640)
     groups["fuzzed-tir"] = partial(_fuzzed, "tvm", "tir", 48)
     return groups
+
+
+def _scripts(language: str, target: str, room: Path) -> Facts:
+    return _judged(room, sorted(SCRIPTS.glob(f"{language}_*.py")), ("--target", target, "--trust"))
 
 
 def _models(variable: str) -> list[Path]:
@@ -124,6 +133,8 @@ def reductions() -> dict[str, Take]:
     groups: dict[str, Take] = {name: partial(_grepped, *spec) for name, spec in GREPPED.items()}
     groups["ort-fuzzed"] = partial(_reduced_finds, "ort", "mixed", 640)
     groups["tir-fuzzed"] = partial(_reduced_finds, "tvm", "tir", 24)
+    groups["torch-scripts"] = partial(_reduced_scripts, "inductor", "torch_floor")
+    groups["relax-scripts"] = partial(_reduced_scripts, "tvm", "relax_equal")
     groups["failures"] = _reduced_failures
     return groups
 
@@ -138,6 +149,14 @@ def _grepped(count: int, options: str, words: str, room: Path) -> Facts:
         check = f"grep -aqF {shlex.quote(word)} {{}}"
         done = run(room, "reduce", str(case), "-o", f"least-{at}", "--check", check, "--json")
         facts[f"{case.name} {word}"] = _reduction(document(done))
+    return facts
+
+
+def _reduced_scripts(target: str, names: str, room: Path) -> Facts:
+    facts: Facts = {}
+    for name in names.split():
+        words = ("-o", name, "--target", target, "--trust", "--json", "--max-checks", "80")
+        facts[name] = _reduction(document(run(room, "reduce", str(SCRIPTS / f"{name}.py"), *words)))
     return facts
 
 
