@@ -19,10 +19,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tests.bench.frozen_calls import Absent, Facts, NoAnswer, Take
+from tests.bench.frozen_calls import RECORD, Absent, Facts, NoAnswer, Take
 from tests.bench.frozen_parts import PARTS
 
-RECORD = Path(__file__).with_name("record")
 MANY = 40  # a longer list is compared by counting
 
 

@@ -15,6 +15,7 @@ Facts = dict[str, Any]
 Take = Callable[[Path], Facts]
 CRUX = str(Path(sys.executable).with_name("crux"))
 REGRESSIONS = Path(__file__).parents[2] / "corpus" / "regressions"
+RECORD = Path(__file__).with_name("record")
 PLAIN = {"COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1"}
 
 

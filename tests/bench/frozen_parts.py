@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.bench.frozen_calls import REGRESSIONS, Facts, Take, document, folder, listed, run
+from tests.bench.frozen_calls import RECORD, REGRESSIONS, Facts, Take, document, folder, listed, run
 from tests.bench.frozen_usage import usage
 
 MODES = ("strict", "disruptive", "vulnerable", "nonfinite", "mixed")
 PROGRAMS = 200
 
-SCRIPTS = Path(__file__).with_name("record") / "scripts"
+SCRIPTS = RECORD / "scripts"
 
 # group: target, how many, options of `crux generate`
 JUDGED = {
@@ -56,7 +56,7 @@ GREPPED = {
     "onnx-patterns": (4, "--strategy patterns --ops 12", r"[A-Z][A-Za-z]{3,}"),
     "relax": (4, "--strategy relax --ops 12", r'"[a-z_]{4,}"'),
     "tir": (6, "--strategy tir --ops 12", r'"[a-z_]{3,}"'),
-    "onnx-aten": (3, "--strategy aten --ops 12", r"[A-Z][A-Za-z]{3,}"),
+    "onnx-aten": (3, "--strategy aten --ops 12", r"[a-z]{4,}(?=_v\d)"),
 }
 
 
@@ -140,15 +140,15 @@ def reductions() -> dict[str, Take]:
 
 
 def _grepped(count: int, options: str, words: str, room: Path) -> Facts:
-    """Reductions whose predicate is a word of the program: hardly anything but the search costs time."""
+    """Reductions whose predicate is a word or two of the program: little but the search costs time."""
     facts: Facts = {}
     for at, case in enumerate(_generate(room, count, options)):
         text = _program(case).read_bytes().decode("latin-1")
         there = sorted(set(re.findall(words, text)))
-        word = there[at * 7 % len(there)]
-        check = f"grep -aqF {shlex.quote(word)} {{}}"
+        wanted = [there[(at * 7 + skip) % len(there)] for skip in range(0, 1 + at % 2 * 3, 3)]
+        check = " && ".join(f"grep -aqF {shlex.quote(word)} {{}}" for word in wanted)
         done = run(room, "reduce", str(case), "-o", f"least-{at}", "--check", check, "--json")
-        facts[f"{case.name} {word}"] = _reduction(document(done))
+        facts[f"{case.name} {' '.join(wanted)}"] = _reduction(document(done))
     return facts
 
 

@@ -1,5 +1,5 @@
-from tvm.script import ir as I, relax as R
-import numpy as np
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 
 @I.ir_module
