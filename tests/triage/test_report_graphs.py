@@ -79,7 +79,7 @@ def test_a_relax_module_is_reported_as_tvmscript_that_shows_the_bug(relax_report
     assert {path.name for path in relax_report.folder.iterdir()} == SHARED | {"program.relax.json"}
     text = (relax_report.folder / "issue.md").read_text()
     assert "= R.equal(x0, x1)" in text
-    assert text.startswith("# relax.equal: InternalError")
+    assert text.startswith("# [relax.equal] InternalError")
     assert "- [x] TVM (`relax.analysis.well_formed`) accepts the module" in text
     assert "frontend:onnx" not in text
     assert 'n0["equal"]' in text
