@@ -27,7 +27,7 @@ from triage.projects import project_of
 from triage.repro.helper_code import array_code, helper_code
 from triage.repro.model_code import NotExpressible
 from triage.repro.normal_form import messages, normal_form
-from triage.repro.short import AT_A_GLANCE, short_scripts, shows
+from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import Source
 
 
@@ -148,7 +148,7 @@ def test_the_script_and_the_test_fail_before_a_fix_and_pass_after_it(tmp_path: P
     case, claim = of_clip()
     found = short_scripts(case, claim, None)
     assert found.script.splitlines()[0] == "# Needs onnxruntime, numpy, onnx to build the model"
-    assert len(found.script.splitlines()) <= AT_A_GLANCE
+    assert is_at_a_glance(found.script)
     assert "class TestReluClipMismatch(unittest.TestCase):" in found.test
     done = run(found.script, tmp_path)
     if done.returncode == 0:

@@ -23,7 +23,7 @@ from triage.reports.checklist import Check, agrees
 from triage.reports.draft import Draft
 from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
-from triage.repro.short import AT_A_GLANCE
+from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
 from triage.views.privacy import scrub
@@ -127,7 +127,7 @@ def _steps(draft: Draft) -> Steps:
         printed=scrub(draft.proof.text),
         short=draft.short,
         short_printed=short_output(scrub(draft.scripts.proven.printed)),
-        short_is_long=len(draft.short.splitlines()) > AT_A_GLANCE,
+        short_is_long=not is_at_a_glance(draft.short),
         whole="" if draft.short else draft.script,
     )
 

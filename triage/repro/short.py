@@ -30,13 +30,20 @@ from triage.views.rendering import as_comment, template_of
 
 AT_A_GLANCE = 40
 """Lines of a script that stands in an issue as it is; a longer one is folded."""
+WIDE = 200
 MOST_LINES = 120
-MOST_LINE = 200
+MOST_LINE = 2_000
 MOST_BYTES = 4096
 """Bytes of a model that a script may hold as base64."""
 MOST_REMARK = 70
 SHOWN = (Outcome.CRASH, Outcome.EXCEPTION, Outcome.MISMATCH)
 """The outcomes that such a script can show by itself."""
+
+
+def is_at_a_glance(script: str) -> bool:
+    """Whether a script is short enough to be read as it stands in an issue."""
+    lines = script.splitlines()
+    return len(lines) <= AT_A_GLANCE and max(map(len, lines), default=0) <= WIDE
 
 
 @dataclass(frozen=True)
@@ -82,10 +89,10 @@ class _Parts:
     def script(self, runner: Runner, source: Source | None) -> str:
         assert runner.short is not None
         text = "\n".join((self.imports, "", self.program, "", self.body))
-        needs = [each for each in runner.needs if each != runner.short.builds]
-        builder = [f"{runner.short.builds} to build the model"] if "from onnx " in self.imports else []
-        numpy = ["numpy"] if "import numpy" in self.imports else []
-        return _squeezed(f"# Needs {', '.join([*needs, *numpy, *builder])}\n{text}")
+        needs = [*runner.needs, *(["numpy"] if "import numpy" in self.imports else [])]
+        if runner.short.builds and f"from {runner.short.builds} " in self.imports:
+            needs.append(f"{runner.short.builds} to build the model")
+        return _squeezed(f"# Needs {', '.join(needs)}\n{text}")
 
     def test(self, short: ShortScript, name: str) -> str:
         """The same statements, as the project writes its tests."""
@@ -157,7 +164,9 @@ def _imports(own: str, code: str) -> str:
     lines += ["import onnx"] if re.search(r"(?<![\w.])onnx\.", code) else []
     names = [name for name in ("TensorProto", "helper", "numpy_helper") if re.search(rf"\b{name}\.", code)]
     lines += [f"from onnx import {', '.join(names)}"] if names else []
-    return "\n".join([*standard, *([""] if standard else []), *lines])
+    own_standard = lines[: lines.index("") + 1] if "" in lines else []
+    ordered = sorted(lines[len(own_standard) :], key=lambda line: line.split()[1])
+    return "\n".join([*standard, *([""] if standard else []), *own_standard, *ordered])
 
 
 def _inputs(case: Case) -> str:

@@ -56,7 +56,7 @@ def call_by_position(settings: Mapping[str, Any], label: str) -> str:
     return f"run({', '.join(map(repr, settings['configs'][label]))})"
 
 
-_NAMES = "R T I Module relax tvm np base64 TypeVar range int float bool"
+_NAMES = "R T I Module relax tvm np base64 TypeVar range int float bool inf nan"
 SCRIPT = Printed(frozenset(_NAMES.split()), frozenset(("typing", "tvm")), frozenset(("ml_dtypes",)))
 """What printed TVMScript may use."""
 
