@@ -73,7 +73,7 @@ def short_scripts(case: Case, claim: Claim, source: Source | None) -> ShortScrip
 
 def name_of(case: Case, expectation: Expectation) -> str:
     """The name of a test: of its operators and of what goes wrong, such as `test_div_mul_mismatch`."""
-    operators = list(dict.fromkeys(case.measure.ops))[:3]
+    operators = list(dict.fromkeys(re.split(r"[.:]", name)[-1] for name in case.measure.ops))[:3]
     words = re.findall(r"[a-z0-9]+", " ".join([*operators, expectation.outcome.value]).lower())
     return "_".join(["test", *words])
 
@@ -263,35 +263,43 @@ def _compared(
     """The two results, the expected one first, and the assertion that they are the same."""
     passing = expectation.passing
     assert passing is not None
-    expected, actual = calls
     is_held = not _is_run(passing, short)
     source = f"  # {whose(passing.config)}" if is_held and passing.config.backend else ""
     outputs = list(passing.outputs.values())
     floats = _has_floats(outputs)
     if short.compares == "torch":
+        expected, actual = calls
         rtol, atol = (tolerance.rtol, tolerance.atol) if floats else (0, 0)
-        check = f"torch.testing.assert_close(actual, expected, rtol={rtol:g}, atol={atol:g}, equal_nan=True)"
-        return f"expected = {expected}{source}\nactual = {actual}{remark}\n{check}"
-    check = _assertion(expectation, tolerance, floats)
+        lines = [
+            f"torch.testing.assert_close(actual, expected, rtol={rtol:g}, atol={atol:g}, equal_nan=True)"
+        ]
+    else:
+        expected, actual = map(_first, calls) if len(outputs) == 1 else calls
+        lines = _for_each(outputs, _assertion(expectation, tolerance, floats))
+    return "\n".join((f"expected = {expected}{source}", f"actual = {actual}{remark}", *lines))
+
+
+def _first(call: str) -> str:
+    """The expression of the only result of a call, or of a list."""
+    return call[1:-1] if call.startswith("[") else f"{call}[0]"
+
+
+def _for_each(outputs: Sequence[Value], check: str) -> list[str]:
+    """The check of a single array; of each in turn where there are several."""
     if len(outputs) == 1 and not isinstance(outputs[0], list):
-        expected = expected[1:-1] if is_held else f"{expected}[0]"
-        actual = f"{actual}[0]" if not actual.startswith("[") else actual[1:-1]
-        results = f"expected = {expected}{source}\nactual = {actual}{remark}\n"
-        return results + "\n".join(each.format("actual", "expected") for each in check)
-    inner = "[0]" if len(outputs) == 1 else ""
-    lines = f"expected = {expected}{inner}{source}\nactual = {actual}{inner}{remark}\n"
-    loop = "for one, other in zip(actual, expected, strict=True):\n"
-    return lines + loop + "\n".join("    " + each.format("one", "other") for each in check)
+        return [check.format("actual", "expected")]
+    loop = "for one, other in zip(actual, expected, strict=True):"
+    return [loop, "    " + check.format("one", "other")]
 
 
-def _assertion(expectation: Expectation, tolerance: Tolerance, floats: bool) -> list[str]:
-    if expectation.kind in ("shape", "dtype"):
-        kind = expectation.kind
-        message = f"f'{{{{{{0}}.{kind}}}}} instead of {{{{{{1}}.{kind}}}}}'"
-        return [f"assert {{0}}.{kind} == {{1}}.{kind}, {message}"]
+def _assertion(expectation: Expectation, tolerance: Tolerance, floats: bool) -> str:
+    """The assertion about two arrays, whose names are left open."""
+    kind = expectation.kind
+    if kind in ("shape", "dtype"):
+        return f"assert {{0}}.{kind} == {{1}}.{kind}, f'{{{{{{0}}.{kind}}}}} instead of {{{{{{1}}.{kind}}}}}'"
     if floats:
-        return [f"np.testing.assert_allclose({{0}}, {{1}}, rtol={tolerance.rtol:g}, atol={tolerance.atol:g})"]
-    return ["np.testing.assert_array_equal({0}, {1})"]
+        return f"np.testing.assert_allclose({{0}}, {{1}}, rtol={tolerance.rtol:g}, atol={tolerance.atol:g})"
+    return "np.testing.assert_array_equal({0}, {1})"
 
 
 def _has_floats(outputs: Sequence[Value]) -> bool:
