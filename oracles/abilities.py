@@ -92,10 +92,10 @@ class Sequences:
     """The passes with what each of them needs put in before it: a valid sequence."""
 
     on_loops: Callable[[frozenset[str]], Sequences] | None = None
-    """The sequences for programs of loops of which these facts hold at the start; None if it runs none."""
+    """The sequences for TIR programs of which these facts hold at the start; None if it runs none."""
 
     options: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The values of options that may stand in a sequence of a program of loops, as `NAME=VALUE`."""
+    """The values of options that may stand in a sequence of a TIR program, as `NAME=VALUE`."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from corpus.case import Case
 from corpus.target import Target
 from oracles.abilities import Backend
 from oracles.asking import OptionalOracles
+from oracles.backends import find_backend
 from oracles.language import Opened, language_of
-from oracles.naming.symptom import symptom_of_run
+from oracles.naming.signature import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.optional import SETTING, find_asked
 from oracles.probes.context import Context
 from oracles.probes.divergence import Divergence
-from oracles.probes.exporter_blame import is_exported, say_whose
+from oracles.probes.wrong_side import is_exported, say_whose
 from oracles.rulebook import Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
@@ -33,7 +34,10 @@ _LIMITS = Limits()
 
 
 class Judge:
-    """Gives verdicts on cases of one target and format; its executor owns the sandboxes, so close it."""
+    """Gives verdicts on cases of one target and format; its executor owns the sandboxes, so close it.
+
+    Without a format they are those that the target's backend mostly runs.
+    """
 
     def __init__(
         self,
@@ -43,11 +47,11 @@ class Judge:
         tolerance: Tolerance = AUTO,
         accept_invalid: bool = False,
         lower_levels: bool = True,
-        format: str = "onnx",
+        format: str = "",
         watch: Watch | None = None,
     ) -> None:
         self.target = target
-        self.format = format
+        self.format = format = format or find_backend(target.backend).formats[0]
         self.limits = limits
         self.tolerance = tolerance.plain
         self.accept_invalid = accept_invalid

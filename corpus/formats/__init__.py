@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -45,9 +46,13 @@ def language_in(package: str, name: str) -> Any | None:
 
 def format_of(path: Path) -> Format[Any] | None:
     """Return the format whose suffix the file has, or whose program the folder holds."""
-    every = [find_format(name) for name in format_names()]
     if path.is_dir():
-        return next((each for each in every if (path / each.program_file).is_file()), None)
-    own = (each for each in every if path.name.endswith(each.suffixes))
-    foreign = (each for each in every if each.is_foreign(path))
+        return next((each for each in _formats() if (path / each.program_file).is_file()), None)
+    own = (each for each in _formats() if path.name.endswith(each.suffixes))
+    foreign = (each for each in _formats() if each.is_foreign(path))
     return next(chain(own, foreign), None) if path.is_file() else None
+
+
+def _formats() -> Iterator[Format[Any]]:
+    """Every format, each loaded when its turn comes."""
+    return map(find_format, format_names())

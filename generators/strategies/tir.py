@@ -1,4 +1,4 @@
-"""Programs of TVM's loop IR with sequences of passes, grown and mutated together: only `tvm` runs them."""
+"""TIR programs with sequences of passes, grown and mutated together: only `tvm` runs them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def outside(item: Any) -> Callable[..., Any]:
         return computed(item)
     _share_corpus()
     from corpus.graphs.loops import primfunc_of
-    from oracles.tir.called import NotDefined, called
+    from oracles.tir.interpreter import NotDefined, called
 
     function = primfunc_of(item).function
 

@@ -29,7 +29,7 @@ def load() -> str:
 
     try:
         import oracles.worker.tvm.build
-        import oracles.worker.tvm.loops.batch
+        import oracles.worker.tvm.tir.run
         import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         raise ImportError(
@@ -86,8 +86,7 @@ def run_tir(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
     """Build and run a module of PrimFuncs; with `batch` many of them together."""
-    from oracles.worker.tvm.loops.batch import run_batch
-    from oracles.worker.tvm.loops.run import run_program
+    from oracles.worker.tvm.tir.run import run_batch, run_program
     from oracles.worker.tvm.watch import configured, watched
 
     with watched(settings), configured(settings):
@@ -176,14 +175,14 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """Return a user's TVMScript or JSON as data, or an `error` in words."""
     from oracles.worker.opening import opened
-    from oracles.worker.tvm.opening.documented import capture
+    from oracles.worker.tvm.documented import capture
 
     return opened(capture, name, content)
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """Run a file of tests (in base64) and return the ONNX models that they give to passes."""
-    from oracles.worker.tvm.opening import documented as relax_documented
+    from oracles.worker.tvm import documented as relax_documented
 
     return relax_documented.documented(path, content)
 
@@ -314,8 +313,7 @@ def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
     from oracles.optimisers.tvm_log import DISABLING, classify, tags
-    from oracles.optimisers.tvm_sequences import sequences
-    from oracles.optimisers.tvm_ways import configs, configs_of_relax, configs_of_tir
+    from oracles.optimisers.tvm_pipelines import configs, configs_of_relax, configs_of_tir, sequences
 
     return Backend(
         NAME,

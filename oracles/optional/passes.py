@@ -1,4 +1,4 @@
-"""Passes: those of a program of loops may not change their input, break it, or fail on their own work.
+"""Passes: those of a TIR program may not change their input, break it, or fail on their own work.
 
 Tzer, section 3.4, and its bugs of immutable modules (section 5.5.3).
 """

@@ -119,9 +119,9 @@ class Executor:
 
     @contextmanager
     def quickly(self, *, plainly: bool = False) -> Iterator[None]:
-        """Within it programs of loops share a process, and their arguments are not checked.
+        """Within it TIR programs share a process, and their arguments are not checked.
 
-        With `plainly` LLVM does not optimise either: that takes most of what a program of loops costs.
+        With `plainly` LLVM does not optimise either: that takes most of what a TIR program costs.
         """
         self._thinning = (("thin", 1), *((("opt-level", 0),) if plainly else ()))
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from corpus.case import Case
 from reducer.engine.predicates import JudgePool
 from reducer.language import Language
-from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.tir_subject import TirSubject
 
 
-def _open(case: Case, pool: JudgePool) -> LoopSubject:
-    return LoopSubject.of(case, case.parsed)
+def _open(case: Case, pool: JudgePool) -> TirSubject:
+    return TirSubject.of(case, case.parsed)
 
 
-LANGUAGE = Language(subject=LoopSubject, open=_open)
+LANGUAGE = Language(subject=TirSubject, open=_open)

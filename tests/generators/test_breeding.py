@@ -10,7 +10,7 @@ import pytest
 from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import judge_cases, lesson_of
 from generators.mixture import BLOCK, MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
@@ -117,7 +117,7 @@ def test_loops_take_their_turn_and_leave_other_blocks_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_first_look_agrees_with_the_verdicts_and_breeds() -> None:
-    course, outcomes = Course(), []
+    course, outcomes = FeedbackSchedule(), []
     with Judge(Target("tvm")) as judge:
         alone = judge.of_format("tir")
         for block in range(3):

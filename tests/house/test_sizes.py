@@ -25,7 +25,7 @@ MOST_MODULES = 16
 WIDE = {
     "generators/ops": "finds its own modules: a file a family of operators",
     "reducer/moves": "finds its own modules: a file a move",
-    "generators/tir/mutators": "finds its own modules: a file a mutator",
+    "generators/tir/mutators": "finds its own modules: modules of mutators",
     "oracles/rules": "finds its own modules: a file a rule",
     "triage/commands": "finds its own modules: a file a command",
 }

@@ -25,8 +25,7 @@ from tests.triage.failing import clip_exception
 from triage.claims.claim import Claim, Expectation
 from triage.projects import project_of
 from triage.repro.helper_code import array_code, helper_code
-from triage.repro.model_code import NotExpressible
-from triage.repro.normal_form import messages, normal_form
+from triage.repro.model_code import NotExpressible, messages, normal_form
 from triage.repro.short import is_at_a_glance, short_scripts, shows
 from triage.repro.source import Source
 

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import fuzz, lesson_of
 from generators.mixture import BLOCK, Plan
 from generators.mutations.modes import Mode
@@ -40,7 +40,7 @@ class Classroom:
     """A campaign's teacher that keeps nothing."""
 
     def __init__(self) -> None:
-        self.course = Course()
+        self.course = FeedbackSchedule()
 
     def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK)

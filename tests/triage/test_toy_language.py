@@ -33,7 +33,7 @@ def toy() -> Iterator[None]:
 
 def test_a_generated_program_is_judged_reduced_and_reported(tmp_path: Path) -> None:
     cases = list(make_cases(Plan(strategy="toy", nodes=8), range(48)))
-    with Judge(TOY, format="toy") as judge:
+    with Judge(TOY) as judge:
         verdicts = [judge.verdict(case) for case in cases]
         assert {verdict.outcome for verdict in verdicts} == {Outcome.PASS, Outcome.MISMATCH}
         failing = next(case for case, each in zip(cases, verdicts, strict=True) if each.is_bug)

@@ -139,7 +139,7 @@ class CaseOptions(StoreOptions):
         target: Target,
         *,
         lower_levels: bool = True,
-        format: str = "onnx",
+        format: str = "",
         watch: Watch | None = None,
     ) -> Judge:
         """A judge of a target with these limits and tolerances, not yet opened; `watch` is told its code."""

@@ -30,7 +30,7 @@ from triage.projects import Project, project_of
 from triage.reports.limit_request import request_title
 from triage.reports.program_evidence import ProgramEvidence, exhibit
 from triage.reports.scripts import Scripts
-from triage.repro.normal_form import messages
+from triage.repro.model_code import messages
 from triage.repro.proving import Proof
 from triage.repro.short import name_of
 from triage.repro.source import Source

@@ -26,8 +26,7 @@ from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Pro
 from triage.repro.short import is_at_a_glance
 from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
-from triage.views.privacy import scrub
-from triage.views.rendering import as_code, render
+from triage.views.rendering import as_code, render, scrub
 
 MOST_PRINTED = 12
 WARNED = re.compile(r"(?m)^(?:\S+:\d+: \w*Warning: .*\n(?: +.*\n)?|W\d{4} [\d:.]+ .*\n)")
