@@ -16,7 +16,7 @@ from generators.relax.forms.calls import is_sound
 from generators.relax.programs import Policy, make_program
 from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
-from generators.relax.watched import Unsound
+from generators.relax.watched import Unsound, interpreted
 from oracles.backends.golden import run
 from oracles.tir.interpreter import NotDefined, called, is_steady
 
@@ -90,4 +90,4 @@ def test_a_result_that_rounding_decides_is_refused() -> None:
     assert is_steady(floor, [far], called(floor, [far]))
     assert not is_steady(floor, [near], called(floor, [near]))
     with pytest.raises(Unsound):
-        language_of("tir").interpreted(floor)(near)
+        interpreted(floor)(near)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.feedback import Course, CoverageSnapshot
+from generators.feedback import CoverageSnapshot, FeedbackSchedule
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import lesson_of
 from generators.mixture import BLOCK
@@ -14,7 +14,7 @@ class Remembering:
     """A teacher that keeps all lessons of a campaign in memory, which begins at `seed`."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.course = Course()
+        self.course = FeedbackSchedule()
         self.first = seed // BLOCK
 
     def lesson(self, block: range) -> CoverageSnapshot | None:

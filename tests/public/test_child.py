@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.triage.failing import healthy
 
 import tensorcrux
 from tensorcrux import child
 from tensorcrux.errors import CruxFailed
+from tests.helpers.failing import healthy
 
 AT_WORK = """
 import sys, tensorcrux
