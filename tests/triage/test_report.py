@@ -137,7 +137,7 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
         *("Architecture", "Execution Provider", "Execution Provider Library Version"),
     ):
         assert f"### {heading}" in text
-    assert text.startswith("# Div: SIGFPE")
+    assert text.startswith("# [Div] SIGFPE")
     assert "y: int64[4] = Div(a, b)" in text.replace("t0", "y")
     assert "[[" not in text.splitlines()[0]
     assert "- [x] no reduction step makes the model smaller (1-minimal)" in text
@@ -413,8 +413,10 @@ def test_values_are_described_in_a_line(value, text):
 def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(judge, tmp_path):
     if not judge.verdict(clip_exception()).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    report = write_report(clip_exception(), judge, tmp_path / "it", History())
+    report = write_report(clip_exception(), judge, tmp_path / "it", History(), as_test=True)
     text = (report.folder / "issue.md").read_text()
+    assert report.test == tmp_path / "it" / "test_relu_clip_exception.py"
+    assert "class TestReluClipException(unittest.TestCase):" in report.test.read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
 
