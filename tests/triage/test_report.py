@@ -28,7 +28,7 @@ from reducer.pass_sets import PassSet
 from tests.triage.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
-from triage.claims.titles import operators_of, title_of
+from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
@@ -222,6 +222,12 @@ def test_wrong_values_are_shown_side_by_side():
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "[Mul] 9 instead of 2 at level all, not none"
     assert title_of(expectation, ["Mul"], ["A"]) == "[A] 9 instead of 2 for Mul"
+
+
+def test_a_title_names_no_pass_without_which_the_failure_shows_all_the_same():
+    searched = {"minimal": ["A"], "cures": []}
+    assert passes_tried({"passes": ["A"], "pass_set": searched}) == ()
+    assert passes_tried({"passes": ["A"], "pass_set": {**searched, "cures": ["A"]}}) == ("A",)
 
 
 @pytest.mark.parametrize("words", ["a word " * 40, "x" * 300, "line\nafter\nline " * 20])
