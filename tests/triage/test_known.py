@@ -290,7 +290,13 @@ def bug(name: str = "C0001", state: str = "new", report: str = "") -> dict[str, 
 def test_what_a_person_decided_goes_before_what_is_known_and_that_before_what_is_done(
     status, known, reduced, ready, state
 ):
-    assert state_of({"status": status, "known": known, "reduced": reduced}, ready) == state
+    document = {"status": status, "known": known, "issue": "https://a.b/1", "reduced": reduced}
+    assert state_of(document, ready) == state
+
+
+def test_a_known_bug_that_nobody_has_filed_is_one_to_file():
+    document = {"status": "new", "known": "an-issue", "issue": NOT_FILED, "reduced": 1}
+    assert (state_of(document, False), state_of(document, True)) == ("new", "ready")
 
 
 def test_a_count_names_what_there_is_in_the_order_in_which_to_look():

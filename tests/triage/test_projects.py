@@ -88,5 +88,5 @@ def test_a_compiler_of_two_files_has_reports_that_are_ready(tmp_path):
         report = write_report(case, judge, tmp_path / "it", History())
     assert report.ready, report.missing
     text = (tmp_path / "it/issue.md").read_text()
-    assert text.startswith("# Add: 4 instead of 5 (fast, not plain)")
+    assert text.startswith("# [Add] 4 instead of 5 with fast, not plain")
     assert "https://example.org/issues" in text

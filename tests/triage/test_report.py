@@ -28,7 +28,7 @@ from tests.helpers.commands import waited_for
 from tests.helpers.failing import ORT, clip_exception, division_crash, healthy, model
 from triage.bugs.history import History
 from triage.claims.claim import essence, expect
-from triage.claims.titles import operators_of, title_of
+from triage.claims.titles import operators_of, passes_tried, title_of
 from triage.projects import project_of
 from triage.reports import sentences
 from triage.reports.checklist import sizes
@@ -129,7 +129,7 @@ def test_the_issue_says_what_a_maintainer_asks_for(crash_report):
         *("Architecture", "Execution Provider", "Execution Provider Library Version"),
     ):
         assert f"### {heading}" in text
-    assert text.startswith("# Div: SIGFPE")
+    assert text.startswith("# [Div] SIGFPE")
     assert "y: int64[4] = Div(a, b)" in text.replace("t0", "y")
     assert "[[" not in text.splitlines()[0]
     assert "- [x] no reduction step makes the model smaller (1-minimal)" in text
@@ -214,6 +214,12 @@ def test_wrong_values_are_shown_side_by_side():
     assert (row.output, row.index, row.passing, row.failing) == ("y", "[1]", "2.0", "9.0")
     assert title_of(expectation, ["Mul"]) == "[Mul] 9 instead of 2 at level all, not none"
     assert title_of(expectation, ["Mul"], ["A"]) == "[A] 9 instead of 2 for Mul"
+
+
+def test_a_title_names_no_pass_without_which_the_failure_shows_all_the_same():
+    searched = {"minimal": ["A"], "cures": []}
+    assert passes_tried({"passes": ["A"], "pass_set": searched}) == ()
+    assert passes_tried({"passes": ["A"], "pass_set": {**searched, "cures": ["A"]}}) == ("A",)
 
 
 @pytest.mark.parametrize("words", ["a word " * 40, "x" * 300, "line\nafter\nline " * 20])
@@ -405,8 +411,10 @@ def test_values_are_described_in_a_line(value, text):
 def test_an_exception_that_only_optimisation_raises_names_the_level_that_works(crash_judge, tmp_path):
     if not crash_judge.verdict(clip_exception()).is_bug:
         pytest.skip("the installed onnxruntime does not show the bug")
-    report = write_report(clip_exception(), crash_judge, tmp_path / "it", History())
+    report = write_report(clip_exception(), crash_judge, tmp_path / "it", History(), as_test=True)
     text = (report.folder / "issue.md").read_text()
+    assert report.test == tmp_path / "it" / "test_relu_clip_exception.py"
+    assert "class TestReluClipException(unittest.TestCase):" in report.test.read_text()
     assert "at optimisation level `none` the same model runs" in text
     assert "- [ ] the model is as small as it can be (it was not reduced)" in text
 
