@@ -89,7 +89,7 @@ def _opened(word: str, options: CaseOptions, judges: Judges | None) -> Case:
     is_made = path.exists() and options.inputs is None and not has_inputs(path)
     if judges is None or not is_made or case.target is None or case.format != "onnx":
         return case
-    from generators.finite.values import settled
+    from generators.finite import settled
 
     return settled(case, judges.of(case.target, case.format), free_weights=options.free_weights)
 

@@ -1,9 +1,9 @@
 """Values for a program that was not grown here: repaired at the first node that is not finite.
 
-A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards,
-taken back through the nodes before it; where no draw gets further, boxes around all values do (`solving`),
-and gradients (`torch_finite`). What counts is always another run with every intermediate. Weights are the
-program's own and stay, unless they are freed (`weights`).
+A run with every intermediate shows that node. The inputs that feed it are drawn anew within its guards or the
+usual ranges; where no draw gets further, gradients do (`torch_finite`; NNSmith, section 3.3). What counts is
+always another run with every intermediate. Weights are the program's own and stay, unless they are freed.
+`triage/cases/sources.py` calls it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case, Remark
 from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.repair import repair
+from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
-from generators.finite.contracting import start
-from generators.finite.guards import guards
-from generators.finite.inverse_ranges import before
-from generators.finite.solving import solve
-from generators.finite.weights import bound, freed
 from generators.language.draws import Draws
 from generators.language.types import Range, dtype_of, is_float
 from generators.language.values import draw
+from generators.ops import all_operators
 from oracles.judge import Judge
 from oracles.probes.record import record_whole
 from oracles.run import Config
@@ -47,11 +46,29 @@ RATES = (100, 1000)
 BYTE_BUDGET = 256 << 20
 PROGRAM_BYTES = 16 << 20
 MOST_NODES = 20_000
-MOST_SOLVED = 64
-"""Nodes of a program whose inputs are solved by boxes."""
+
+MOST_ELEMENTS = 1 << 20
+"""A larger weight stays as it is."""
 
 _STARTS = (Range(0.5, 2), Range(-2, -0.5))
 _USUAL = (Range(0.5, 2), Range(-2, -0.5), Range(2, 8), Range(-8, -2), Range(-0.1, 0.1), Range(0, 1))
+
+
+class Guard(NamedTuple):
+    """Bounds on one operand, by its place."""
+
+    place: int
+    range: Range
+
+
+_AWAY = Range(-math.inf, math.inf, 0.1)
+_MORE: Mapping[str, tuple[Guard, ...]] = {
+    "Div": (Guard(1, _AWAY),),
+    "Mod": (Guard(1, _AWAY),),
+    "Pow": (Guard(0, Range(0.1, 10)), Guard(1, Range(-4, 4))),
+    "Exp": (Guard(0, Range(-10, 10)),),
+}
+"""What the generator sees to when it samples operands, rather than by a domain of the one in focus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +119,6 @@ def _repaired(look: _Look, judge: Judge, runs: int, gradients: bool) -> _Look:
             if better is None:
                 break
             look = better
-        if look.trouble is not None and gradients:
-            look = _solved(look, judge)
         return _search(look, judge) if look.trouble is not None and gradients else look
     except OutOfTime:
         return look
@@ -202,29 +217,13 @@ def _candidates(look: _Look, trouble: _Trouble) -> Iterator[tuple[str, Range]]:
     """Inputs with ranges for them: those that the guards ask for, then the usual ones."""
     inputs = _floats(look.case)
     made = producers(look.graph)
-    seen: dict[tuple[str, Range], None] = {}
-    for guard in guards().get(trouble.node.op_type, ()):
-        if guard.place < len(trouble.node.input):
-            taken = _taken_back(trouble.node.input[guard.place], guard.range, made, trouble.values)
-            seen.update((one, None) for one in taken if one[0] in inputs)
+    operands = list(trouble.node.input)
+    own = [each for each in guards().get(trouble.node.op_type, ()) if each.place < len(operands)]
+    seen = [(operands[place], within) for place, within in own if operands[place] in inputs]
     yield from seen
     reached = _ancestors(trouble.node, made)
     for wanted in _USUAL:
         yield from ((name, wanted) for name in inputs if name in reached and (name, wanted) not in seen)
-
-
-def _taken_back(
-    name: str, wanted: Range, made: Mapping[str, onnx.NodeProto], values: Mapping[str, Value]
-) -> Iterator[tuple[str, Range]]:
-    """Yield the range that a value must have, and those from which it follows further up."""
-    waiting, seen = [(name, wanted)], {name}
-    while waiting:
-        name, wanted = waiting.pop(0)
-        yield name, wanted
-        if name in made:
-            found = [one for one in before(made[name], wanted, values) if one[0] not in seen]
-            seen.update(place for place, _ in found)
-            waiting += found
 
 
 def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[str]:
@@ -235,39 +234,6 @@ def _ancestors(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> set[
         seen.update(new)
         waiting += new
     return seen
-
-
-def _solved(look: _Look, judge: Judge) -> _Look:
-    """Solve the inputs backwards from what the operators bear; leave them where that gets no further."""
-    assert look.trouble is not None
-    values, floats = look.trouble.values, _floats(look.case)
-    if len(look.nodes) > MOST_SOLVED or any(_is_double(value) for value in values.values()):
-        return look
-    shapes = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
-    if not all(name in shapes for node in look.nodes for name in node.output if name):
-        return look
-    inputs = {name: value.shape for name, value in floats.items()}
-    given = {
-        name: value for name, value in look.case.inputs.items() if _is_number(value) and name not in inputs
-    }
-    weights = {each.name: numpy_helper.to_array(each) for each in look.graph.initializer}
-    known = {name: np.asarray(value) for name, value in {**weights, **given}.items() if _is_number(value)}
-    found = solve(look.nodes, start(known, inputs), shapes, list(inputs))
-    if found is None:
-        return look
-    made = {name: value.astype(floats[name].dtype) for name, value in found.items()}
-    where = look.trouble.node.name or look.trouble.node.output[0]
-    step = f"{look.trouble.node.op_type} {where}: solved backwards"
-    better = _Look(judge, replace(look.case, inputs={**look.case.inputs, **made}), (*look.steps, step))
-    return better if better.gets_further_than(look) else look
-
-
-def _is_double(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype == np.float64
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.kind in "iub" or is_float(dtype_of(value)))
 
 
 def _search(look: _Look, judge: Judge) -> _Look:
@@ -317,3 +283,59 @@ def _guards_as_text() -> str:
         for name, own in guards().items()
     }
     return json.dumps(listed)
+
+
+# What operands must be
+
+
+@cache
+def guards() -> Mapping[str, tuple[Guard, ...]]:
+    """Map ONNX operators to their guards."""
+    own = {
+        operator.name: (Guard(0, operator.domain),)
+        for operator in all_operators()
+        if operator.is_standard and operator.domain is not None
+    }
+    return {**own, **_MORE}
+
+
+# Weights that may move: inputs while values are looked for, and weights again after
+
+
+def freed(case: Case) -> Case:
+    """Return the case with its float weights among its inputs; itself where it has none that may move."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    found = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in filter(_may_move, model.graph.initializer)
+    }
+    if not found:
+        return case
+    declared = {each.name for each in model.graph.input}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in found]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    for name, value in found.items():
+        if name not in declared:
+            kind = element_type(value.dtype)
+            model.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    return replace(case, program=model.SerializeToString(), inputs={**found, **case.inputs})
+
+
+def bound(found: Case, case: Case) -> Case:
+    """Return the case with the values that its weights and inputs have in one that was `freed`."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.parsed)
+    for tensor in model.graph.initializer:
+        value = found.inputs.get(tensor.name)
+        if isinstance(value, np.ndarray) and tensor.name not in case.inputs:
+            tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
+    inputs = {name: found.inputs[name] for name in case.inputs}
+    return replace(case, program=model.SerializeToString(), inputs=inputs)
+
+
+def _may_move(tensor: onnx.TensorProto) -> bool:
+    is_inside = tensor.data_location != onnx.TensorProto.EXTERNAL
+    if not is_inside or not 0 < np.prod(tensor.dims, dtype=np.int64) <= MOST_ELEMENTS:
+        return False
+    return is_float(dtype_of(numpy_helper.to_array(tensor)))
