@@ -28,11 +28,11 @@ from corpus.onnx.repair import repair
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
 from generators.language.draws import Draws
-from generators.language.types import Range, dtype_of, is_float
 from generators.language.values import draw
-from generators.ops import all_operators
 from oracles.judge import Judge
+from oracles.operators import all_operators
 from oracles.probes.record import record_whole
+from oracles.relation.types import Range, dtype_of, is_float
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
 

@@ -16,7 +16,7 @@ from onnx.defs import OpSchema
 
 from generators.growth.grow import Program
 from generators.language.draws import Draws
-from generators.language.types import ALL, NUMPY, DType, Shape, TensorType
+from oracles.relation.types import ALL, NUMPY, DType, Shape, TensorType
 
 Violate = Callable[[Draws, onnx.GraphProto, Mapping[str, TensorType], int], str | None]
 

@@ -19,7 +19,7 @@ from corpus.values import Tensor, Value
 from generators.changes.disrupt import leave_shapes_open
 from generators.growth.grow import Program
 from generators.language.draws import Draws
-from generators.language.scope import MAX_ELEMENTS
+from oracles.relation.scope import MAX_ELEMENTS
 
 _FLOATS = (np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-40, 1e30, -1.0, 0.0)
 _INTS = (-1, 0, 1, -1000)

@@ -15,8 +15,8 @@ from corpus.onnx.types import element_type
 from corpus.values import Tensor
 from generators.growth.grow import Program
 from generators.language.draws import Draws
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Nonfinite
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Nonfinite
 
 VALUES = (np.nan, np.inf, -np.inf)
 MOST = 3
@@ -37,11 +37,11 @@ def put_nonfinite(draws: Draws, program: Program) -> Program | None:
 
 def _looks(node: NodeProto) -> bool:
     """Return whether an operator of ONNX looks at its values and does not only move them."""
-    return not node.domain and operator_of(node).nonfinite is Nonfinite.DEFINED
+    return not node.domain and arithmetic_of(node).nonfinite is Nonfinite.DEFINED
 
 
 def _defines(node: NodeProto) -> bool:
-    return operator_of(node).defines_nonfinite
+    return arithmetic_of(node).defines_nonfinite
 
 
 def _takers(program: Program, is_taker: Callable[[NodeProto], bool]) -> Iterator[str]:

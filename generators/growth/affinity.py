@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import LAST_OPSET, Kind, Realm
-from generators.language.types import DType, TensorType
-from generators.ops import all_operators, aten_operators
+from oracles.operators import all_operators, aten_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import LAST_OPSET, Kind, Realm
+from oracles.relation.types import DType, TensorType
 
 _WEIGHT: dict[Kind, float] = {
     Kind.ACTIVATION: 1.2,

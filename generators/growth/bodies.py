@@ -5,12 +5,13 @@ from __future__ import annotations
 from generators.growth.affinity import Leaning, recognising
 from generators.growth.placing import apply, place, place_wanted
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import Call, Operand, Realm
-from generators.language.scope import DoesNotFit, Scope
+from generators.language.scope import Scope
 from generators.language.temper import Temper
-from generators.language.types import ALL, TensorType
-from generators.ops import find_operator
+from oracles.operators import find_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import Call, Operand, Realm
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, TensorType
 
 _DEPTH = 2
 """How deep bodies stand inside bodies."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Realm, realm_of
-from generators.language.types import ALL, NARROW, TEXT, DType
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Realm, realm_of
+from oracles.relation.types import ALL, NARROW, TEXT, DType
 
 
 @dataclass(frozen=True, slots=True)

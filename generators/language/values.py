@@ -10,7 +10,7 @@ import numpy as np
 
 from corpus.values import Tensor
 from generators.language.draws import Draws
-from generators.language.types import (
+from oracles.relation.types import (
     ANYTHING,
     BOOL,
     NUMPY,

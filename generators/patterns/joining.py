@@ -17,11 +17,13 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import MAX_RANK, Call, Operand
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.scope import Scope
 from generators.language.temper import draw_temper
-from generators.language.types import (
+from generators.patterns.recipes import Dims, Recipe, Slot, Use
+from oracles.relation.operator import Operator
+from oracles.relation.program import MAX_RANK, Call, Operand
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import (
     ANYTHING,
     NUMPY,
     DType,
@@ -32,7 +34,6 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from generators.patterns.recipes import Dims, Recipe, Slot, Use
 
 _REUSED = 0.85
 """How often a value that is there is taken where one suits."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import onnx
 from onnx import AttributeProto, numpy_helper
@@ -15,11 +14,10 @@ from onnx import AttributeProto, numpy_helper
 from corpus.pattern import Pattern
 from corpus.values import Tensor
 from generators.language.counts import qualified_name
-from generators.language.operator import Operator
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind
-from generators.language.types import DType, Range, is_float
-from generators.ops import all_operators
-from generators.patterns.held import HELD
+from oracles.operators import known_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind, Realm
+from oracles.relation.types import DType, Range, is_float
 
 Dims = tuple[int | str, ...]
 """An axis is of a size, or of any size; the same one wherever its name stands."""
@@ -105,14 +103,9 @@ class NoRule(Exception):
     """The generator does not know such a thing."""
 
 
-@cache
-def _by_name() -> Mapping[str, Operator]:
-    return {operator.name: operator for operator in (*all_operators(), *HELD)}
-
-
 def _use(node: onnx.NodeProto) -> Use:
-    operator = _by_name().get(qualified_name(node))
-    if operator is None or not node.input or not node.input[0]:
+    operator = known_operator(qualified_name(node))
+    if operator is None or operator.realm is Realm.ATEN or not node.input or not node.input[0]:
         raise NoRule(node.op_type)
     attributes = {each.name: _attribute(each) for each in node.attribute}
     return Use(operator, tuple(node.input), tuple(node.output), attributes)

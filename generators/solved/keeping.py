@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.language.operator import Operator
-from generators.language.program import Attribute, Call
-from generators.language.scope import DoesNotFit
-from generators.language.types import BOOL, F32, F64, I32, I64, U8, DType
 from generators.solved.plan import Dims, Plan, Use, Value
+from oracles.relation.operator import Operator
+from oracles.relation.program import Attribute, Call
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import BOOL, F32, F64, I32, I64, U8, DType
 
 _CHOSEN = (F32, F64, I32, I64, U8)
 """The element types of which Where has a kernel in every framework that has it."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from generators.language.program import MAX_RANK, Attribute, Call
-from generators.language.scope import DoesNotFit
-from generators.language.types import I32, I64, Range
 from generators.solved.plan import Dims, Plan, Term, Use, Value
+from oracles.relation.program import MAX_RANK, Attribute, Call
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import I32, I64, Range
 
 _MOST_INDEX = 8
 """Dims that are indexed are mostly small; an index is drawn below the size that was found."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import MAX_RANK, Call, Operand, Realm
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.scope import Scope
 from generators.language.temper import BINS
-from generators.language.types import DType, Range
-from generators.ops import all_operators
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import MAX_RANK, Call, Operand, Realm
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import DType, Range
 
 _AMOUNTS = ((0, 0), (0, 1), (1, 2), (2, 3), (3, 5), (5, 9))
 _LIMIT = 200_000

@@ -15,13 +15,14 @@ from generators.growth.grow import Program, begin, finish, grow_to, guard, leani
 from generators.growth.placing import place, place_wanted
 from generators.language.budget import Budget
 from generators.language.draws import Draws
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Operand, Realm
-from generators.language.scope import DoesNotFit, Scope
+from generators.language.scope import Scope
 from generators.language.temper import BINNED, Temper, draw_temper
-from generators.language.types import ALL, F32, NARROW, TENSORS, DType, Range, TensorType, extent, is_float
-from generators.ops import all_operators, find_operator
 from generators.solved import keeping, moving, windows
 from generators.solved.plan import Plan, Planned, Term, Use, Value
+from oracles.operators import all_operators, find_operator
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Operand, Realm
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, F32, NARROW, TENSORS, DType, Range, TensorType, extent, is_float
 
 _VALUES = Range(-2, 2)
 _NODES_AT_ONCE = 12

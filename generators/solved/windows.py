@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from generators.language.program import MAX_RANK, Attribute, Call
 from generators.language.temper import BINNED
-from generators.language.types import I32, DType, Range
 from generators.solved.keeping import joined_dims
 from generators.solved.plan import Dims, Plan, Term, Use
+from oracles.relation.program import MAX_RANK, Attribute, Call
+from oracles.relation.types import I32, DType, Range
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _EQUATIONS = (

@@ -20,12 +20,12 @@ from generators.growth.grow import Program, begin, finish, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import ONNX_REALMS, Operand, Realm, realm_of
 from generators.language.scope import Mark, Scope
 from generators.language.temper import Temper, draw_temper
-from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 from generators.learning import Lesson
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, Operand, Realm, realm_of
+from oracles.relation.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
 
 _PROBES = 10
 """Operators that are looked at for one step."""

@@ -10,7 +10,7 @@ from generators.changes.functions import wrap
 from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.program import Realm
+from oracles.relation.program import Realm
 
 _UNTYPED = frozenset({Realm.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""

@@ -31,14 +31,15 @@ from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.counts import qualified_name
 from generators.language.draws import Draws
 from generators.language.emit import write_model
-from generators.language.operator import Operator
-from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
+from generators.language.scope import Scope
 from generators.language.temper import draw_temper
-from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
-from generators.ops import all_operators
 from generators.relax.programs import RelaxProgram
 from generators.strategies import relax_mutate
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 
 _ASSUMED = 10.0
 """The magnitude that is assumed of a value that is not known."""

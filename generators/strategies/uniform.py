@@ -17,12 +17,13 @@ from generators.growth.grow import Program, begin, finish
 from generators.growth.placing import apply
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import ONNX_REALMS, Operand
-from generators.language.scope import DoesNotFit, Mark, Scope
+from generators.language.scope import Mark, Scope
 from generators.language.temper import draw_temper
-from generators.language.types import ALL, DType
-from generators.ops import all_operators
+from oracles.operators import all_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, Operand
+from oracles.relation.scope import DoesNotFit
+from oracles.relation.types import ALL, DType
 
 _TRIES = 8
 """New values that are offered to an operator: some take few shapes."""

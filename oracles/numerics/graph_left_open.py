@@ -13,7 +13,7 @@ import numpy as np
 from corpus.graphs.program import Binding, GraphProgram
 from corpus.values import Value
 from oracles.numerics.graph_operators import CASTS, UNWRITTEN, writes
-from oracles.numerics.operators.open_checks import is_beyond
+from oracles.relation.open_checks import is_beyond
 
 
 def left_open_by_graph(program: GraphProgram, wanted: Collection[str], values: Mapping[str, Value]) -> str:

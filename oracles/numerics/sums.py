@@ -12,10 +12,10 @@ import math
 
 from onnx import NodeProto
 
-from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Dims
-from oracles.numerics.operators.term_counts import UNKNOWN_TERMS, of_largest
 from oracles.numerics.value_types import Types, static_dims
+from oracles.operators import arithmetic_of
+from oracles.relation.arithmetic import Dims
+from oracles.relation.term_counts import UNKNOWN_TERMS, of_largest
 
 
 def growth(terms: int) -> float:
@@ -26,7 +26,7 @@ def growth(terms: int) -> float:
 def terms_of(node: NodeProto, types: Types) -> int:
     """Count the terms in one element of the result; `UNKNOWN_TERMS` if dims or inputs are missing."""
     dims = [_dims(types, name) for name in node.input]
-    count = operator_of(node).terms or of_largest
+    count = arithmetic_of(node).terms or of_largest
     try:
         return max(1, count(node, dims))
     except (IndexError, TypeError):

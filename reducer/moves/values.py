@@ -10,7 +10,7 @@ import numpy as np
 
 from corpus.values import Tensor
 from oracles.numerics.left_open import is_scale
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from reducer.move import Hints, Move, Search
 from reducer.subject.base import NodeSubject
 from reducer.subject.order import size
@@ -56,7 +56,9 @@ def _free(subject: NodeSubject) -> tuple[str, ...]:
 
 def _changed(subject: NodeSubject, names: tuple[str, ...], change: Change) -> NodeSubject | None:
     changed = {}
-    scales = {node.input[1] for node in subject.nodes if operator_of(node).has_scale and len(node.input) > 1}
+    scales = {
+        node.input[1] for node in subject.nodes if arithmetic_of(node).has_scale and len(node.input) > 1
+    }
     for name in names:
         array = subject.array(name)
         if array is None or not array.size:

@@ -18,7 +18,6 @@ from corpus.target import Target
 from generators.changes.modes import Mode
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases, lesson_of
-from generators.language.operator import Operator
 from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
 from generators.strategies import coverage, uniform
@@ -26,6 +25,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.libraries import find_libraries
 from oracles.native.watching import Watch
+from oracles.relation.operator import Operator
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.bench_generate import HIRFUZZ

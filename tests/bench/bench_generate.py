@@ -22,11 +22,11 @@ from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED
 from generators.language.counts import Counts, count
 from generators.language.scope import Mark, Scope
-from generators.ops import all_operators
 from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces
 from generators.strategies.uniform import Keep, known_operators, uniform
 from oracles.backends import find_backend
+from oracles.operators import all_operators
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.bench.diversity import of_models
 from tests.generators.agreement import numbers

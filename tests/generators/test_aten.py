@@ -14,14 +14,14 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
 from generators.language.draws import Draws
-from generators.language.operator import Operator
-from generators.language.program import Realm
-from generators.language.scope import DoesNotFit
 from generators.language.temper import draw_temper
 from generators.mixture import BLOCK, Plan, make_cases
-from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
 from oracles.in_worker.onnx.domain import DOMAIN
+from oracles.operators import all_operators, aten_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import Realm
+from oracles.relation.scope import DoesNotFit
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import is_within, value_agrees

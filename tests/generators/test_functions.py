@@ -12,8 +12,8 @@ from corpus.target import Target
 from generators.changes.functions import Form, wrap, wrap_nodes
 from generators.growth.grow import grow
 from generators.language.draws import Draws
-from generators.language.program import Realm
 from oracles.backends import find_backend
+from oracles.relation.program import Realm
 from oracles.sandbox.sandbox import Job, Sandbox
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]

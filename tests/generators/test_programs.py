@@ -19,9 +19,9 @@ from generators.growth.fragments import FRAGMENTS, Fragment, Steps
 from generators.growth.grow import finish, grow
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit
 from generators.language.temper import draw_temper
-from generators.language.types import F32, Range
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 
 SEEDS = range(200)

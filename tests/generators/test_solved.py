@@ -9,13 +9,13 @@ import pytest
 
 from generators.language.budget import UNLIMITED
 from generators.language.counts import qualified_name
-from generators.language.program import LAST_OPSET
-from generators.language.types import NARROW, TENSORS, DType
-from generators.ops import all_operators
 from generators.solved import realising
 from generators.solved.plan import Planned
 from generators.solved.realising import RELATIONS, Realising
 from generators.strategies import find_strategy
+from oracles.operators import all_operators
+from oracles.relation.program import LAST_OPSET
+from oracles.relation.types import NARROW, TENSORS, DType
 
 pytestmark = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 

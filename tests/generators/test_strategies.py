@@ -23,7 +23,6 @@ from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
 from generators.language.counts import Counts, count
 from generators.language.draws import Draws
-from generators.language.program import Realm
 from generators.language.temper import draw_temper
 from generators.library import COVERAGE_FILE
 from generators.mixture import BLOCK, Plan, make_cases
@@ -31,7 +30,8 @@ from generators.strategies import find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
 from generators.strategies.mutate import MUTATIONS, Mutant, Mutation
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
+from oracles.relation.program import Realm
 
 needs_z3 = pytest.mark.skipif(find_spec("z3") is None, reason="z3 is not installed")
 STRATEGIES = pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_nan_and_infinity_enter_an_operator_that_defines_what_it_makes_of_them()
             differs = case.inputs[name] != given[name]
             assert not np.isfinite(case.inputs[name][differs]).any()
         readers = [node for node in program.model.graph.node if special & set(node.input)]
-        assert not special or any(operator_of(node).defines_nonfinite for node in readers)
+        assert not special or any(arithmetic_of(node).defines_nonfinite for node in readers)
     assert changed > 40
 
 

@@ -76,7 +76,7 @@ def test_every_option_is_named() -> None:
         "oracles/rules",
         "oracles/asked",
         "oracles/backends",
-        "generators/ops",
+        "oracles/operators",
         "corpus/formats",
         "triage/projects",
     ],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from oracles.numerics.operators.term_counts import UNKNOWN_TERMS
 from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import tensor_types
+from oracles.relation.term_counts import UNKNOWN_TERMS
 
 
 @pytest.mark.parametrize(

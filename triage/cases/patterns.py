@@ -15,12 +15,12 @@ from corpus.onnx.graph import walk_nodes
 from corpus.onnx.inline import inlined
 from corpus.onnx.opening.inputs import make_inputs
 from corpus.pattern import Pattern
-from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound
 from generators.patterns.recipes import recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET
 from reducer.patterns.least_graph import least_graph
 from reducer.patterns.loosening import Loosened, loosen, static
 from triage.cases.documented_tests import Document

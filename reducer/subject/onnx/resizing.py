@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
-from oracles.numerics.operators import operator_of
+from oracles.operators import arithmetic_of
 from reducer.subject.onnx.retype import change_tensors
 from reducer.subject.onnx.view import COUNT_ATTRIBUTES, OnnxView
 from reducer.subject.tensors import initializer
@@ -59,7 +59,7 @@ def _resized_constants(subject: OnnxView, choice: Resize) -> dict[str, Tensor]:
     """Return the elements of shape constants that equal a dim that changes."""
     found: dict[str, Tensor] = {}
     for node in subject.nodes:
-        for position in operator_of(node).dims_at:
+        for position in arithmetic_of(node).dims_at:
             name = node.input[position] if position < len(node.input) else ""
             tensor = subject.initializers.get(name)
             array = subject.array(name) if tensor is not None else None
