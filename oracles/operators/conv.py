@@ -8,7 +8,7 @@ from oracles.relation.arithmetic import Arithmetic, Rounding
 from oracles.relation.intervals import symmetric
 from oracles.relation.inverses import fits, is_filled, recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand
+from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, require
 from oracles.relation.scope import Scope
 from oracles.relation.term_counts import of_conv, of_conv_transpose
 from oracles.relation.types import (
@@ -125,6 +125,8 @@ def _sample_biased(scope: Scope, focus: Operand) -> Call | None:
 
 def conv_shape(call: Call, weight: Operand) -> Shape:
     """Return the shape that a convolution with this weight gives."""
+    channels = weight.shape[1] * call.integer("group", 1)
+    require(call.operand(0).shape[1] == channels, "each group has its channels")
     return (call.operand(0).shape[0], weight.shape[0], *image_shape(call, weight.shape[2:]))
 
 
@@ -170,6 +172,8 @@ def _sample_transposed(scope: Scope, focus: Operand) -> Call | None:
 
 def _infer_transposed(call: Call) -> tuple[TensorType, ...]:
     image, weight = call.operand(0), call.operand(1)
+    require(image.shape[1] == weight.shape[0], "a weight for each channel")
+    require(image.shape[1] % call.integer("group", 1) == 0, "groups of channels")
     rank = image.rank - 2
     strides, pads = call.tuple_of("strides", (1,) * rank), call.tuple_of("pads", (0,) * (2 * rank))
     extra, steps = call.tuple_of("output_padding", (0,) * rank), call.tuple_of("dilations", (1,) * rank)

@@ -109,7 +109,7 @@ def _inverse(axes_operand_since: int) -> Inverse:
             return Call((focus, scope.fix_ints(axes)), keepdims)
         return Call((focus,), {**keepdims, "axes": axes})
 
-    return Inverse(recognise, solve, axes_since=axes_operand_since)
+    return Inverse(recognise, solve)
 
 
 def _solve_arg(operator: Operator, scope: Scope, wanted: TensorType) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from oracles.relation.operator import Inverse, Joins, Operator, Recogniser, Sampler
+from oracles.relation.operator import Inverse, Operator, Recogniser, Sampler
 from oracles.relation.program import MAX_RANK, Attribute, Call, Operand
 from oracles.relation.scope import MAX_ELEMENTS, Scope
 from oracles.relation.types import ANYTHING, BOOL, DType, Range, Shape, TensorType
@@ -55,7 +55,7 @@ def filled(first: int = 0, within: Range | None = None) -> Inverse:
     def solve(operator: Operator, scope: Scope, wanted: TensorType) -> Call | None:
         return operator.sample(scope, scope.supply(*wanted, within or operator.domain))
 
-    return Inverse(recognise, solve, keeps=True, within=within)
+    return Inverse(recognise, solve)
 
 
 def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Sampler | None = None) -> Inverse:
@@ -69,7 +69,7 @@ def retyped(dtypes: tuple[DType, ...], *, takes_empty: bool = True, sample: Samp
         dtype = scope.draws.pick(operator.types_in(scope))
         return (sample or operator.sample)(scope, scope.supply(dtype, wanted.shape, operator.domain))
 
-    return Inverse(recognise, solve, gives=dtypes)
+    return Inverse(recognise, solve)
 
 
 def _anything(dtype: DType) -> Range:
@@ -97,7 +97,7 @@ def broadcasting(
         left = scope.supply(dtype, shapes[0])
         return Call((left, scope.supply(dtype, shapes[1], second(dtype))), attributes(scope, dtype))
 
-    return Inverse(recognise, solve, joins=Joins(truth, second, attributes))
+    return Inverse(recognise, solve)
 
 
 def _solve_several(operator: Operator, scope: Scope, wanted: TensorType) -> Call:

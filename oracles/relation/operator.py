@@ -1,8 +1,10 @@
-"""What an operator is to the generator: its type rule, its sampler, its numeric domain and its opsets.
+"""The record of an operator: its arithmetic, its type rule, its ranges, its sampler and solver, its opsets.
 
-Forward: `sample` takes the operand in focus and picks the rest; `infer` gives the results' types and `bound`
-their ranges. All three see nothing but a `Call`, so a type rule can be asked about any call, also one that
-no sampler made.
+`sample` takes the operand in focus and picks the rest; `infer` gives the results' types and `bound` their
+ranges. A rule sees nothing but a `Call`, so it can be asked about any call. It is written once: the
+generators evaluate `infer` on numbers, and the strategy `smt` on sizes that hand what is computed with them
+to z3 (`generators/solved/dims.py`); so a rule compares and computes sizes as they are, and converts none by
+`int`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from oracles.relation.program import (
     FIRST_OPSET,
     LAST_OPSET,
     MAX_RANK,
-    Attribute,
     Call,
     Kind,
     Operand,
@@ -54,33 +55,14 @@ def averaged_range(call: Call) -> tuple[Range, ...]:
     return (call.operand(0).range._replace(away=0.0),)
 
 
-class Joins(NamedTuple):
-    """What is known of an operator of two operands that broadcast, whether it says yes or no of each pair.
-
-    `second` are the values that the second operand may have, `attributes` draws its attributes.
-    """
-
-    is_truth: bool
-    second: Callable[[DType], Range]
-    attributes: Callable[[Scope, DType], Mapping[str, Attribute]]
-
-
 class Inverse(NamedTuple):
     """The way back from a result: the RFC's recogniser and solver ("A type-directed Relay fuzzing library").
 
     `recognise` says whether the first result can have a type at an opset; `solve` then finds a call for it.
-    What both rest on is told to whoever plans with dims that are not known yet: the result has the type of
-    the focus (`keeps`, with values `within`), or its dims with one of the dtypes `gives`, or those to which
-    two operands broadcast (`joins`), or fewer axes, which are an operand from opset `axes_since` on.
     """
 
     recognise: Recogniser
     solve: Solver
-    keeps: bool = False
-    within: Range | None = None
-    gives: tuple[DType, ...] = ()
-    joins: Joins | None = None
-    axes_since: int = 0
 
 
 def _takes_wanted(operator: Operator, wanted: TensorType, opset: int) -> bool:
@@ -91,7 +73,7 @@ def _sample_wanted(operator: Operator, scope: Scope, wanted: TensorType) -> Call
     return operator.sample(scope, scope.supply(*wanted, operator.domain))
 
 
-SAME = Inverse(_takes_wanted, _sample_wanted, keeps=True)
+SAME = Inverse(_takes_wanted, _sample_wanted)
 """Of operators whose first result has the type of the focus, whatever else is drawn."""
 
 

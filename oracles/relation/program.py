@@ -169,7 +169,7 @@ class Call(NamedTuple):
         value = self.optional(index)
         if value is None or value.content is None:
             return None
-        return tuple(int(item) for item in value.content.reshape(-1).tolist())
+        return tuple(value.content.reshape(-1).tolist())
 
     def integer(self, name: str, default: int) -> int:
         """Return an integer attribute, or the default."""
@@ -187,9 +187,15 @@ class Call(NamedTuple):
         """Return an attribute that is a list of integers, or the default."""
         value = self.attributes.get(name, default)
         assert isinstance(value, tuple)
-        return tuple(int(item) for item in value)
+        return tuple(item for item in value if isinstance(item, int))
 
     @property
     def present(self) -> list[Operand]:
         """The operands that are not left out."""
         return [value for value in self.operands if value is not None]
+
+
+def require(claim: bool, what: str) -> None:
+    """State what the operands of a call must satisfy; raises ValueError where they do not."""
+    if not claim:
+        raise ValueError(what)
