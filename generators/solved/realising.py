@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from generators.growth.bodies import new_scope
-from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
+from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.growth.placing import place
 from generators.language.budget import Budget
 from generators.language.draws import Draws
@@ -18,6 +18,7 @@ from generators.language.temper import BINNED, Temper, draw_temper
 from generators.solved.dims import Trace, TracedDraws, sizes
 from generators.solved.sketch import Created, SketchScope, Used
 from oracles.operators import all_operators, find_operator
+from oracles.relation.operator import SAME, Operator
 from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Operand, Realm
 from oracles.relation.scope import DoesNotFit
 from oracles.relation.types import ALL, ANYTHING, NARROW, DType, Range, TensorType
@@ -28,6 +29,7 @@ _NARROW = 0.25
 """How often a plan is of an element type that numpy lacks: seven types, of which few operators take each."""
 _UNCOMMON = 0.15
 """How often it is of any of numpy's own types, all alike; the usual ones have most programs otherwise."""
+_AGAIN = 0.7
 _APART = frozenset((Realm.CONTROL, Realm.CONTAINER, Realm.TEXT))
 """Realms whose values have no sizes, or bodies around them."""
 
@@ -50,9 +52,23 @@ def _sketched(name: str, nodes: int, temper: Temper, trace: Trace) -> SketchScop
     draws = TracedDraws(name)
     calm = replace(temper, realms=temper.realms - _APART, extreme=0.0, binned=0.0)
     scope = SketchScope(draws, calm, trace)
-    begin(scope)
-    grow_to(scope, leaning_choice(draws), nodes)
+    choose = _choice(draws)
+    for part in (nodes // 2, nodes):
+        begin(scope)
+        grow_to(scope, choose, part)
     return scope
+
+
+def _choice(draws: Draws) -> Choose:
+    """Return a choice that draws again, mostly, where an operator keeps the type: it relates no sizes."""
+    leaning = leaning_choice(draws)
+
+    def choose(scope: Scope, focus: Operand) -> Operator | None:
+        operator = leaning(scope, focus)
+        is_plain = operator is not None and operator.inverse is SAME
+        return leaning(scope, focus) if is_plain and scope.draws.chance(_AGAIN) else operator
+
+    return choose
 
 
 def _leaning(draws: Draws, temper: Temper) -> Temper:
@@ -62,10 +78,10 @@ def _leaning(draws: Draws, temper: Temper) -> Temper:
         dtype = draws.pick(NARROW)
         opset = draws.between(max(temper.opset, _first_opset(dtype)), LAST_OPSET)
         realms = temper.realms | {Realm.NARROW}
-        return replace(temper, opset=opset, realms=realms, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
+        return replace(temper, opset=opset, realms=realms, dtypes=(dtype, dtype, dtype, *temper.dtypes[1:2]))
     if form < _NARROW + _UNCOMMON:
         dtype = draws.pick(ALL)
-        return replace(temper, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
+        return replace(temper, dtypes=(dtype, dtype, dtype, *temper.dtypes[1:2]))
     return temper
 
 

