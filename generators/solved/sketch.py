@@ -103,6 +103,7 @@ class SketchScope(Scope):
         self.pool[-1] = made
         has_sizes = within is not None and any(isinstance(bound, Dim) for bound in within)
         bounds = within if has_sizes and within is not None else made.range
+        self.needs.pop(made.name, None)
         self.sources[made.name] = Created(made, bounds, len(self.inputs) > before)
         return made
 
@@ -145,6 +146,9 @@ class SketchScope(Scope):
         """Add a node and keep its call; what was empty stays empty."""
         given = tuple(types)
         results = super().emit(name, kind, call, given, ranges, content)
+        for result in results:  # a name that an attempt gave up is given anew
+            self.sources.pop(result.name, None)
+            self.needs.pop(result.name, None)
         for size in (size for result in results for size in result.shape):
             _ = size > 0 if size else None
         if any(self._is_stiff(operand) for operand in call.present):

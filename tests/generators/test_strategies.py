@@ -317,7 +317,7 @@ def test_the_strategy_that_the_documents_show_runs(tmp_path: Path) -> None:
 def test_the_solver_finds_sizes_from_every_bin_for_operators_that_belong_together() -> None:
     dims: Counter[int] = Counter()
     operators: Counter[str] = Counter()
-    for program in find_strategy("smt")(range(30), 10, None, UNLIMITED):
+    for program in find_strategy("smt")(range(40), 10, None, UNLIMITED):
         for info in program.model.graph.input:
             dims.update(program.types[info.name].shape)
         operators.update(node.op_type for node in program.model.graph.node)
