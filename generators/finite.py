@@ -27,7 +27,7 @@ from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.repair import repair
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.language.values import draw
 from oracles.judge import Judge
 from oracles.operators import all_operators
@@ -207,7 +207,7 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
 def _within(case: Case, name: str, wanted: Range) -> Tensor:
     """Return the input, with what lies outside of the range drawn anew."""
     old = _floats(case)[name]
-    new = draw(Draws(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
+    new = draw(RandomSource(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
     wide = old.astype(np.float64)
     kept = (wide >= wanted.low) & (wide <= wanted.high) & (np.abs(wide) >= wanted.away)
     return np.where(kept, old, new).astype(old.dtype, copy=False)

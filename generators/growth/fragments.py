@@ -14,7 +14,7 @@ from generators.growth.rewrites import place_path
 from generators.growth.steps import Definition, Steps
 from generators.language.scope import Scope
 from oracles.relation.intervals import rounded
-from oracles.relation.program import Operand, Realm
+from oracles.relation.program import DTypeFamily, Operand
 from oracles.relation.scope import DoesNotFit
 from oracles.relation.types import (
     F32,
@@ -166,7 +166,7 @@ class Fragment:
     define: Definition
     nodes: int
     dtypes: tuple[DType, ...] = FLOATS
-    realm: Realm | None = None
+    realm: DTypeFamily | None = None
 
 
 FRAGMENTS = (
@@ -179,8 +179,8 @@ FRAGMENTS = (
     Fragment(_hard_swish, 4),
     Fragment(_attention, 5),
     Fragment(_quantised, 2, (F32,)),
-    Fragment(_sequence, 3, _LISTED, Realm.CONTAINER),
-    Fragment(_split_sequence, 2, (F32, F64, I32, I64), Realm.CONTAINER),
+    Fragment(_sequence, 3, _LISTED, DTypeFamily.CONTAINER),
+    Fragment(_split_sequence, 2, (F32, F64, I32, I64), DTypeFamily.CONTAINER),
     Fragment(_chain, 3, NUMERIC),
 )
 REWRITABLE = (
@@ -192,7 +192,7 @@ REWRITABLE = (
 
 def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
-    realms = (None, *scope.temper.realms)
+    realms = (None, *scope.profile.realms)
     fitting = [one for one in (*FRAGMENTS, *REWRITABLE) if one.nodes <= room and one.realm in realms]
     found = [one for one in fitting if focus.dtype in one.dtypes]
     if not found:

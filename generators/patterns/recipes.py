@@ -16,7 +16,7 @@ from corpus.values import Tensor
 from generators.language.counts import qualified_name
 from oracles.operators import known_operator
 from oracles.relation.operator import Operator
-from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind, Realm
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, DTypeFamily, Kind
 from oracles.relation.types import DType, Range, is_float
 
 Dims = tuple[int | str, ...]
@@ -33,7 +33,7 @@ _SETTING = Range(0.1, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Hole:
     """An input of a pattern: what may be put there.
 
     `within` is where its values must lie for what reads it to be defined; one that `steers` is all zeros,
@@ -63,7 +63,7 @@ class Recipe:
 
     pattern: Pattern
     opsets: tuple[int, int]
-    slots: tuple[Slot, ...]
+    slots: tuple[Hole, ...]
     constants: Mapping[str, Tensor]
     uses: tuple[Use, ...]
     outputs: frozenset[str]
@@ -105,7 +105,7 @@ class NoRule(Exception):
 
 def _use(node: onnx.NodeProto) -> Use:
     operator = known_operator(qualified_name(node))
-    if operator is None or operator.realm is Realm.ATEN or not node.input or not node.input[0]:
+    if operator is None or operator.realm is DTypeFamily.ATEN or not node.input or not node.input[0]:
         raise NoRule(node.op_type)
     attributes = {each.name: _attribute(each) for each in node.attribute}
     return Use(operator, tuple(node.input), tuple(node.output), attributes)
@@ -144,7 +144,7 @@ def _constant(node: onnx.NodeProto) -> Tensor:
     return _array(found[0])
 
 
-def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Slot:
+def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Hole:
     tensor = info.type.tensor_type
     if tensor.elem_type not in _CODES or not tensor.HasField("shape"):
         raise NoRule(info.name)
@@ -152,7 +152,7 @@ def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Slot:
     dims = tuple(dim.dim_param or int(dim.dim_value) for dim in tensor.shape.dim)
     places = [(use, at) for use in uses for at, name in enumerate(use.operands) if name == info.name]
     steers = not is_float(dtype) and any(at and use.operator.kind not in _FREE for use, at in places)
-    return Slot(info.name, dtype, dims, _domain(dtype, places), steers)
+    return Hole(info.name, dtype, dims, _domain(dtype, places), steers)
 
 
 def _domain(dtype: DType, places: Iterable[tuple[Use, int]]) -> Range | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 
 Term = Any
 """An integer term of the solver."""
@@ -154,7 +154,7 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
     _compares(f"__{_name}__")
 
 
-class TracedDraws(Draws):
+class TracedDraws(RandomSource):
     """Draws whose numbers stay between the sizes that bound them."""
 
     def below(self, bound: int) -> int:

@@ -12,14 +12,14 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.growth.placing import place
 from generators.language.budget import Budget
-from generators.language.draws import Draws
+from generators.language.profile import BINNED, Profile, draw_profile
+from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.temper import BINNED, Temper, draw_temper
 from generators.solved.dims import Trace, TracedDraws, sizes
 from generators.solved.sketch import Created, SketchScope, Used
 from oracles.operators import all_operators, find_operator
 from oracles.relation.operator import SAME, Operator
-from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Operand, Realm
+from oracles.relation.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, DTypeFamily, Operand
 from oracles.relation.scope import DoesNotFit
 from oracles.relation.types import ALL, ANYTHING, NARROW, DType, Range, TensorType
 
@@ -30,17 +30,17 @@ _NARROW = 0.25
 _UNCOMMON = 0.15
 """How often it is of any of numpy's own types, all alike; the usual ones have most programs otherwise."""
 _AGAIN = 0.7
-_APART = frozenset((Realm.CONTROL, Realm.CONTAINER, Realm.TEXT))
+_APART = frozenset((DTypeFamily.CONTROL, DTypeFamily.CONTAINER, DTypeFamily.TEXT))
 """Realms whose values have no sizes, or bodies around them."""
 
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     """Return a sketch with the sizes that were found, and forward growth for the rest."""
     name = f"smt/{seed}/{nodes}"
-    draws = Draws(name)
-    temper = replace(_leaning(draws, draw_temper(draws, budget)), binned=BINNED)
-    sketch = _sketched(f"{name}/sketch", min(nodes, _NODES_AT_ONCE), temper, Trace(z3))
-    scope = new_scope(draws, replace(temper, extreme=0.0))
+    draws = RandomSource(name)
+    profile = replace(_leaning(draws, draw_profile(draws, budget)), binned=BINNED)
+    sketch = _sketched(f"{name}/sketch", min(nodes, _NODES_AT_ONCE), profile, Trace(z3))
+    scope = new_scope(draws, replace(profile, extreme=0.0))
     Realising(scope, sketch, sketch.trace.solve()).place_all()
     if not scope.nodes:
         begin(scope)
@@ -48,9 +48,9 @@ def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     return finish(scope)
 
 
-def _sketched(name: str, nodes: int, temper: Temper, trace: Trace) -> SketchScope:
+def _sketched(name: str, nodes: int, profile: Profile, trace: Trace) -> SketchScope:
     draws = TracedDraws(name)
-    calm = replace(temper, realms=temper.realms - _APART, extreme=0.0, binned=0.0)
+    calm = replace(profile, realms=profile.realms - _APART, extreme=0.0, binned=0.0)
     scope = SketchScope(draws, calm, trace)
     choose = _choice(draws)
     for part in (nodes // 2, nodes):
@@ -59,7 +59,7 @@ def _sketched(name: str, nodes: int, temper: Temper, trace: Trace) -> SketchScop
     return scope
 
 
-def _choice(draws: Draws) -> Choose:
+def _choice(draws: RandomSource) -> Choose:
     """Return a choice that draws again, mostly, where an operator keeps the type: it relates no sizes."""
     leaning = leaning_choice(draws)
 
@@ -71,18 +71,20 @@ def _choice(draws: Draws) -> Choose:
     return choose
 
 
-def _leaning(draws: Draws, temper: Temper) -> Temper:
+def _leaning(draws: RandomSource, profile: Profile) -> Profile:
     """Return the temper, now and then leaning to a rare element type at an opset that has it."""
     form = draws.random()
     if form < _NARROW:
         dtype = draws.pick(NARROW)
-        opset = draws.between(max(temper.opset, _first_opset(dtype)), LAST_OPSET)
-        realms = temper.realms | {Realm.NARROW}
-        return replace(temper, opset=opset, realms=realms, dtypes=(dtype, dtype, dtype, *temper.dtypes[1:2]))
+        opset = draws.between(max(profile.opset, _first_opset(dtype)), LAST_OPSET)
+        realms = profile.realms | {DTypeFamily.NARROW}
+        return replace(
+            profile, opset=opset, realms=realms, dtypes=(dtype, dtype, dtype, *profile.dtypes[1:2])
+        )
     if form < _NARROW + _UNCOMMON:
         dtype = draws.pick(ALL)
-        return replace(temper, dtypes=(dtype, dtype, dtype, *temper.dtypes[1:2]))
-    return temper
+        return replace(profile, dtypes=(dtype, dtype, dtype, *profile.dtypes[1:2]))
+    return profile
 
 
 @cache

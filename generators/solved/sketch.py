@@ -10,8 +10,8 @@ import numpy as np
 
 from corpus.values import Tensor
 from generators.growth.bodies import Bodies
+from generators.language.profile import BINS, Profile
 from generators.language.scope import Scope
-from generators.language.temper import BINS, Temper
 from generators.solved.dims import Dim, Trace, TracedDraws, plain
 from oracles.relation.program import Call, Kind, Operand
 from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
@@ -50,8 +50,8 @@ class Used:
 class SketchScope(Scope):
     """A scope in which sizes and numbers of attributes are free."""
 
-    def __init__(self, draws: TracedDraws, temper: Temper, trace: Trace) -> None:
-        super().__init__(draws, temper, Bodies())
+    def __init__(self, draws: TracedDraws, profile: Profile, trace: Trace) -> None:
+        super().__init__(draws, profile, Bodies())
         self.trace = trace
         self.sources: dict[str, Created | Fixed] = {}
         self.uses: list[Used] = []

@@ -15,19 +15,19 @@ from onnx import NodeProto
 
 from oracles.relation.arithmetic import UNKNOWN, Arithmetic
 from oracles.relation.operator import Operator
-from oracles.relation.program import Realm
+from oracles.relation.program import DTypeFamily
 
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
     """Return every ONNX operator by name; torch's own operators are not among them."""
-    return tuple(operator for operator in _drawn() if operator.realm is not Realm.ATEN)
+    return tuple(operator for operator in _drawn() if operator.realm is not DTypeFamily.ATEN)
 
 
 @cache
 def aten_operators() -> tuple[Operator, ...]:
     """Return every operator of torch itself, by name."""
-    return tuple(operator for operator in _drawn() if operator.realm is Realm.ATEN)
+    return tuple(operator for operator in _drawn() if operator.realm is DTypeFamily.ATEN)
 
 
 def find_operator(name: str) -> Operator:

@@ -22,7 +22,7 @@ from oracles.relation.operator import (
     same_range,
     sample_alone,
 )
-from oracles.relation.program import FIRST_OPSET, MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from oracles.relation.program import FIRST_OPSET, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from oracles.relation.scope import DoesNotFit, Scope
 from oracles.relation.types import (
     F32,
@@ -297,7 +297,7 @@ def container_entry(
         since=since,
         inverse=inverse,
         content=content,
-        realm=Realm.CONTAINER,
+        realm=DTypeFamily.CONTAINER,
         is_source=is_source,
     )
 

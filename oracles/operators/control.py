@@ -12,7 +12,7 @@ from oracles.relation.arithmetic import WHOLE
 from oracles.relation.intervals import hull
 from oracles.relation.inverses import volume
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from oracles.relation.types import ALL, BOOL, I64, TRUTH, DType, Range, Shape, TensorType, extent, is_float
 
@@ -224,7 +224,7 @@ OPERATORS = (
         _infer_if,
         _bound_if,
         inverse=Inverse(_is_plain, _solve_if),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
     Operator(
         "Loop",
@@ -235,7 +235,7 @@ OPERATORS = (
         _infer_loop,
         _bound_loop,
         inverse=Inverse(_is_plain, _solve_loop),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
     Operator(
         "Scan",
@@ -247,6 +247,6 @@ OPERATORS = (
         _bound_scan,
         range(1, MAX_RANK + 1),
         inverse=Inverse(_is_plain, _solve_scan),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
 )

@@ -8,7 +8,7 @@ from oracles.operators.elementwise import joined_shape
 from oracles.relation.arithmetic import WHOLE
 from oracles.relation.inverses import recogniser
 from oracles.relation.operator import Inverse, Operator
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from oracles.relation.scope import Scope
 from oracles.relation.types import (
     ANYTHING,
@@ -135,7 +135,7 @@ OPERATORS = (
         _unbounded,
         since=20,
         inverse=Inverse(recogniser(lambda shape: True), _solve_concat),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "RegexFullMatch",
@@ -147,7 +147,7 @@ OPERATORS = (
         lambda call: (TRUTH,),
         since=20,
         inverse=Inverse(recogniser(lambda shape: True, BOOL), _solve_match),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "StringSplit",
@@ -160,7 +160,7 @@ OPERATORS = (
         range(MAX_RANK),
         since=20,
         inverse=Inverse(recogniser(_can_be_split), _solve_split),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "StringNormalizer",
@@ -171,6 +171,6 @@ OPERATORS = (
         bound=_unbounded,
         ranks=range(1, 3),
         inverse=Inverse(recogniser(_is_line), _solve_normalise),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
 )

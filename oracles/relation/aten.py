@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.relation.arithmetic import Arithmetic
 from oracles.relation.intervals import symmetric, within_type
 from oracles.relation.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
-from oracles.relation.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from oracles.relation.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from oracles.relation.scope import Scope
 from oracles.relation.types import (
     BF16,
@@ -30,6 +29,7 @@ from oracles.relation.types import (
     extent,
     is_float,
 )
+from oracles.worker.onnx.domain import DOMAIN
 
 FLOATING = (F32, F64, F16, BF16)
 WIDE = (F32, F64)
@@ -57,7 +57,16 @@ def aten(
     """Return an entry; without `bound` results are as large as the first operand."""
     bound = bound or same_magnitude
     return Operator(
-        f"{DOMAIN}.{name}", kind, arithmetic, dtypes, sample, infer, bound, ranks, domain, realm=Realm.ATEN
+        f"{DOMAIN}.{name}",
+        kind,
+        arithmetic,
+        dtypes,
+        sample,
+        infer,
+        bound,
+        ranks,
+        domain,
+        realm=DTypeFamily.ATEN,
     )
 
 

@@ -20,9 +20,9 @@ from oracles.relation.program import (
     LAST_OPSET,
     MAX_RANK,
     Call,
+    DTypeFamily,
     Kind,
     Operand,
-    Realm,
 )
 from oracles.relation.scope import Scope
 from oracles.relation.types import SEQUENCES, DType, Range, TensorType
@@ -101,13 +101,13 @@ class Operator:
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
     inverse: Inverse = SAME
     content: ContentRule | None = None
-    realm: Realm | None = None
+    realm: DTypeFamily | None = None
     is_source: bool = False
     is_drawn: bool = True
 
-    def belongs(self, realms: frozenset[Realm]) -> bool:
+    def belongs(self, realms: frozenset[DTypeFamily]) -> bool:
         """Return whether a program of these realms may hold it."""
-        realm = self.realm or (None if self.is_standard else Realm.CONTRIB)
+        realm = self.realm or (None if self.is_standard else DTypeFamily.CONTRIB)
         return realm is None or realm in realms
 
     @property

@@ -25,7 +25,7 @@ class DoesNotFit(Exception):
     """Something that was to be made leaves the budget: whatever it was for is declined."""
 
 
-class Draws(Protocol):
+class RandomSource(Protocol):
     """The random source of one program."""
 
     def below(self, bound: int) -> int:
@@ -77,7 +77,7 @@ class Scope(Protocol):
     pool: list[Operand]
 
     @property
-    def draws(self) -> Draws:
+    def draws(self) -> RandomSource:
         """The random source of the program."""
 
     @property

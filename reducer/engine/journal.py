@@ -19,7 +19,7 @@ VERSION = 1
 SUM = "sum"
 MOST_BYTES = 1 << 30
 
-Witness: TypeAlias = tuple[tuple[int, int], ...]
+RunEvidence: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class OtherReduction(UserError):
@@ -36,7 +36,7 @@ class Answer:
 
     interesting: bool
     symptom: str = ""
-    witness: Witness = ()
+    witness: RunEvidence = ()
     is_unsteady: bool = False
 
 

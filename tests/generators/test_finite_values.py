@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from corpus.case import Case
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from generators.finite import make_finite, settled
 from oracles.judge import Judge

@@ -10,13 +10,13 @@ import pytest
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators.changes.modes import as_case
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.language.budget import UNLIMITED
-from generators.language.draws import Draws
+from generators.language.profile import draw_profile
+from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.temper import draw_temper
+from generators.mutations.modes import as_case
 from generators.patterns.joining import Hidden, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
@@ -26,8 +26,8 @@ from oracles.sandbox.sandbox import Job, Sandbox
 
 
 def scope_of(seed: str) -> Scope:
-    draws = Draws(seed)
-    return new_scope(draws, draw_temper(draws))
+    draws = RandomSource(seed)
+    return new_scope(draws, draw_profile(draws))
 
 
 def test_a_pattern_takes_values_that_are_there_and_hides_its_own_or_not() -> None:

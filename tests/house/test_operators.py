@@ -14,18 +14,18 @@ from oracles.operators import all_operators, arithmetic, aten_operators, find_op
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "oracles" / "operators"
-SPELLINGS = ("oracles/operators/", "oracles/in_worker/", "oracles/optimisers/", "generators/relax/")
+SPELLINGS = ("oracles/operators/", "oracles/worker/", "oracles/optimisers/", "generators/relax/")
 """The home itself; how frameworks spell operators and passes; Relax, which is a language of its own."""
 
 ELSEWHERE = {
-    "corpus/onnx/opening/inputs.py": "values of integer inputs, on a floor that cannot ask the one above",
-    "generators/changes/disrupt.py": "what ONNX refuses: violations, by operators whose rules they break",
-    "generators/changes/functions.py": "a choice: what no function is made of",
+    "corpus/onnx/inputs.py": "values of integer inputs, on a floor that cannot ask the one above",
+    "generators/mutations/disrupt.py": "what ONNX refuses: violations, by operators whose rules they break",
+    "generators/mutations/functions.py": "a choice: what no function is made of",
     "generators/growth/fragments.py": "a choice: what a chain is made of",
     "generators/growth/rewrites.py": "a choice: which neighbours optimisers look for",
     "generators/strategies/aten.py": "a choice: what programs of torch's own hold as well",
     "reducer/moves/computed_sizes.py": "ways of the reducer's own through what computes a size",
-    "reducer/subject/onnx/plain_ops.py": "a choice: which operators are plainer than others",
+    "reducer/subject/onnx/order.py": "a choice: which operators are plainer than others",
 }
 """Lists of operators that are a choice and no knowledge, or that say why they do not ask."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
-from oracles.numerics.sums import growth, terms_of
+from oracles.numerics.noisy.perturbation import growth, terms_of
 from oracles.numerics.value_types import tensor_types
 from oracles.relation.term_counts import UNKNOWN_TERMS
 

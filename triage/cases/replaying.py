@@ -11,7 +11,7 @@ from corpus.case import Case
 from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document
 

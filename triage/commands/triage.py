@@ -67,9 +67,9 @@ def list_clusters(
     if context.invoked_subcommand:
         return 0
     from triage.bugs.known import load_known, note_known
-    from triage.bugs.standing import in_a_line, overview_with_states
+    from triage.bugs.overview import in_a_line, overview_with_states
     from triage.store.database import open_existing
-    from triage.store.search import find_clusters
+    from triage.store.failures import find_clusters
 
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
-from triage.store.blobs import Blobs
-from triage.store.names_of_files import files_of
+from triage.store.blobs import Blobs, files_of
 from triage.store.own_schema import must_be_ours
 from triage.store.schema import is_current, migrations
 
