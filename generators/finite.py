@@ -26,13 +26,14 @@ from corpus.case import Case, Remark
 from corpus.onnx.graph import outer_names, producers, topological
 from corpus.onnx.repair import repair
 from corpus.onnx.types import element_type
-from corpus.values import Tensor, Value
+from corpus.values import Tensor, Value, is_float
 from generators.language.random_source import RandomSource
+from generators.language.record import language_of
 from generators.language.values import draw
 from oracles.judge import Judge
 from oracles.operators import all_operators
 from oracles.probes.record import record_whole
-from oracles.relation.types import Range, dtype_of, is_float
+from oracles.relation.types import Range, dtype_of
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job
 
@@ -94,7 +95,7 @@ def make_finite(case: Case, judge: Judge, *, gradients: bool = True, runs: int =
 
     A case that does not run, or is too large to look into, comes back as it is.
     """
-    if case.format != "onnx" or len(case.program) > PROGRAM_BYTES or case.external:
+    if not language_of(case.format).searches_inputs or len(case.program) > PROGRAM_BYTES or case.external:
         return Settled(case, False)
     if len(case.parsed.graph.node) > MOST_NODES:
         return Settled(case, False)
@@ -130,7 +131,8 @@ def settled(case: Case, judge: Judge, *, free_weights: bool = False) -> Case:
     With `free_weights` the program's weights may move as well where its inputs alone do not do.
     """
     found = make_finite(case, judge)
-    if free_weights and not found.is_finite and case.format == "onnx" and not case.external:
+    is_free = free_weights and language_of(case.format).searches_inputs and not case.external
+    if is_free and not found.is_finite:
         free = freed(found.case)
         more = make_finite(free, judge)
         if more.is_finite:
@@ -176,7 +178,7 @@ class _Look:
 def _floats(case: Case) -> dict[str, Tensor]:
     """Return the inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    return {name: value for name, value in tensors.items() if value.size and is_float(dtype_of(value))}
+    return {name: value for name, value in tensors.items() if value.size and is_float(value)}
 
 
 def _is_finite(value: Value | None) -> bool:
@@ -338,4 +340,4 @@ def _may_move(tensor: onnx.TensorProto) -> bool:
     is_inside = tensor.data_location != onnx.TensorProto.EXTERNAL
     if not is_inside or not 0 < np.prod(tensor.dims, dtype=np.int64) <= MOST_ELEMENTS:
         return False
-    return is_float(dtype_of(numpy_helper.to_array(tensor)))
+    return is_float(numpy_helper.to_array(tensor))

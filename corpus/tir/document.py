@@ -13,23 +13,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from corpus.tir.decode import Decoder
-from corpus.tir.encode import Encoder
-from corpus.tir.tree import Function, Json, Module, Stmt
+from corpus.tir.codec import Decoder, Encoder
+from corpus.tir.forms import FORMS, Json
+from corpus.tir.tree import Function, Module, Stmt
 
 VERSION = 1
 FORMAT = "tir"
-BODIED = frozenset({"for", "while", "if", "attr", "seq", "block"})
+BODIED = frozenset(form.tag for form in FORMS.values() if form.bodies)
 
 
 def to_json(module: Module) -> Json:
-    """Return the module as plain JSON values, as the worker takes it."""
+    """The module as plain JSON values, as the worker takes it."""
     functions = {name: Encoder().function(function) for name, function in module.functions.items()}
     return {"format": FORMAT, "version": VERSION, "functions": functions}
 
 
 def to_bytes(module: Module) -> bytes:
-    """Return the document: the same bytes for the same module."""
+    """The document: the same bytes for the same module."""
     parts = [f"{json.dumps(name)}: {_function_text(one)}" for name, one in module.functions.items()]
     functions = ",\n".join(parts)
     text = f'{{\n"format": "{FORMAT}",\n"version": {VERSION},\n"functions": {{\n{functions}\n}}\n}}\n'
@@ -49,13 +49,13 @@ def from_json(item: Json) -> Module:
 
 
 def from_bytes(text: bytes) -> Module:
-    """Return the module of a document; ValueError, LookupError or TypeError where it is none."""
+    """The module of a document; ValueError, LookupError or TypeError where it is none."""
     return from_json(json.loads(text))
 
 
 def statement_text(stmt: Stmt) -> str:
-    """Return a statement as the document has it, its bodies included, on one line."""
-    return json.dumps(Encoder().statement(stmt))
+    """A statement as the document has it, its bodies included, on one line."""
+    return json.dumps(Encoder().node(stmt))
 
 
 def _function_text(function: Function) -> str:

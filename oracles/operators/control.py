@@ -101,7 +101,7 @@ def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Ope
 def _collected(inner: Scope, grown: list[Operand], state: Operand, steps: int) -> list[Operand]:
     """Return a value of each step; the state itself as often as an inner value is an output too."""
     found = [one for one in grown if one.rank < MAX_RANK and volume(one.shape) * steps <= MAX_ELEMENTS]
-    if not inner.draws.chance(inner.temper.shared):
+    if not inner.draws.chance(inner.profile.shared):
         found = [one for one in found if one.name != state.name]
     return [inner.draws.pick(found)] if found else []
 
@@ -156,7 +156,7 @@ def _sample_scan(scope: Scope, focus: Operand) -> Call | None:
     axis = scope.axis(focus.rank)
     if not focus.shape[axis]:
         return None
-    return _scan(scope, scope.supply(scope.draws.pick(scope.temper.dtypes), scope.shape(2)), focus, axis)
+    return _scan(scope, scope.supply(scope.draws.pick(scope.profile.dtypes), scope.shape(2)), focus, axis)
 
 
 def _scan(scope: Scope, state: Operand, scanned: Operand, axis: int) -> Call | None:

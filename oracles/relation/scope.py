@@ -81,7 +81,7 @@ class Scope(Protocol):
         """The random source of the program."""
 
     @property
-    def temper(self) -> Leanings:
+    def profile(self) -> Leanings:
         """What the whole program leans to."""
 
     @property
@@ -133,7 +133,7 @@ class Scope(Protocol):
         """A shape of this rank within the budget."""
 
     def amount(self, usual: Sequence[int], most: int) -> int:
-        """Draw an attribute's number: a usual one, or by the temper's rate one of a bin up to `most`."""
+        """Draw an attribute's number: a usual one, or by the profile's rate one of a bin up to `most`."""
 
     def axis(self, rank: int) -> int:
         """An axis, counted from either end."""

@@ -16,7 +16,6 @@ from generators.language.budget import UNLIMITED
 from generators.language.profile import draw_profile
 from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.mutations.modes import as_case
 from generators.patterns.joining import Hidden, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
@@ -54,7 +53,7 @@ def test_passes_fire_on_programs_around_patterns_that_run() -> None:
     with Firing(Target("ort")) as firing, Sandbox("ort") as sandbox:
         config = find_backend("ort").configs(Target("ort"))[:1]
         for seed, program in enumerate(programs):
-            case = as_case(program, seed)
+            case = program.as_case(seed)
             found = firing.passes(case.program)
             passes.update(found)
             placed += len(program.fires)

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from oracles.run import Config, Limits, Run, Status
-from oracles.sandbox.container.plan import Plan
-from oracles.sandbox.container.start import LAUNCHER, is_allowed
+from oracles.sandbox.container.start import LAUNCHER, Plan, is_allowed
 from oracles.sandbox.sandbox import Job, Sandbox
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))

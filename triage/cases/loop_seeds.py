@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.tir.program import canonical, parse
-from generators.tir.lowered import can_start
+from generators.tir.programs import can_start
 from triage.cases.documented_tests import Document
 
 FOLDER = "loops"
