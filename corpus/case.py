@@ -17,8 +17,8 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.external import ExternalFile
 from corpus.files import must_stay_within
+from corpus.format import Measure
 from corpus.formats import find_format, format_names
-from corpus.measure import Measure
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 

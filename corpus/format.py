@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,55 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from corpus.errors import UserError
 from corpus.external import ExternalFile
-from corpus.measure import Measure
 from corpus.values import InputType, Value
+
+MOST_BYTES = 1 << 30
+HEAD = 64 << 10
+
+
+def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
+    """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
+    return read_limited(path, min(memory_bytes, MOST_BYTES), f"no {name} program")
+
+
+def read_limited(path: Path, most: int, what: str) -> bytes:
+    """Return a regular file's bytes; UserError for one that is empty, too large or cannot be read."""
+    try:
+        size = path.stat().st_size if path.is_file() else -1
+        if size <= 0 or size > most:
+            why = "not a regular file" if size < 0 else "empty" if not size else f"{size} bytes, over {most}"
+            raise UserError(f"{path}: {why}, so {what}; name another file")
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def mentions(path: Path, pattern: str) -> bool:
+    """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+    except OSError:
+        return False
+    return re.search(pattern, head.decode("utf-8", "replace"), re.MULTILINE) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """`nodes` and `ops` are those of the main graph and its nested bodies, function bodies apart.
+
+    `ops` is in walking order, one entry a node; an operator outside the standard domain is `domain:Op`.
+    `bytes` is the program without external data, `initializer_bytes` all weights, external ones included.
+    """
+
+    nodes: int
+    function_nodes: int
+    bytes: int
+    initializer_bytes: int
+    inputs: int
+    outputs: int
+    ops: tuple[str, ...]
+
 
 P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)

@@ -23,8 +23,8 @@ from onnx import helper, numpy_helper
 
 from corpus.allowance import RESERVE_SECONDS, OutOfTime, allowed
 from corpus.case import Case, Remark
+from corpus.onnx.check import repair
 from corpus.onnx.graph import outer_names, producers, topological
-from corpus.onnx.repair import repair
 from corpus.onnx.types import element_type
 from corpus.values import Tensor, Value, is_float
 from generators.language.random_source import RandomSource

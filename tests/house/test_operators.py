@@ -25,7 +25,7 @@ ELSEWHERE = {
     "generators/growth/rewrites.py": "a choice: which neighbours optimisers look for",
     "generators/strategies/aten.py": "a choice: what programs of torch's own hold as well",
     "reducer/moves/computed_sizes.py": "ways of the reducer's own through what computes a size",
-    "reducer/subject/onnx/order.py": "a choice: which operators are plainer than others",
+    "reducer/subject/onnx/subject.py": "a choice: which operators are plainer than others",
 }
 """Lists of operators that are a choice and no knowledge, or that say why they do not ask."""
 
