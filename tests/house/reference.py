@@ -53,7 +53,8 @@ OPENING = """\
 `crux --install-completion` sets up completion in your shell, and `crux --show-completion` prints it.
 A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups it names.
 
-Results go to stdout: a table on a terminal, one JSON document with `--json`, JSON lines in a pipe. Progress goes to stderr.
+Results go to stdout as tables and words, piped too; `--json` prints one JSON document. Only `fuzz`, `check` and `reduce` write JSON lines
+when their stdout is no terminal. Progress goes to stderr.
 
 | Exit code | Meaning |
 |---|---|

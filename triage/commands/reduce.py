@@ -90,7 +90,7 @@ def reduce(
                 "reduce --all: takes no CASE, -o, --check, --also or --private;"
                 " results go into the database, beside the originals"
             )
-        emit(_reduce_all(options, request), as_json=options.json, show=_show)
+        emit(_reduce_all(options, request), as_json=options.json, show=_show, lines_if_piped=True)
         return 0
     if case is None or out is None:
         raise UserError("reduce: name a CASE and, with -o DIR, where the result goes (or give --all)")
@@ -134,7 +134,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
         write_page(out, None if request.private else case)
     for text in document.get("words_left", ()):
         say(f"crux: the failure needs {text!r} of the original: look at it before you share {out}")
-    emit(iter([document]), as_json=options.json, show=_show, single=True)
+    emit(iter([document]), as_json=options.json, show=_show, single=True, lines_if_piped=True)
     if not request.check:
         say(f"next: crux report {quoted(str(out))} -o crux-report")
     return 0

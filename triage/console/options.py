@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triage.console.output import quoted
+from triage.console.output import appearance, quoted
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -31,12 +31,24 @@ def _option(*names: str, text: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
 
 
+class Color(StrEnum):
+    """When colours are used."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The options of every command."""
+    """The options of every command; the last two hold before it starts."""
 
     db: Annotated[Path | None, _option("--db", text="The database. (default: ./crux.db)")] = None
     json: Annotated[bool, _option("--json", text="One JSON document on stdout.")] = False
+    color: Annotated[
+        Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
 
     @property
     def database(self) -> Path:
@@ -188,7 +200,9 @@ class Command:
     def __call__(self, **given: Any) -> int:
         """Call the function with the options as one value; returns its exit code."""
         shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
-        return self._function(self._options(**shared), **given)
+        options = self._options(**shared)
+        with appearance(options.color, options.quiet):
+            return self._function(options, **given)
 
 
 def as_command(
