@@ -6,7 +6,6 @@ A list stands between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME a
 
 from __future__ import annotations
 
-import enum
 import importlib
 import pkgutil
 import re
@@ -15,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -25,7 +24,8 @@ from generators.strategies import strategy_names
 from oracles.backends import backends
 from oracles.optional import asked_oracles
 from oracles.rules import find_rules
-from triage.cli import WORKFLOWS, build
+from triage.cli import build
+from triage.console.help import WORKFLOWS, meaning_of, value_of
 from triage.console.options import PANEL
 from triage.projects import projects
 
@@ -49,7 +49,7 @@ OPENING = """\
 
 <!-- Written by `python -m tests.house.reference` from the help of each command: change the help instead. -->
 
-`crux COMMAND --help` (or `-h`) prints the same with the defaults of your release. `crux --version` prints the version,
+`crux COMMAND --help` (or `-h`) prints the usual options on one screen, `--help-all` all of them. `crux --version` prints the version,
 `crux --install-completion` sets up completion in your shell, and `crux --show-completion` prints it.
 A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups it names.
 
@@ -115,7 +115,7 @@ def _section(name: str, command: Command) -> str:
     shared = {_key(each) for group in _shared().values() for each in group}
     own = [each for each in options(command) if _key(each) not in shared]
     rows = [f"- `{each.metavar}`: {each.help}" for each in arguments]
-    rows += [f"- {_spelled(each)}: {_meaning(each)}" for each in own]
+    rows += [f"- {_spelled(each)}: {meaning_of(each)}" for each in own]
     lines += [*rows, ""] if rows else []
     lines += [line for each in (*examples, _also(command)) if each for line in (each, "")]
     return "\n".join(lines)
@@ -168,42 +168,19 @@ def _makes_programs(key: tuple[tuple[str, ...], str]) -> bool:
 
 
 def _shared_list(title: str, group: list[TyperOption]) -> str:
-    rows = [f"- {_spelled(each)}: {_meaning(each)}" for each in group]
+    rows = [f"- {_spelled(each)}: {meaning_of(each)}" for each in group]
     return "\n".join([f"## {title}", "", *rows, ""])
 
 
 def _key(option: TyperOption) -> tuple[tuple[str, ...], str]:
     """What makes two options one: their names, help and default."""
-    return names_of(option), _meaning(option)
+    return names_of(option), meaning_of(option)
 
 
 def _spelled(option: TyperOption) -> str:
     """The option with its short form and its value."""
     *others, last = names_of(option)
-    return ", ".join(f"`{each}`" for each in (*others, f"{last} {_value(option)}".strip()))
-
-
-def _value(option: TyperOption) -> str:
-    """What stands behind the option; nothing behind a flag."""
-    if option.metavar:
-        return option.metavar
-    kind = option.type_descriptor.annotation
-    kind = next((each for each in get_args(kind) if each is not type(None)), kind)
-    if kind is bool:
-        return ""
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return "|".join(str(each.value) for each in kind)
-    return {int: "N", float: "N", Path: "PATH"}.get(kind, "TEXT")
-
-
-def _meaning(option: TyperOption) -> str:
-    """The option's help, with the default if it says none itself."""
-    text, default = option.help or "", option.default
-    if isinstance(default, enum.Enum):
-        default = default.value
-    if default in (None, "", False, True, 0) or isinstance(default, list | tuple) or "default:" in text:
-        return text
-    return f"{text} (default: {default:g})" if isinstance(default, float) else f"{text} (default: {default})"
+    return ", ".join(f"`{each}`" for each in (*others, f"{last} {value_of(option)}".strip()))
 
 
 def _escaped(text: str) -> str:

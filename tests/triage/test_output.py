@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.house.reference import COMMANDS_PAGE
+from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from tests.triage.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure
 from triage.cli import run
@@ -89,3 +89,30 @@ def test_color_can_be_forced_into_a_pipe_and_kept_out(
     assert "\x1b[" in capsys.readouterr().out
     assert run(["triage", "--db", database]) == 0
     assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_crux_alone_is_a_screen_with_three_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 20
+    jobs = [line for line in lines if line.startswith("You ")]
+    assert len(jobs) == 3
+    named = re.findall(r"crux ([a-z]+)", "\n".join(jobs))
+    assert len(named) == 6
+    assert {*named} <= commands().keys()
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("name", ["", *sorted(commands())])
+def test_help_fits_on_a_screen_and_all_of_it_is_there_on_request(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*name.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert run([*name.split(), "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    named = [each for option in options(commands()[name]) for each in names_of(option)] if name else []
+    assert [each for each in named if each not in whole] == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
+from triage.console.options import RARE, CaseOptions, as_command
 from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
@@ -28,7 +28,13 @@ Check = Annotated[
     typer.Option("--check", metavar="CMD", help="Judge by a command; {} is the candidate's model.onnx."),
 ]
 CheckExit = Annotated[
-    int, typer.Option("--check-exit", metavar="N", help="The exit code of --check that means interesting.")
+    int,
+    typer.Option(
+        "--check-exit",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="The exit code of --check that means interesting.",
+    ),
 ]
 Also = Annotated[
     str | None, typer.Option("--also", metavar="CMD", help="A command that must exit with 0 as well.")
@@ -52,7 +58,12 @@ Private = Annotated[
 ]
 
 Thorough = Annotated[
-    bool, typer.Option("--thorough", help="At the end ask for every subset of few nodes, whatever it takes.")
+    bool,
+    typer.Option(
+        "--thorough",
+        rich_help_panel=RARE,
+        help="At the end ask for every subset of few nodes, whatever it takes.",
+    ),
 ]
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from oracles.run import Limits
 
 PANEL = "Common options"
+RARE = "Rare options"
+"""Where a command declares what its first screen of help leaves out."""
 DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
 
@@ -267,12 +269,19 @@ Strategy = Annotated[
 ]
 NativeCoverage = Annotated[
     bool,
-    typer.Option("--native-coverage", help="Watch which code of the target the tests meet (x86-64)."),
+    typer.Option(
+        "--native-coverage",
+        rich_help_panel=RARE,
+        help="Watch which code of the target the tests meet (x86-64).",
+    ),
 ]
 Cluster = Annotated[
     str,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Test on a Ray cluster; local starts one here. -j says how wide."
+        "--cluster",
+        metavar="ADDRESS",
+        rich_help_panel=RARE,
+        help="Test on a Ray cluster; local starts one here. -j says how wide.",
     ),
 ]
 Source = Annotated[
@@ -293,20 +302,43 @@ Modes = Annotated[
 ]
 
 MaxFlops = Annotated[
-    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
+    int | None,
+    typer.Option(
+        "--max-flops", metavar="N", rich_help_panel=RARE, help="Operations of one run, at most.", min=1
+    ),
 ]
 MaxBytes = Annotated[
     int | None,
-    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
+    typer.Option(
+        "--max-bytes",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Bytes of all values together, at most.",
+        min=64,
+    ),
 ]
-MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
+MaxDim = Annotated[
+    int | None, typer.Option("--max-dim", metavar="N", rich_help_panel=RARE, help="The largest dim.", min=1)
+]
 MaxDepth = Annotated[
     int | None,
-    typer.Option("--max-depth", metavar="N", help="Operators in a chain, each reading the last.", min=1),
+    typer.Option(
+        "--max-depth",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Operators in a chain, each reading the last.",
+        min=1,
+    ),
 ]
 MaxMs = Annotated[
     float | None,
-    typer.Option("--max-ms", metavar="N", help="Milliseconds of one run at most, estimated.", min=0.02),
+    typer.Option(
+        "--max-ms",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Milliseconds of one run at most, estimated.",
+        min=0.02,
+    ),
 ]
 
 
