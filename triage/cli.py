@@ -25,6 +25,7 @@ import triage.commands
 from corpus.errors import UserError
 from triage.console.help import START, UPKEEP, WORKFLOWS, prepare
 from triage.console.output import disk_complaint, leave_off, say, write_line
+from triage.console.settings import defaults, here
 
 HELP = "Finds, reduces, groups and reports failures of deep-learning compilers."
 OK, SHOWS, USAGE, OWN_FAILURE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -149,7 +150,8 @@ def _invoke(arguments: Sequence[str]) -> int:
     if COMPLETING in os.environ:
         return int(command.main(list(arguments), prog_name="crux", standalone_mode=False) or OK)
     try:
-        with command.make_context("crux", list(arguments)) as context:
+        known = None if not {*arguments}.isdisjoint(HELP_OPTIONS) else defaults(command, here())
+        with command.make_context("crux", list(arguments), default_map=known) as context:
             return int(command.invoke(context) or OK)
     except typer.Exit as stop:
         return stop.exit_code

@@ -56,6 +56,10 @@ A command takes its own options, those [shared by all commands](#shared-by-all-c
 Results go to stdout as tables and words, piped too; `--json` prints one JSON document. Only `fuzz`, `check` and `reduce` write JSON lines
 when their stdout is no terminal. Progress goes to stderr.
 
+Settings of a project stand in `crux.toml`, or under `[tool.crux]` in `pyproject.toml`: target, tolerance, timeout, memory, database, known,
+seed, jobs and more. The nearest file up to the repository's root counts; `CRUX_TARGET` and the like come before it, options before both.
+A file cannot name what runs (`@python=`, `--trust`, `--check`). `crux config` shows each setting and where it comes from.
+
 | Exit code | Meaning |
 |---|---|
 | 0 | no bug, done, or already minimal; `hunt` and `fuzz` exit with 0 when they find bugs, too |

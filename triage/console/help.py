@@ -131,8 +131,8 @@ def _usual(command: Any) -> list[Any]:
 
 
 def _row(option: Any) -> Row:
-    *others, last = (*option.opts, *option.secondary_opts)
-    return ", ".join([*others, f"{last} {value_of(option)}".strip()]), meaning_of(option)
+    names = ", ".join([*option.opts, *option.secondary_opts])
+    return f"{names} {value_of(option)}".strip(), meaning_of(option)
 
 
 def value_of(option: Any) -> str:

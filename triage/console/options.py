@@ -29,7 +29,7 @@ DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
 
 
-def _option(*names: str, text: str, **settings: Any) -> Any:
+def _option(*names: str, text: str = "", **settings: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
 
 
@@ -51,16 +51,21 @@ class StoreOptions:
         Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
     ] = Color.AUTO
     quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
+    usual_database: Annotated[Path, _option("--usual-database", hidden=True)] = DEFAULT_DATABASE
+    """From the settings."""
 
     @property
     def database(self) -> Path:
         """The path of the database."""
-        return self.db or DEFAULT_DATABASE
+        return self.db or self.usual_database
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOptions(StoreOptions):
     """The options of every command that runs cases, besides those of every command."""
+
+    usual_target: Annotated[str, _option("--usual-target", hidden=True)] = ""
+    """From the settings: for cases that say none, in place of `ort`."""
 
     inputs: Annotated[Path | None, _option("--inputs", text="An .npz with the case's inputs.")] = None
     target: Annotated[
@@ -105,7 +110,10 @@ class CaseOptions(StoreOptions):
         from oracles.backends import find_backend
         from oracles.optional import SETTING, find_asked
 
-        target = Target.parse(self.target) if self.target else self.trusted(case_target or Target(usual))
+        if self.target or (case_target is None and self.usual_target and usual in ("ort", self.usual_target)):
+            target = Target.parse(self.target or self.usual_target)
+        else:
+            target = self.trusted(case_target or Target(usual))
         find_backend(target.backend)
         if self.oracles is not None:
             find_asked(self.oracles)
