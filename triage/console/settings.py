@@ -97,17 +97,18 @@ def _table(path: Path) -> dict[str, Any]:
 
 def _of_file(path: Path, key: str, value: Any) -> Setting:
     where = f"{path}: {key}"
+    kinds = KINDS.get(key, ())
     if key in RUNNING:
         raise UserError(f"{where}: runs code, so it counts on the command line only")
     if key not in KINDS:
         raise UserError(f"{where}: no such setting; there are {', '.join(KINDS)}")
-    if not isinstance(value, KINDS[key]) or (isinstance(value, bool) and bool not in KINDS[key]):
-        raise UserError(f"{where}: {value!r} is no {' or '.join(each.__name__ for each in KINDS[key])}")
+    if type(value) not in kinds:
+        raise UserError(f"{where}: {value!r} is no {' or '.join(each.__name__ for each in kinds)}")
     if key in PATHS:
         value = _within(path, key, value)
     elif key == "target":
         _must_run_nothing(where, value)
-    elif key == "oracles" and not NAMES.fullmatch(str(value)):
+    elif key == "oracles" and not NAMES.fullmatch(value):
         raise UserError(f"{where}: {value!r} is no list of names")
     return Setting(value, str(path))
 
