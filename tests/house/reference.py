@@ -51,7 +51,7 @@ OPENING = """\
 
 `crux COMMAND --help` (or `-h`) prints the usual options on one screen, `--help-all` all of them. `crux --version` prints the version,
 `crux --install-completion` sets up completion in your shell, and `crux --show-completion` prints it.
-A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups it names.
+A command takes its own options, those [shared by all commands](#shared-by-all-commands), and the groups named after *Also*.
 
 Results go to stdout as tables and words, piped too; `--json` prints one JSON document. Only `fuzz`, `check` and `reduce` write JSON lines
 when their stdout is no terminal. Progress goes to stderr.
@@ -142,7 +142,7 @@ def _also(command: Command) -> str:
             pieces.append(f"{link} but {', '.join(f'`{names_of(each)[-1]}`' for each in missing)}")
         else:
             pieces.append(", ".join(f"`{names_of(each)[-1]}`" for each in here))
-    return f"Also takes options for {'; '.join(pieces)}." if pieces else ""
+    return f"Also: {'; '.join(pieces)}." if pieces else ""
 
 
 @cache
