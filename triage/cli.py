@@ -13,10 +13,7 @@ import pkgutil
 import select
 import signal
 import sys
-import time
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
@@ -33,8 +30,6 @@ HELP_ALL = "--help-all"
 HELP_OPTIONS = ("-h", "--help", HELP_ALL)
 COMPLETING = "_CRUX_COMPLETE"
 """Set by a shell that asks what a word may become."""
-MOST_LOGS = 50
-"""How many tracebacks of failures of its own are kept."""
 NO_READER = 128 + signal.SIGPIPE
 """What a shell says of a program that `| head` cut off."""
 
@@ -127,17 +122,21 @@ def run(arguments: Sequence[str]) -> int:
         if interrupts.came and isinstance(error, (ImportError, RecursionError)):
             say("crux: interrupted; everything found so far is kept")  # while a library was being imported
             return INTERRUPTED
-        return _code_of(error)
+        return _code_of(error, arguments)
 
 
-def _code_of(error: Exception) -> int:
+def _code_of(error: Exception, arguments: Sequence[str]) -> int:
     """Return the exit code of an error that no command expected, told in one line."""
     if complaint := disk_complaint(error):
         say(f"crux: {complaint}")
         return USAGE
     if isinstance(error, BrokenPipeError) and _has_no_reader(sys.stdout):
         return NO_READER
-    say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {_write_log()}")
+    from triage.console.crash import write_crash
+
+    log, bundle = write_crash(arguments)
+    more = f"; to report it, look through {bundle} and attach it to an issue of tensorcrux" if bundle else ""
+    say(f"crux: a failure of its own, {_one_line(error)}; the traceback is in {log}{more}")
     return OWN_FAILURE
 
 
@@ -209,28 +208,6 @@ def _has_no_reader(stream: TextIO) -> bool:
 def _one_line(error: BaseException) -> str:
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _write_log() -> Path:
-    """Keep the current exception's traceback in a file of its own."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    name = f"failure-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    for folder in (state / "crux", Path("/tmp")):
-        path = folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _rotate(folder)
-            path.write_text(f"crux {' '.join(sys.argv[1:])}\n\n{traceback.format_exc()}")
-        except OSError:
-            continue
-        return path
-    return Path("(nowhere: no folder could be written)")
-
-
-def _rotate(folder: Path) -> None:
-    """Let the oldest logs go where there are many: what fails every night fills no disk."""
-    for path in sorted(folder.glob("failure-*.log"))[: -MOST_LOGS + 1]:
-        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

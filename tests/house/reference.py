@@ -65,7 +65,7 @@ A file cannot name what runs (`@python=`, `--trust`, `--check`). `crux config` s
 | 0 | no bug, done, or already minimal; `hunt` and `fuzz` exit with 0 when they find bugs, too |
 | 1 | `check`, `wrap`: the bug shows. `reduce`, `passes`: the failure does not show. `replay`, `watch`: something differs. `doctor`, `db check`: something is broken |
 | 2 | bad usage, or a file that cannot be used: one line says which, why and what to do |
-| 3 | crux itself failed: one line, and the traceback in a log file |
+| 3 | crux itself failed: one line, the traceback in a log, and a zip to report it with |
 | 130 | interrupted; results so far are kept |
 """  # noqa: E501
 
