@@ -31,12 +31,12 @@ def test_the_index_links_every_guide_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("text", [GUIDE, INDEX], ids=["guide", "index"])
 def test_each_exit_code_of_the_reference_is_there(text: str) -> None:
-    codes = re.findall(r"^\| (\d+) \|", COMMANDS_PAGE.read_text(), flags=re.MULTILINE)
+    codes = re.findall(r"^- (\d+): ", COMMANDS_PAGE.read_text(), flags=re.MULTILINE)
     assert codes == ["0", "1", "2", "3", "130"]
     said = text[text.index("Exit codes") :]
     assert [code for code in codes if not re.search(rf"\b{code}\b", said)] == []
 
 
 def test_the_commands_of_the_guide_exist() -> None:
-    named = {name for name in re.findall(r"crux ([a-z]+)", GUIDE) if name not in ("uses", "sees")}
+    named = set(re.findall(r"`crux ([a-z]+)", GUIDE))
     assert {"check", "reduce", "report", "triage", "schema"} <= named <= commands().keys()

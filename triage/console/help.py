@@ -26,7 +26,7 @@ WORKFLOWS = {
     "You have a failing model": ("check", "reduce", "report", "passes", "bisect", "show", "diff", "wrap"),
     "You look for bugs": ("hunt", "fuzz", "generate", "patterns"),
     "You have bugs": ("triage", "replay", "watch", "conformance"),
-    UPKEEP: ("doctor", "db", "config", "schema"),
+    UPKEEP: ("doctor", "db", "config", "schema", "mcp"),
 }
 """What the help shows under which heading; a command that is not named here is upkeep."""
 START = """\
