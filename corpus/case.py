@@ -42,6 +42,8 @@ class Remark(StrEnum):
     VIOLATION = "violation: "
     HAZARD = "hazard: "
     CHANGED = "inputs from the seed, changed so that "
+    FITTED = "inputs made anew, as the first were refused: "
+    UNFIT = "the made inputs do not fit: "
     FREED = "weights, and inputs from the seed, changed so that "
 
     def note(self, text: str) -> str:

@@ -69,7 +69,9 @@ def run(
     """
     from oracles.worker.ort.sessions import (
         BORROWED,
+        as_map,
         core,
+        dense,
         from_ortvalue,
         is_plain,
         session_options,
@@ -87,12 +89,14 @@ def run(
     getattr(session, "output_meminfos", None)
     enter("execute")
     BORROWED.clear()
+    maps = [node.name for node in session.inputs_meta if node.type.startswith("map(")]
+    inputs = {**inputs, **{name: as_map(inputs[name]) for name in maps if name in inputs}}
     types = {node.name: node.type for node in session.outputs_meta}
     wanted = list(types if outputs is None else outputs)
     if not wanted:
         return {}  # a session refuses to run for nothing
     if is_plain(inputs.values(), [types.get(name, "") for name in wanted]):
-        values = session.run(wanted, inputs, None)
+        values = [dense(value) for value in session.run(wanted, inputs, None)]
     else:
         feeds = {name: to_ortvalue(value) for name, value in inputs.items() if value is not None}
         values = [from_ortvalue(value) for value in session.run_with_ort_values(feeds, wanted, None)]

@@ -85,6 +85,29 @@ def _has_bits(value: Any) -> bool:
     return isinstance(value, tuple) or (isinstance(value, list) and any(map(_has_bits, value)))
 
 
+def as_map(value: Any) -> Any:
+    """Return a map that came as the list of its keys and its values."""
+    keys, values = value
+    return dict(zip(keys.tolist(), values.tolist()))  # noqa: B905 (Python 3.8)
+
+
+def dense(value: Any) -> Any:
+    """Return a value with a sparse tensor written out, since such an object is equal to itself alone."""
+    if not isinstance(value, core.SparseTensor):
+        return value
+    shape, kept = tuple(value.dense_shape()), np.asarray(value.values())
+    full = np.zeros(shape, kept.dtype)
+    if "COO" in str(value.format).upper():
+        indices = np.asarray(value.get_coo_data().indices())
+        flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+        full.reshape(-1)[flat] = kept
+        return full
+    rows = value.get_csrc_data()
+    inner, outer = np.asarray(rows.inner()), np.asarray(rows.outer())
+    full[np.repeat(np.arange(len(outer) - 1), np.diff(outer)), inner] = kept
+    return full
+
+
 def to_ortvalue(value: Any) -> Any:
     """Make an OrtValue. If this release's interface cannot, a small model makes it."""
     if isinstance(value, list):
