@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, Case, read_facts
+from corpus.case import CASE_FILE, DEFAULT_MEMORY, INPUTS_FILE, LOAD, ONLY, Case, read_facts
 from corpus.errors import UserError
 from corpus.format import Format
 from corpus.formats import find_format, format_names, format_of
@@ -45,6 +45,7 @@ def open_case(
     trust: bool = False,
     target: Target | None = None,
     importer: Importer | None = None,
+    load_only: bool = False,
 ) -> Case:
     """The case at a path: a program's file, or a folder with a program and perhaps inputs and `case.json`.
 
@@ -52,7 +53,8 @@ def open_case(
     (`inputs.npz`, `test_data_set_0`), else from the seed, with `dims` for sizes of symbolic dims. `target`
     replaces the saved one. Nothing is written, nothing but the program and the inputs is read. Raises
     `UserError`, one line, for what is no case, leaves its folder, exceeds the memory or does not fit; an
-    invalid program opens: it gets a verdict.
+    invalid program opens: it gets a verdict. With `load_only` the case is about loading, and does without
+    inputs that cannot be had.
     """
     path = Path(path)
     found, file, facts = _locate(path)
@@ -65,13 +67,20 @@ def open_case(
     if not trust:
         _must_only_compute(found, program, str(file))
     external = found.external_files(model, file.parent, str(file))
-    types = found.input_types(model, str(file))
+    loads = load_only or dict(facts.get("settings", {})).get(LOAD) == ONLY
     source = inputs if inputs is not None else _inputs_beside(path)
-    if source:
-        values, notes = _read(found, source, types, memory_bytes)
-    else:
-        values, notes = _made(found, model, (seed, dims), types, foreign, str(file))
-    return _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
+    try:
+        types = found.input_types(model, str(file))
+        if source:
+            values, notes = _read(found, source, types, memory_bytes)
+        else:
+            values, notes = _made(found, model, (seed, dims), types, foreign, str(file))
+    except UserError:
+        if not loads or inputs is not None:
+            raise
+        values, notes = {}, ()
+    case = _as_told(Case(found.name, program, values, target, external), facts, str(path), notes)
+    return case.for_loading() if load_only else case
 
 
 def _as_told(case: Case, facts: Mapping[str, Any], origin: str, notes: tuple[str, ...]) -> Case:

@@ -41,6 +41,7 @@ __all__ = [
     "read_inputs",
     "read_inputs_noting",
     "stored_members",
+    "stored_names",
     "write_inputs",
 ]
 
@@ -113,6 +114,12 @@ def write_inputs(target: Path | IO[bytes], inputs: Mapping[str, Value]) -> None:
             raise UserError(f"inputs: two of them would be kept as {name!r}; rename one")
         members[name] = array
     write_npz(target, members)
+
+
+def stored_names(source: Path, memory_bytes: int = _DEFAULT_MEMORY) -> tuple[str, ...]:
+    """List the members that a file of inputs has."""
+    with NpzReader(source, str(source), memory_bytes) as members:
+        return members.names
 
 
 def read_inputs(

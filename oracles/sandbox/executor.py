@@ -139,6 +139,7 @@ class Executor:
                 case.external,
                 format=case.format,
                 passes=case.passes,
+                loads_only=case.loads_only,
                 **job_options,
             )
         )
@@ -171,7 +172,7 @@ class Executor:
             limits = replace(self.limits, cpu_seconds=REFEREE_CPU_SECONDS)
             self._referee = Sandbox(name, limits=limits)
         configs = find_backend(name).configs(Target(name))[:1]
-        return self._referee.run(replace(job, configs=configs))[0]
+        return self._referee.run(replace(job, configs=configs, loads_only=False))[0]
 
     def classify(self, run: Run) -> str:
         """Classify a run's message by the backend that made it; empty if the backend does not know it."""

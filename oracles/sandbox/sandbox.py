@@ -46,7 +46,7 @@ class Job:
 
     `format` is that of the program. `outputs` names the outputs wanted (None: all). With `collect_log` the
     backend's log comes back too. `passes` are the case's own sequence, for a backend that runs such. Jobs
-    that are `shared` may run in one process after the other.
+    that are `shared` may run in one process after the other. With `loads_only` nothing is executed.
     """
 
     program: bytes
@@ -58,6 +58,7 @@ class Job:
     format: str = "onnx"
     passes: tuple[str, ...] = ()
     shared: bool = False
+    loads_only: bool = False
 
 
 TRIES = 2
@@ -260,7 +261,7 @@ class Sandbox:
             buffers.append(job.program)
             header["size"] = len(job.program)
         header["inputs"] = [[name, worker.encode(value, buffers)] for name, value in job.inputs.items()]
-        shared = {"log": job.collect_log, "format": job.format}
+        shared = {"log": job.collect_log, "format": job.format, "loads_only": job.loads_only}
         header["configs"] = [
             [start + index, {"passes": job.passes, **dict(config.settings), **shared}]
             for index, config in enumerate(job.configs[start:])

@@ -1,4 +1,4 @@
-"""Sizes and samples from the command line: `--dims` for inputs that are made, a folder of them for `--inputs`."""
+"""Sizes of dims that are asked for, and a folder of samples judged in one go."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def open_one(word: str, options: CaseOptions, judges: Judges | None = None) -> C
         case = _opened(word, options)
         path = Path(word)
         is_made = path.exists() and options.inputs is None and not has_inputs(path)
-        if judges is None or not is_made or case.target is None:
+        if judges is None or not is_made or case.target is None or case.loads_only:
             return case
         from generators.finite.values import settled
         from generators.language.record import language_of
@@ -126,6 +126,7 @@ def _opened(word: str, options: CaseOptions) -> Case:
             dims=options.sizes,
             memory_bytes=options.memory << 20,
             trust=options.trust,
+            load_only=options.load_only,
             importer=partial(open_foreign, options.target_of(None), options.limits),
         )
     else:
@@ -133,6 +134,7 @@ def _opened(word: str, options: CaseOptions) -> Case:
 
         with open_existing(options.database) as store:
             case = store.load_case(find_case(store, word))
+            case = case.for_loading() if options.load_only else case
         must_be_known(case, word, trust=options.trust)
     usual = find_format(case.format).target
     return with_sequence(replace(case, target=options.target_of(case.target, usual)))

@@ -91,6 +91,10 @@ class CaseOptions(StoreOptions):
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
 
+    load_only: Annotated[
+        bool, _option("--load-only", text="Load, save and load again at every level; execute nothing.")
+    ] = False
+
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
         """Return the target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
