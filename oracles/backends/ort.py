@@ -128,7 +128,9 @@ def must_load_again(program: Any, settings: dict[str, Any], session: Any) -> Non
         session_options({"level": "none"}), program, isinstance(program, str), False
     )
     for name, found in (("loaded", session), ("saved and loaded again", again)):
-        for (item, was), (_, now) in zip(signature_of(plain), signature_of(found)):  # noqa: B905 (Python 3.8)
+        types = signature_of(found)
+        for item, was in signature_of(plain).items():
+            now = types.get(item, ("gone", ()))
             if not agree(was, now):
                 raise TypesChanged(f"{name}, {item} is {now[0]} {now[1]}, as written {was[0]} {was[1]}")
 

@@ -25,10 +25,10 @@ def session_options(settings: dict[str, Any]) -> Any:
     return options
 
 
-def signature_of(session: Any) -> list[Any]:
-    """List what a session takes and gives: each name with its type and its shape."""
+def signature_of(session: Any) -> dict[str, Any]:
+    """Map what a session takes and gives to its type and its shape."""
     sides = (("input", session.inputs_meta), ("output", session.outputs_meta))
-    return [(f"{side} {each.name!r}", (each.type, each.shape)) for side, every in sides for each in every]
+    return {f"{side} {each.name!r}": (each.type, each.shape) for side, every in sides for each in every}
 
 
 def run_small(program: bytes, feeds: dict[str, Any]) -> Any:
