@@ -118,6 +118,17 @@ class Executor:
         self._sandbox.limits = replace(self.limits, wall_seconds=wall)
 
     @contextmanager
+    def patiently(self, cpu_seconds: float) -> Iterator[None]:
+        """Within it each run of the target may take this many CPU seconds, and as many times the wall's."""
+        usual = self._sandbox.limits
+        wall = usual.wall_seconds * cpu_seconds / usual.cpu_seconds
+        self._sandbox.limits = replace(usual, cpu_seconds=cpu_seconds, wall_seconds=wall)
+        try:
+            yield
+        finally:
+            self._sandbox.limits = usual
+
+    @contextmanager
     def quickly(self, *, plainly: bool = False) -> Iterator[None]:
         """Within it TIR programs share a process, and their arguments are not checked.
 

@@ -256,6 +256,7 @@ class Sandbox:
         target.ticket = secrets.token_hex(8)
         header: dict[str, Any] = {"op": "run", "outputs": job.outputs, "log": job.collect_log, **laid_out}
         header |= {"test": target.tests, "ticket": target.ticket}
+        header["most"] = self.limits.cpu_seconds
         header["cpu"] = left_of(len(job.configs) * self.limits.cpu_seconds)
         if "path" not in header:
             buffers.append(job.program)
@@ -270,7 +271,7 @@ class Sandbox:
         worker.send(target.channel, header, buffers)
 
     def _receive(self, target: Worker, config: Config, index: int, earlier: Sequence[Run]) -> Run:
-        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds)
+        target.wait_for_reply(self._wall_seconds(), self.limits.cpu_seconds, config.label)
         header, body = worker.receive(target.channel, self.limits.memory_bytes)
         wanted = {"test": target.tests, "config": index, "ticket": target.ticket}
         if any(header.get(name) != value for name, value in wanted.items()):

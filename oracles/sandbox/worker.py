@@ -381,7 +381,7 @@ def run_configs(
     for index, settings in request["configs"]:
         truncate(2)
         marker.begin(index)
-        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(options.cpu, left)))
+        signal.setitimer(signal.ITIMER_PROF, max(0.01, min(request["most"], left)))
         header, outputs = attempt(backend, job, settings, marker)
         took = time.thread_time() - marker.entered
         signal.setitimer(signal.ITIMER_PROF, 0)

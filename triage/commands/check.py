@@ -78,11 +78,11 @@ def _verdicts(
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.judging import judge_often
+        from triage.cases.judging import judge_often, waits_shown
         from triage.cases.sources import bounded, each_named, open_one, with_samples
 
         for word, sample in product(each_named(words), with_samples(options)):
-            with bounded(options.timeout, word, repeat):
+            with bounded(options.timeout, word, repeat), waits_shown():
                 case = open_one(word, sample, judges)
                 assert case.target is not None
                 judge = judges.of(case.target, case.format)
