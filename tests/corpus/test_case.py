@@ -17,8 +17,8 @@ from corpus.errors import UserError
 from corpus.external import ExternalFile
 from corpus.load import open_case
 from corpus.target import Target
-from tests.corpus.models import external, identity, model, relu, value, write
-from tests.counting import calls_of
+from tests.helpers.counting import calls_of
+from tests.helpers.models import external, identity, model, relu, value, write
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from onnx import helper
 
 from corpus.case import Case
 from corpus.onnx.inputs import make_inputs
-from corpus.target import Target
 from generators.finite.inverse_ranges import before
 from generators.finite.values import make_finite, settled
 from generators.language.types import Range
@@ -34,12 +32,6 @@ FLAT_RECIPROCAL = """g (float[4] x) => (float[4] y)
 NOT_TO_HAVE = "g (float[4] x) => (float[4] y) <float c = {2}> { a = Sigmoid(x) b = Sub(a, c) y = Sqrt(b) }"
 MASK = """g (float[2] x) => (float[2] y) <float zero = {0}, float[2] none = {0, 1}>
     { a = Log(none) b = Add(a, x) y = Softmax(b) }"""
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Target("ort")) as judge:
-        yield judge
 
 
 def case(graph: str, **inputs: Any) -> Case:

@@ -29,12 +29,6 @@ UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]
 OPERATORS = pytest.mark.parametrize("operator", all_operators(), ids=lambda operator: operator.name)
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox("ort") as opened:
-        yield opened
-
-
 def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
     draws = RandomSource(f"back/{operator.name}/{number}")
     profile = draw_profile(draws)
@@ -112,13 +106,13 @@ def test_what_is_sampled_is_recognised(operator: Operator) -> None:
 
 
 @OPERATORS
-def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, sandbox: Sandbox) -> None:
+def test_onnx_and_a_run_agree_with_what_was_solved(operator: Operator, ort_sandbox: Sandbox) -> None:
     """The type that onnx infers where it infers one, and the type that the un-optimised backend returns."""
     found = 0
     for program in solved(operator):
         assert checker_complaint(program.model) is None
         inferred = inferred_types(program.model)
-        run = sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
+        run = ort_sandbox.run(Job(program.model.SerializeToString(), program.inputs, UNOPTIMISED))[0]
         if run.signal:
             continue  # a crash of the un-optimised backend is a find of its own, and no word about the types
         assert run.is_ok, run.message

@@ -19,7 +19,6 @@ from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
 from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
-from generators.language.counts import Counts, count
 from generators.language.profile import draw_profile
 from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
@@ -83,20 +82,6 @@ def test_two_processes_write_what_one_writes(name: str, tmp_path: Path) -> None:
     for path in (tmp_path / "one").rglob("*"):
         if path.is_file():
             assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
-
-
-def counts_of(name: str, number: int, nodes: int) -> Counts:
-    total = Counts()
-    for program in find_strategy(name)(range(number), nodes, None, UNLIMITED):
-        total |= count(program.model, program.types)
-    return total
-
-
-def test_coverage_meets_more_operators_types_and_neighbours_than_chance() -> None:
-    guided, unguided = counts_of("coverage", 100, 10), counts_of("random", 100, 10)
-    assert len(guided.op_types) > len(unguided.op_types)
-    assert len(guided.op_dtype) > len(unguided.op_dtype)
-    assert len(guided.op_edge) > len(unguided.op_edge)
 
 
 def test_guided_programs_cover_more_than_unguided_ones() -> None:

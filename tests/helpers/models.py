@@ -1,17 +1,54 @@
-"""Small ONNX models for the tests of this folder."""
+"""Small ONNX models: from text, from nodes, and some that many tests want."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
+
+from corpus.case import Case
+from corpus.target import Target
 
 OPSET = 17
 IR = 8
 
 Node = onnx.NodeProto
+
+
+def model_of(
+    graph: str, opset: int = OPSET, ir: int = IR, domains: str = "", **weights: np.ndarray | TensorProto
+) -> onnx.ModelProto:
+    """The model of a graph in ONNX's text form, to which weights are added; `domains` in one word each."""
+    others = "".join(f', "{domain}" : 1' for domain in domains.split())
+    made = onnx.parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}{others}]> {graph}')
+    for name, weight in weights.items():
+        is_tensor = isinstance(weight, TensorProto)
+        made.graph.initializer.append(weight if is_tensor else numpy_helper.from_array(weight, name))
+    return made
+
+
+def case_of(
+    graph: str,
+    *,
+    opset: int = OPSET,
+    ir: int = IR,
+    domains: str = "",
+    target: Target | None = None,
+    **inputs: Any,
+) -> Case:
+    """The case of a graph in ONNX's text form, with these inputs."""
+    return Case("onnx", model_of(graph, opset, ir, domains).SerializeToString(), inputs, target)
+
+
+def chain_of(operators: Sequence[str], dims: str = "2", dtype: str = "float") -> onnx.ModelProto:
+    """Operators in a row, from `x` by `v0` on."""
+    names = ["x", *(f"v{at}" for at in range(len(operators)))]
+    nodes = " ".join(f"{names[at + 1]} = {each} ({names[at]})" for at, each in enumerate(operators))
+    return model_of(f"g ({dtype}[{dims}] x) => ({dtype}[{dims}] {names[-1]}) {{ {nodes} }}")
 
 
 def value(name: str, dims: Sequence[int | str | None] | None, dtype: int = TensorProto.FLOAT):
