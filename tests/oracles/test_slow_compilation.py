@@ -16,7 +16,7 @@ from oracles.rules import hang
 from oracles.run import Config, Limits, Phase, Run, Status
 from oracles.sandbox import processes
 from oracles.verdict import Outcome
-from tests.triage.failing import model
+from tests.helpers.failing import model
 
 TARGET = Target("inductor")
 

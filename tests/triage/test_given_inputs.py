@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.triage.test_cli import crux
+from tests.helpers.commands import crux
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[batch,seq] x) => (float[batch,seq] y) { y = Softmax(x) }"""
