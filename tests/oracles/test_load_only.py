@@ -13,8 +13,8 @@ from corpus.target import Target
 from oracles.judge import Judge
 from oracles.run import Phase
 from oracles.verdict import Outcome
-from tests.helpers.failing import clip_exception
 from tests.helpers.commands import crux
+from tests.helpers.failing import clip_exception
 
 REFUSES_TO_RUN = "g (float[2] x) => (float[n] y) <int64[1] s = {3}> { y = Reshape(x, s) }"
 NO_INPUT = """<ir_version: 8, opset_import: ["" : 17]>
