@@ -67,7 +67,13 @@ class CaseOptions(StoreOptions):
     usual_target: Annotated[str, _option("--usual-target", hidden=True)] = ""
     """From the settings: for cases that say none, in place of `ort`."""
 
-    inputs: Annotated[Path | None, _option("--inputs", text="An .npz with the case's inputs.")] = None
+    inputs: Annotated[
+        Path | None,
+        _option("--inputs", text="An .npz with the case's inputs; for check also a folder of samples."),
+    ] = None
+    dims: Annotated[
+        str, _option("--dims", metavar="NAME=N,…", text="Sizes of symbolic dims, for inputs that are made.")
+    ] = ""
     target: Annotated[
         str | None,
         _option("--target", text="Such as ort or ort@opt=basic. (default: the case's own, or ort)"),
@@ -104,6 +110,10 @@ class CaseOptions(StoreOptions):
         bool, _option("--trust", text="Accept cases that run code: scripts and custom-op libraries.")
     ] = False
 
+    load_only: Annotated[
+        bool, _option("--load-only", text="Load, save and load again at every level; execute nothing.")
+    ] = False
+
     def target_of(self, case_target: Target | None, usual: str = "ort") -> Target:
         """Return the target asked for, else the case's own, else the `usual` one of its format."""
         from corpus.target import Target
@@ -119,6 +129,19 @@ class CaseOptions(StoreOptions):
             find_asked(self.oracles)
             target = target.with_setting(SETTING, self.oracles)
         return target
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of symbolic dims that are asked for; raises `UserError` for other text."""
+        from corpus.errors import UserError
+
+        sizes: dict[str, int] = {}
+        for part in filter(None, self.dims.split(",")):
+            name, _, size = part.rpartition("=")
+            if not name.strip() or not size.strip().isdecimal() or int(size) >= 1 << 31:
+                raise UserError(f"--dims {part[:80]!r}: write names with sizes, such as batch=2,seq=16")
+            sizes[name.strip()] = int(size)
+        return sizes
 
     def trusted(self, target: Target) -> Target:
         """The target that a file or a database brings along; `UserError` where it names what is to be run.
