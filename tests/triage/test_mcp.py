@@ -14,8 +14,8 @@ pytest.importorskip("mcp")
 
 import anyio
 from mcp import Client, StdioServerParameters
-from tests.triage.failing import clip_exception, healthy, verdict
 
+from tests.helpers.failing import clip_exception, healthy, verdict
 from triage.bugs.failures import record_failure
 from triage.store.database import Store
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.triage.failing import clip_exception, healthy, verdict
 
+from tests.helpers.failing import clip_exception, healthy, verdict
 from tests.house.reference import COMMANDS_PAGE, commands, names_of, options
 from triage.bugs.failures import record_failure
 from triage.cli import run

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.triage.failing import clip_exception, healthy, verdict
 
+from tests.helpers.failing import clip_exception, healthy, verdict
 from tests.house.reference import commands
 from triage.bisection.bisection import Bisection, document
 from triage.bisection.release_results import GOOD, ReleaseResult

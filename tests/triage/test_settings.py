@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.triage.failing import healthy
 
+from tests.helpers.failing import healthy
 from triage.cli import run
 from triage.console.settings import KINDS, RUNNING, variable
 

@@ -130,7 +130,7 @@ REPORT = record(
         "folder": TEXT,
         "checks": listed(record({"holds": FLAG, "text": TEXT})),
     },
-    {"known": TEXT, "zip": TEXT, "signature": TEXT, "page": TEXT},
+    {"known": TEXT, "issue": TEXT, "zip": TEXT, "test": TEXT, "signature": TEXT, "page": TEXT},
 )
 FAILURE = record(
     {
