@@ -17,7 +17,6 @@ from corpus.target import Target
 from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases
-from generators.language.operator import Operator
 from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.mutations.modes import Mode
 from generators.strategies import coverage, uniform
@@ -25,6 +24,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
+from oracles.relation.operator import Operator
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.bench_generate import HIRFUZZ

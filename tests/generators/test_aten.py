@@ -13,14 +13,14 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
-from generators.language.scope import DoesNotFit
 from generators.mixture import BLOCK, Plan, make_cases
-from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
+from oracles.operators import all_operators, aten_operators
+from oracles.relation.operator import Operator
+from oracles.relation.program import DTypeFamily
+from oracles.relation.scope import DoesNotFit
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.worker.onnx.domain import DOMAIN

@@ -8,10 +8,10 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from generators.growth.grow import grow
-from generators.language.program import DTypeFamily
 from generators.language.random_source import RandomSource
 from generators.mutations.functions import Form, wrap, wrap_nodes
 from oracles.backends import find_backend
+from oracles.relation.program import DTypeFamily
 from oracles.sandbox.sandbox import Job, Sandbox
 
 UNOPTIMISED = find_backend("ort").configs(Target("ort"))[:1]

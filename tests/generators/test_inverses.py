@@ -10,18 +10,19 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.target import Target
-from generators.entries.shared import volume
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import place
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import ONNX_REALMS, Call
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
-from generators.ops import all_operators, find_operator
+from generators.language.scope import Scope
 from oracles.backends import find_backend
+from oracles.operators import all_operators, find_operator
+from oracles.relation.inverses import volume
+from oracles.relation.operator import Operator
+from oracles.relation.program import ONNX_REALMS, Call
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import BOOL, F32, I64, U8, DType, TensorType
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, value_agrees
 

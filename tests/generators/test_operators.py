@@ -15,13 +15,13 @@ from corpus.target import Target
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.operator import Operator
 from generators.language.profile import draw_profile
-from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
 from generators.language.random_source import RandomSource
-from generators.language.types import ANYTHING, BOOL, I64, DType, Range
-from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend
+from oracles.operators import all_operators, find_operator
+from oracles.relation.operator import Operator
+from oracles.relation.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
+from oracles.relation.types import ANYTHING, BOOL, I64, DType, Range
 from oracles.sandbox.sandbox import Job, Sandbox
 from tests.generators.agreement import inference_agrees, is_within, spelt, value_agrees
 

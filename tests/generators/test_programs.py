@@ -16,8 +16,8 @@ from generators.growth.grow import finish, grow
 from generators.language.counts import Counts, count
 from generators.language.profile import draw_profile
 from generators.language.random_source import RandomSource
-from generators.language.scope import MAX_ELEMENTS, DoesNotFit
-from generators.language.types import F32, Range
+from oracles.relation.scope import MAX_ELEMENTS, DoesNotFit
+from oracles.relation.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 
 SEEDS = range(200)

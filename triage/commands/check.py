@@ -51,7 +51,7 @@ def check(
         found = _compared(options, cases, targets)
     else:
         found = _verdicts(options, cases, repeat, locate, troubles)
-    documents = emit(found, as_json=options.json, show=_show, single=single)
+    documents = emit(found, as_json=options.json, show=_show, single=single, lines_if_piped=True)
     for trouble in troubles:  # the verdicts are out by now
         say(f"crux: {trouble}")
     failing = [document for document in documents if document["bug"]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triage.console.output import quoted
+from triage.console.output import appearance, quoted
 
 if TYPE_CHECKING:
     from corpus.target import Target
@@ -23,30 +23,49 @@ if TYPE_CHECKING:
     from oracles.run import Limits
 
 PANEL = "Common options"
+RARE = "Rare options"
+"""Where a command declares what its first screen of help leaves out."""
 DEFAULT_DATABASE = Path("crux.db")
 WALL_PER_CPU = 3
 
 
-def _option(*names: str, text: str, **settings: Any) -> Any:
+def _option(*names: str, text: str = "", **settings: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=PANEL, **settings)
+
+
+class Color(StrEnum):
+    """When colours are used."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """The options of every command."""
+    """The options of every command; the last two hold before it starts."""
 
     db: Annotated[Path | None, _option("--db", text="The database. (default: ./crux.db)")] = None
     json: Annotated[bool, _option("--json", text="One JSON document on stdout.")] = False
+    color: Annotated[
+        Color, _option("--color", text="Colours: auto: on a terminal, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    quiet: Annotated[bool, _option("--quiet", text="No progress and no hints on stderr.")] = False
+    usual_database: Annotated[Path, _option("--usual-database", hidden=True)] = DEFAULT_DATABASE
+    """From the settings."""
 
     @property
     def database(self) -> Path:
         """The path of the database."""
-        return self.db or DEFAULT_DATABASE
+        return self.db or self.usual_database
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOptions(StoreOptions):
     """The options of every command that runs cases, besides those of every command."""
+
+    usual_target: Annotated[str, _option("--usual-target", hidden=True)] = ""
+    """From the settings: for cases that say none, in place of `ort`."""
 
     inputs: Annotated[
         Path | None,
@@ -101,7 +120,10 @@ class CaseOptions(StoreOptions):
         from oracles.backends import find_backend
         from oracles.optional import SETTING, find_asked
 
-        target = Target.parse(self.target) if self.target else self.trusted(case_target or Target(usual))
+        if self.target or (case_target is None and self.usual_target and usual in ("ort", self.usual_target)):
+            target = Target.parse(self.target or self.usual_target)
+        else:
+            target = self.trusted(case_target or Target(usual))
         find_backend(target.backend)
         if self.oracles is not None:
             find_asked(self.oracles)
@@ -211,7 +233,9 @@ class Command:
     def __call__(self, **given: Any) -> int:
         """Call the function with the options as one value; returns its exit code."""
         shared = {field.name: given.pop(field.name) for field in dataclasses.fields(self._options)}
-        return self._function(self._options(**shared), **given)
+        options = self._options(**shared)
+        with appearance(options.color, options.quiet):
+            return self._function(options, **given)
 
 
 def as_command(
@@ -276,12 +300,19 @@ Strategy = Annotated[
 ]
 NativeCoverage = Annotated[
     bool,
-    typer.Option("--native-coverage", help="Watch which code of the target the tests meet (x86-64)."),
+    typer.Option(
+        "--native-coverage",
+        rich_help_panel=RARE,
+        help="Watch which code of the target the tests meet (x86-64).",
+    ),
 ]
 Cluster = Annotated[
     str,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="Test on a Ray cluster; local starts one here. -j says how wide."
+        "--cluster",
+        metavar="ADDRESS",
+        rich_help_panel=RARE,
+        help="Test on a Ray cluster; local starts one here. -j says how wide.",
     ),
 ]
 Source = Annotated[
@@ -302,20 +333,43 @@ Modes = Annotated[
 ]
 
 MaxFlops = Annotated[
-    int | None, typer.Option("--max-flops", metavar="N", help="Operations of one run, at most.", min=1)
+    int | None,
+    typer.Option(
+        "--max-flops", metavar="N", rich_help_panel=RARE, help="Operations of one run, at most.", min=1
+    ),
 ]
 MaxBytes = Annotated[
     int | None,
-    typer.Option("--max-bytes", metavar="N", help="Bytes of all values together, at most.", min=64),
+    typer.Option(
+        "--max-bytes",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Bytes of all values together, at most.",
+        min=64,
+    ),
 ]
-MaxDim = Annotated[int | None, typer.Option("--max-dim", metavar="N", help="The largest dim.", min=1)]
+MaxDim = Annotated[
+    int | None, typer.Option("--max-dim", metavar="N", rich_help_panel=RARE, help="The largest dim.", min=1)
+]
 MaxDepth = Annotated[
     int | None,
-    typer.Option("--max-depth", metavar="N", help="Operators in a chain, each reading the last.", min=1),
+    typer.Option(
+        "--max-depth",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Operators in a chain, each reading the last.",
+        min=1,
+    ),
 ]
 MaxMs = Annotated[
     float | None,
-    typer.Option("--max-ms", metavar="N", help="Milliseconds of one run at most, estimated.", min=0.02),
+    typer.Option(
+        "--max-ms",
+        metavar="N",
+        rich_help_panel=RARE,
+        help="Milliseconds of one run at most, estimated.",
+        min=0.02,
+    ),
 ]
 
 
