@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -71,10 +72,8 @@ def open_case(
     source = inputs if inputs is not None else _inputs_beside(path)
     try:
         types = found.input_types(model, str(file))
-        if source:
-            values, notes = _read(found, source, types, memory_bytes)
-        else:
-            values, notes = _made(found, model, (seed, dims), types, foreign, str(file))
+        made = partial(_made, found, model, (seed, dims), types, foreign, str(file))
+        values, notes = _read(found, source, types, memory_bytes) if source else made()
     except UserError:
         if not loads or inputs is not None:
             raise

@@ -67,16 +67,7 @@ def run(
     Settings: `level` (of `LEVELS`), `disabled_optimizers`, `providers`, `threads`, `log`. What fails before
     the first optimiser can have run is of the import.
     """
-    from oracles.worker.ort.sessions import (
-        BORROWED,
-        as_map,
-        core,
-        dense,
-        from_ortvalue,
-        is_plain,
-        session_options,
-        to_ortvalue,
-    )
+    from oracles.worker.ort.sessions import core, session_options
 
     session = core.InferenceSession(session_options(settings), program, isinstance(program, str), False)
     if settings.get("level") != "none":
@@ -91,6 +82,13 @@ def run(
     # the public class asks at once where the outputs lie, and fails where the optimiser has removed one
     getattr(session, "output_meminfos", None)
     enter("execute")
+    return execute(session, inputs, outputs)
+
+
+def execute(session: Any, inputs: dict[str, Any], outputs: Any) -> dict[str, Any]:
+    """Run an initialised session for the outputs that are wanted, or for all."""
+    from oracles.worker.ort.sessions import BORROWED, as_map, dense, from_ortvalue, is_plain, to_ortvalue
+
     BORROWED.clear()
     maps = [node.name for node in session.inputs_meta if node.type.startswith("map(")]
     inputs = {**inputs, **{name: as_map(inputs[name]) for name in maps if name in inputs}}

@@ -14,6 +14,7 @@ from corpus.case import Case, Remark
 from corpus.onnx.inputs import make_inputs
 from corpus.onnx.sizes import Plan, solve
 from corpus.target import Target
+from generators.fitting import fitted
 from oracles.judge import Judge
 from oracles.verdict import Outcome
 
