@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
+from corpus.files import cache_folder
+from corpus.processes import NotRun, run
+
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O2", "-fPIC", "-shared")
+SECONDS = 60.0
 
 
 def compiled(source: Path) -> tuple[Path | None, str]:
@@ -25,7 +27,7 @@ def compiled(source: Path) -> tuple[Path | None, str]:
         return None, "no C compiler"
     try:
         _build(compiler, source, library)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, NotRun) as error:
         return None, f"{source.name} cannot be built: {error}"
     return library, ""
 
@@ -36,11 +38,7 @@ def _build(compiler: str, source: Path, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         product = Path(folder) / library.name
         command = [compiler, *FLAGS, "-o", str(product), str(source)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        done = run(command, SECONDS)
+        if done.code:
+            raise NotRun(" ".join(done.errors.split()) or f"{compiler} ended with {done.code}")
         product.rename(library)
-
-
-def cache_folder() -> Path:
-    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "tensorcrux"

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpus.errors import UserError
-from oracles.native.compiled import cache_folder, compiled
+from corpus.files import cache_folder
+from oracles.native.compiled import compiled
 from oracles.native.table import Library, Table, load_table
 
 SOURCE = Path(__file__).with_name("breakpoints.c")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corpus.processes import is_allowed
 from oracles.run import Config, Limits, Run, Status
-from oracles.sandbox.container.environment import is_allowed
 from oracles.sandbox.container.plan import Plan
 from oracles.sandbox.container.start import LAUNCHER
 from oracles.sandbox.sandbox import Job, Sandbox

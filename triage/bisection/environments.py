@@ -12,12 +12,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpus import files, processes
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
 from triage.projects import Installing, project_of_package
@@ -126,12 +126,12 @@ class EnvironmentCache:
 
 
 def cache_folder() -> Path:
-    """`tensorcrux` in the user's cache directory (XDG_CACHE_HOME)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tensorcrux" / "environments"
+    """The environments' own folder in crux's cache."""
+    return files.cache_folder() / "environments"
 
 
 def _python(folder: Path) -> Path:
-    return folder / "bin" / "python"
+    return folder.absolute() / "bin" / "python"
 
 
 def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
@@ -141,10 +141,10 @@ def _make_venv(folder: Path, interpreter: Interpreter) -> list[str]:
     """
     python = str(_python(folder))
     if interpreter.minor == sys.version_info[:2]:
-        _run([str(interpreter.path), "-m", "venv", "--without-pip", str(folder)])
-        return [sys.executable, "-m", "pip", "--python", python]
-    _run([str(interpreter.path), "-m", "venv", str(folder)])
-    return [python, "-m", "pip"]
+        _run([str(interpreter.path), "-I", "-m", "venv", "--without-pip", str(folder.absolute())])
+        return [*processes.python(), "-m", "pip", "--python", python]
+    _run([str(interpreter.path), "-I", "-m", "venv", str(folder.absolute())])
+    return [python, "-I", "-m", "pip"]
 
 
 def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterator[tuple[str, str]]:
@@ -161,12 +161,12 @@ def _lower_bounds(folder: Path, package: str, installing: Installing) -> Iterato
 
 def _run(command: list[str]) -> None:
     try:
-        subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=True)
-    except subprocess.CalledProcessError as error:
-        told = [line for line in error.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"]
-        raise Unavailable(told[-1].removeprefix("ERROR: ")) from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"{type(error).__name__}: {error}") from None
+        done = processes.run(command, INSTALL_SECONDS, variables=processes.environment(processes.INSTALLING))
+    except processes.NotRun as error:
+        raise Unavailable(str(error)) from None
+    if done.code:
+        told = [line for line in done.errors.splitlines() if line.startswith("ERROR")]
+        raise Unavailable((told or ["no reason given"])[-1].removeprefix("ERROR: "))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from corpus import processes
 from corpus.case import CASE_FILE, Case
 from corpus.errors import UserError
 from oracles.judge import Judge
@@ -192,12 +192,11 @@ def _output_of(tool: str, python: str) -> str:
     """
     if not tool:
         return ""
-    command = [python, "-m", tool]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COLLECT_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        done = processes.run([*processes.python(python), "-m", tool], COLLECT_SECONDS)
+    except processes.NotRun:
         return ""
-    lines = [line for line in done.stdout.splitlines() if "MHz" not in line and "BogoMIPS" not in line]
+    lines = [line for line in done.output.splitlines() if "MHz" not in line and "BogoMIPS" not in line]
     return scrub("\n".join(lines).strip())
 
 

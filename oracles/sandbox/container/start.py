@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from corpus import processes
 from corpus.errors import UserError
-from oracles.sandbox.container.environment import worker_environment
+from corpus.processes import Process
 from oracles.sandbox.container.kernel import LAYERS
 from oracles.sandbox.container.plan import Plan
 from oracles.sandbox.container.visible import device_files, links, shown_paths
 from oracles.sandbox.scratch import Scratch
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MOST_WORK = 1 << 30
 """Bytes that a worker may write to its folder, which lies in memory."""
 
@@ -26,7 +27,7 @@ MOST_WORK = 1 << 30
 class Contained:
     """A program that runs contained, under a launcher that stays outside and cleans up after it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], report: int) -> None:
+    def __init__(self, process: Process, report: int) -> None:
         self.process = process
         self._report = report
 
@@ -40,9 +41,7 @@ class Contained:
         """Wait for the launcher, which ends the program and removes the folder; kill it when it takes
         longer.
         """
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        if processes.wait(self.process, seconds) is None:
             self.process.kill()
             self.process.wait()
         if self._report >= 0:
@@ -77,14 +76,12 @@ def start(
         inherited=tuple(inherited),
     )
     try:
-        process = subprocess.Popen(
+        process = processes.start(
             [*launching(plan), str(scratch.lock)],
-            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=[control, plan.report, scratch.lock, *inherited],
-            start_new_session=True,
-            cwd="/",
+            inherited=[control, plan.report, scratch.lock, *inherited],
+            folder="/",
         )
     except BaseException:
         os.close(plan.report)
@@ -121,6 +118,14 @@ def _plan(
         links=links(),
         bubblewrap=bubblewrap(),
     )
+
+
+def worker_environment(work: str) -> dict[str, str]:
+    """A worker's environment: settings of frameworks, no token; its home and temporary folder are `work`."""
+    found = {name: value for name, value in os.environ.items() if processes.is_allowed(name)}
+    found.setdefault("PATH", USUAL_PATH)
+    found |= {"HOME": work, "TMPDIR": work, "XDG_CACHE_HOME": work, "USER": "crux", "LOGNAME": "crux"}
+    return found
 
 
 def launching(plan: Plan) -> list[str]:
