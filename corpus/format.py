@@ -43,6 +43,11 @@ def refuse_test_data(folder: Path, types: Mapping[str, InputType], memory_bytes:
     raise UserError(f"{folder}: inputs of such a program are kept in an .npz; name one")
 
 
+def as_it_is(program: bytes, places: Mapping[str, str]) -> bytes:
+    """The program itself, which refers to no file."""
+    return program
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format(Generic[P]):
     """A format, with `P` for its own parsed program.
@@ -59,8 +64,8 @@ class Format(Generic[P]):
 
     What a format may do: `is_foreign` says whether a file is for the framework to open; `calls_outside` what
     the program calls that needs trust, in words, empty if it only computes; `external_files` are the files
-    that it refers to, in order of first use, UserError for one that is not sound; `read_test_data` reads
-    inputs kept in the format's own way.
+    that it refers to, in order of first use, UserError for one that is not sound; `relocate` lets it refer to
+    them at other places; `read_test_data` reads inputs kept in the format's own way.
     """
 
     name: str
@@ -79,4 +84,5 @@ class Format(Generic[P]):
     is_foreign: Callable[[Path], bool] = never
     calls_outside: Callable[[bytes], str] = only_computes
     external_files: Callable[[P, Path, str], tuple[ExternalFile, ...]] = holds_all
+    relocate: Callable[[bytes, Mapping[str, str]], bytes] = as_it_is
     read_test_data: Callable[[Path, Mapping[str, InputType], int], dict[str, Value]] = refuse_test_data

@@ -11,7 +11,7 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.files import write_fresh
+from corpus.files import SCRATCH, write_fresh
 from corpus.measure import Measure
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
@@ -22,6 +22,8 @@ from reducer.trace import Point
 
 NAME = "reduction.json"
 
+BESIDE = ("repro.py", "reduction.html")
+"""What a command adds: the script, and the page."""
 MOST_BYTES = 1 << 28
 NEEDED = ("nodes_before", "nodes_after", "bytes_before", "bytes_after", "checks", "symptom", "minimal")
 DETAILS = ("kept", "steps", "curve", "asked", "pass_set")
@@ -89,9 +91,12 @@ class Reduction:
 
     def save(self, folder: Path) -> None:
         """Write the case and, at last, `reduction.json`: the same bytes for any run of the same reduction."""
-        for left_by_a_kill in folder.glob(f".{folder.name}.*"):
-            shutil.rmtree(left_by_a_kill)
-        self.case.save(folder)
+        for left_by_a_kill in folder.glob(f"{SCRATCH}*"):
+            if left_by_a_kill.is_dir() and not left_by_a_kill.is_symlink():
+                shutil.rmtree(left_by_a_kill)
+            else:
+                left_by_a_kill.unlink()
+        self.case.save(folder, replacing=True)
         facts = {
             **self._lasting(),
             "kept": list(self.kept),
@@ -106,7 +111,11 @@ class Reduction:
         """Return the pass set with what it was found on; empty where there is none."""
         if self.passes is None:
             return {}
-        found_on = {"case": self.case.case_id, "target": str(self.case.target or ""), "release": self.release}
+        found_on = {
+            "case": self.case.relocated.case_id,
+            "target": str(self.case.target or ""),
+            "release": self.release,
+        }
         return {**self.passes.to_json(), **found_on}
 
     def _lasting(self) -> dict[str, Any]:
@@ -139,6 +148,11 @@ class Reduction:
             "timeouts": self.timeouts,
             **({} if self.words_left is None else {"private": True, "words_left": list(self.words_left)}),
         }
+
+
+def files_of(case: Case) -> tuple[str, ...]:
+    """Name all that a reduction of this case leaves in its folder, besides the journal."""
+    return (*case.file_names, NAME, *BESIDE)
 
 
 def covered(is_minimal: bool, cut_short: Sequence[str], subsets: tuple[int, int]) -> str:

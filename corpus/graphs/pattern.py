@@ -17,6 +17,7 @@ from typing import Any
 from corpus.errors import UserError
 from corpus.graphs.names import canonical
 from corpus.graphs.program import GraphProgram, parse_program
+from corpus.outputs import put
 from corpus.values import Shape
 
 FOLDER = Path(__file__).parents[1] / "patterns" / "relax"
@@ -53,7 +54,6 @@ class GraphPattern:
 
     def save(self, folder: Path) -> Path:
         """Write it into a folder, under its own name."""
-        folder.mkdir(parents=True, exist_ok=True)
         told = {
             "backend": self.backend,
             "pass": self.fires,
@@ -63,7 +63,7 @@ class GraphPattern:
         }
         path = folder / f"{self.name}{SUFFIX}"
         facts = {**self.program.facts, KEY: told}
-        path.write_bytes(replace(self.program, facts=facts).to_bytes())
+        put(path, replace(self.program, facts=facts).to_bytes())
         return path
 
 

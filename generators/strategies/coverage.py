@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpus.errors import UserError
+from corpus.outputs import put
 from generators.growth.affinity import operators_for
 from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, step
@@ -103,7 +104,7 @@ class Seen:
 
     def save(self, path: Path) -> None:
         """Write the counts to a file, as `--from` reads them."""
-        path.write_text(json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
+        put(path, json.dumps(dict(sorted(self.total().items())), indent=0) + "\n")
 
 
 def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import IO, Any, TypeAlias
 
 from corpus.errors import UserError
 from corpus.files import write_fresh
+from corpus.outputs import must_be_free
 
 NAME = "journal.jsonl"
 VERSION = 1
@@ -56,8 +57,11 @@ class Journal:
         self._file: IO[str] | None = None
         self._lock = threading.Lock()
 
-    def open(self) -> None:
-        """Read what is there; raises `OtherReduction` for another case or settings, else `UserError`."""
+    def open(self, names: Iterable[str] = ()) -> None:
+        """Read what is there; where that is nothing, no file of these `names` may be in the folder either.
+
+        Raises `OtherReduction` for another case or settings, else `UserError`.
+        """
         lines = self._read()
         if lines and lines[0] != self._header:
             raise OtherReduction(
@@ -68,10 +72,8 @@ class Journal:
             if (entry := self._checked(line)) is not None:
                 self.answers[entry["case"]] = _answer(entry)
         self.replayed = len(self.answers)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except FileNotFoundError as error:  # a file system that has no room for folders, such as /proc
-            raise UserError(f"{self.path.parent}: no folder can be made; name another with -o") from error
+        if not lines:
+            must_be_free(self.path.parent, [NAME, *names])
         self._rewrite(self.answers.items())
         self._file = self.path.open("a", encoding="utf-8")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from corpus.onnx.graph import walk_model
+from corpus.outputs import own
 from corpus.target import Target
 from corpus.values import write_inputs
 from oracles.judge import Judge
@@ -19,6 +20,7 @@ from triage.cases.standard import StandardTest
 from triage.console.output import Document
 
 PASSES, FAILS, REFUSED = "passes", "fails", "refused"
+EXPECTED = "expected.npz"
 _REFUSALS = (Outcome.UNSUPPORTED, Outcome.INVALID)
 
 
@@ -73,5 +75,7 @@ def _is_drawn(found: Difference, test: StandardTest, judge: Judge) -> bool:
 def save(test: StandardTest, folder: Path, target: Target) -> None:
     """Write the test as a case folder of its name, with what the standard gives in `expected.npz`."""
     place = folder / test.name
+    own(folder, [test.name])
+    own(place, [*test.case.file_names, EXPECTED], is_known=True)
     replace(test.case, target=target).save(place)
-    write_inputs(place / "expected.npz", test.expected)
+    write_inputs(place / EXPECTED, test.expected)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
-from corpus.files import write_fresh
+from corpus.outputs import put
 from oracles.naming.names import names_of_case
 from triage.bugs.known import KnownIssue
 from triage.bugs.standing import next_step, overview_with_states
@@ -186,8 +186,7 @@ def write_bug_page(
         script=SCRIPT,
         script_hash=hash_of(SCRIPT),
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_fresh(folder / NAME, page)
+    put(folder / NAME, page)
     return folder / NAME
 
 

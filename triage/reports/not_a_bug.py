@@ -8,10 +8,10 @@ from pathlib import Path
 import onnx
 
 from corpus.case import Case
-from corpus.files import write_fresh
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
+from corpus.outputs import put
 from oracles.verdict import Verdict
 from triage.views.privacy import scrub
 from triage.views.rendering import as_code, as_comment, as_fence
@@ -36,9 +36,8 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
         f"Afterwards: `crux check {word}`. If {package} should run the model as it is, "
         f"`crux check {word} --accept-invalid` judges it anyway.",
     ]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    write_fresh(path, "\n\n".join(lines) + "\n")
+    put(path, "\n\n".join(lines) + "\n")
     return path
 
 

@@ -82,7 +82,7 @@ def write_report(
     """
     runner_of(judge.target.backend, case.format)  # raises for a target that no script is written for
     chosen = find_form(form, judge.target.backend)
-    case = without_remarks(case)
+    case = without_remarks(case).relocated
     said("judging it again")
     case, verdict = _shown(case, judge, said)
     source = source_of(case, judge)

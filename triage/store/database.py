@@ -166,7 +166,7 @@ class Store:
         """Put the saved case's files into the blobs: their names in the folder, and their digests."""
         with tempfile.TemporaryDirectory(prefix="crux-case-", dir=self._scratch()) as name:
             folder = Path(name) / "case"
-            case.save(folder)
+            case.write_exactly(folder)
             return {
                 str(path.relative_to(folder)): self.blobs.put_file(path)
                 for path in sorted(folder.rglob("*"))
