@@ -209,7 +209,7 @@ class Case:
             format=found.name,
             program=program,
             inputs=read_inputs(npz, types, memory_bytes=memory_bytes),
-            target=Target.parse(facts["target"]) if facts["target"] else None,
+            target=Target.of_data(facts["target"]) if facts["target"] else None,
             external=found.external_files(model, folder, where),
             settings=tuple(sorted(facts["settings"].items())),
             origin=facts["origin"],

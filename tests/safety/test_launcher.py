@@ -49,7 +49,7 @@ TRAPS = (
 )
 
 
-def _sources() -> Iterator[tuple[str, ast.Module]]:
+def sources() -> Iterator[tuple[str, ast.Module]]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield str(path.relative_to(ROOT)), ast.parse(path.read_bytes())
@@ -78,7 +78,7 @@ def _is_start(name: str) -> bool:
 
 
 def test_nothing_but_the_launcher_starts_processes() -> None:
-    found = {path: set(_started(tree)) for path, tree in _sources() if path != LAUNCHER}
+    found = {path: set(_started(tree)) for path, tree in sources() if path != LAUNCHER}
     assert {path: names for path, names in found.items() if names} == INSIDE
 
 

@@ -66,7 +66,7 @@ def _reduce_in(
 ) -> tuple[Failure, dict[str, Any] | None]:
     case = store.load_case(failure.case_id)
     must_be_known(case, failure.name, trust=options.trust)
-    settings = reducer_options(options, options.trusted(Target.parse(failure.target)), request)
+    settings = reducer_options(options, options.trusted(Target.of_data(failure.target)), request)
     judge = judge.of_format(case.format) if judge is not None else None
     begin = partial(reduce_into, case, work, settings, shown, _ByCatch(store.path, failure), judge)
     try:

@@ -26,8 +26,8 @@ def reduced_limits(store: Store, judges: Judges, shown: Progress) -> dict[str, l
         seen.add((each.target, each.form))
         failure = get_failure(store, each.failure)
         shown.note(f"reducing {failure.name}: {each.operator}, {each.form}")
-        judge = judges.of(Target.parse(failure.target), store.load_case(failure.case_id).format)
         try:
+            judge = judges.of(Target.of_data(failure.target), store.load_case(failure.case_id).format)
             reduce_failure(store, failure, judges.options, Request(max_checks=CHECKS), shown, judge)
         except UserError as error:  # it is shown as it is
             shown.note(f"{failure.name} is left: {error}")

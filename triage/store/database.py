@@ -29,6 +29,8 @@ def own_file(database: Path) -> Path:
 
 
 BUSY_SECONDS = 60.0
+STEPS = 100_000
+"""So many steps of SQLite's machine between two looks at signals: about a millisecond."""
 Row = dict[str, Any]
 
 
@@ -179,7 +181,6 @@ class Store:
         return self.blobs.root
 
     def _migrate(self) -> None:
-        must_be_ours(self._connection, self.path)
         self._connection.execute("PRAGMA trusted_schema = ON")  # its index of words needs that of a trigger
         if is_current(self._connection):
             return
@@ -205,13 +206,20 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Return a connection in autocommit mode, so that transactions are ours alone to begin."""
     try:
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_progress_handler(_look_up, STEPS)
+        must_be_ours(connection, path)
         _enter_wal(connection)
     except sqlite3.DatabaseError as error:
         raise UserError(f"{path}: not a database that can be opened ({error})") from None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def _look_up() -> int:
+    """Nothing to say: but when Python runs, a signal that has come ends what SQLite is at."""
+    return 0
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

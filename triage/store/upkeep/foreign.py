@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from corpus.errors import UserError
-from triage.store.database import Store
+from triage.store.database import STEPS, Store
 from triage.store.names_of_files import files_of, is_clean, is_digest
 from triage.store.own_schema import must_be_ours, steps_of
 
 MAGIC = b"SQLite format 3\0"
 MOST_BYTES = 8 << 30
 MOST_VALUE = 256 << 20
-STEPS = 100_000
-"""So many steps of SQLite's machine between two looks at signals: about a millisecond."""
 TYPES = {"INTEGER": ("integer", "null"), "TEXT": ("text", "null"), "REAL": ("real", "integer", "null")}
 OBJECTS, ANY_JSON = ("document", "verdict", "files"), ("components",)
 DIGESTS = (("cases", "case_id"), ("artifacts", "digest"))
