@@ -21,6 +21,7 @@ from corpus.files import SCRATCH, must_stay_within
 from corpus.formats import find_format, format_names
 from corpus.measure import Measure
 from corpus.outputs import own
+from corpus.reading import read_json
 from corpus.target import Target
 from corpus.values import Value, read_inputs, stored_members, write_inputs
 
@@ -220,12 +221,7 @@ class Case:
 def read_facts(folder: Path) -> dict[str, Any]:
     """`case.json`, checked and completed; UserError when it is not one."""
     path = folder / CASE_FILE
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise ValueError("too large")
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a case ({error}); save the case again") from error
+    given = read_json(path, _MAX_JSON, "save the case again")
     empty: dict[str, Any] = {"format": "onnx", "target": None, "settings": {}, "origin": "", "notes": []}
     facts = empty | given if isinstance(given, dict) else {}
     if not facts or not _is_sound(facts):

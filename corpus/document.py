@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from corpus.errors import UserError
+from corpus.reading import read_bytes
 
 MOST_BYTES = 1 << 30
 HEAD = 64 << 10
@@ -13,26 +14,21 @@ HEAD = 64 << 10
 
 def read_document(name: str, path: Path, memory_bytes: int) -> bytes:
     """Return the bytes of a program of the format `name`; UserError for what cannot be one."""
-    return read_limited(path, min(memory_bytes, MOST_BYTES), f"no {name} program")
+    return read_whole(path, min(memory_bytes, MOST_BYTES), f"name a {name} program")
 
 
-def read_limited(path: Path, most: int, what: str) -> bytes:
-    """Return a regular file's bytes; UserError for one that is empty, too large or cannot be read."""
-    try:
-        size = path.stat().st_size if path.is_file() else -1
-        if size <= 0 or size > most:
-            why = "not a regular file" if size < 0 else "empty" if not size else f"{size} bytes, over {most}"
-            raise UserError(f"{path}: {why}, so {what}; name another file")
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+def read_whole(path: Path, most: int, advice: str) -> bytes:
+    """The bytes of a file that is not empty; raises `UserError`."""
+    data = read_bytes(path, most, advice)
+    if not data:
+        raise UserError(f"{path}: empty; {advice}")
+    return data
 
 
 def mentions(path: Path, pattern: str) -> bool:
     """Return whether the beginning of a text matches: what tells scripts of two frameworks apart."""
     try:
-        with open(path, "rb") as file:
-            head = file.read(HEAD)
-    except OSError:
+        head = read_bytes(path, MOST_BYTES)[:HEAD]
+    except UserError:
         return False
     return re.search(pattern, head.decode("utf-8", "replace"), re.MULTILINE) is not None

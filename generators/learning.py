@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from corpus.reading import Fields, members
 from generators.pools import EMPTY, Pool, Trial
 from generators.reach import NOWHERE, Reach, Sighting
 
@@ -28,6 +29,26 @@ MANY_REFUSALS = 4
 MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
 """What a lesson holds at most: a campaign of days meets new shapes without end."""
 _KINDS = ("covered", "ran", "refused", "tried", "found")
+_LINEAGE = Fields({"strategy": str, "seed": int, "nodes": int, "changes": [int]})
+_BRED = Fields({}, members("parent changed made_of", str))
+_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str]})
+_TRIAL = Fields(
+    {"key": str, "bred": _BRED},
+    {**members("news passes changed", [str]), "program": str, "failed": bool},
+)
+_ROOT = Fields({"lineage": _LINEAGE, "gain": int})
+_REACH = Fields({"build": str, "known": str, "roots": [_ROOT], "arms": {"": [float]}})
+LESSON = Fields(
+    {},
+    {
+        **members(" ".join(_KINDS), {"": int}),
+        "pool": Fields({}, {"entries": [_ENTRY], "seen": [str]}),
+        "trials": [_TRIAL],
+        "reach": (_REACH, Fields()),
+        "sightings": [Fields({"build": str, "arm": str, "blocks": str, "lineage": (_LINEAGE, type(None))})],
+    },
+)
+"""What a lesson's document holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class Session:
         if self.options.check is not None:
             return None
         with self.pool.one() as judge:
-            verdict = judge.verdict(self.case)
+            verdict = judge.verdict(self.case).must_be_of_a_program(self.case.origin or "the case")
         if verdict.symptom is None:
             raise DoesNotFail
         if Mark.OUT_OF_TIME in verdict.marks:

@@ -18,9 +18,11 @@ from corpus.errors import UserError
 from corpus.graphs.names import canonical
 from corpus.graphs.program import GraphProgram, parse_program
 from corpus.outputs import put
+from corpus.reading import read_bytes
 from corpus.values import Shape
 
 FOLDER = Path(__file__).parents[1] / "patterns" / "relax"
+MOST_BYTES = 64 << 20
 SUFFIX = ".relax.json"
 KEY = "pattern"
 KEYS = frozenset({"backend", "pass", "origin", "types", "ranges"})
@@ -70,7 +72,7 @@ class GraphPattern:
 def load_graph_patterns(folder: Path) -> Iterator[GraphPattern]:
     """Yield the patterns of a folder, by name; UserError for a file that is none."""
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        program = parse_program(path.read_bytes(), "relax", str(path))
+        program = parse_program(read_bytes(path, MOST_BYTES), "relax", str(path))
         facts: dict[str, Any] = dict(program.facts)
         told = facts.pop(KEY, None)
         if not isinstance(told, dict) or not told.keys() >= KEYS:

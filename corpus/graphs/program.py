@@ -21,6 +21,7 @@ import numpy as np
 from corpus.errors import UserError
 from corpus.graphs.loops import PrimFunc, parted
 from corpus.measure import Measure
+from corpus.reading import load_json
 from corpus.values import Shape, Tensor, stored
 
 Json: TypeAlias = Any
@@ -142,7 +143,7 @@ class GraphProgram:
 def parse_program(text: bytes, name: str, where: str) -> GraphProgram:
     """Return the program of a document of this format; UserError when it is none."""
     try:
-        document = json.loads(text)
+        document = load_json(text)
         if document["format"] != name or document["version"] != VERSION:
             raise ValueError(f"it is of format {document['format']!r}, version {document['version']!r}")
         opaque, loops = parted(document["opaque"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from corpus.reading import load_json
 from corpus.tir.decode import Decoder
 from corpus.tir.encode import Encoder
 from corpus.tir.tree import Function, Json, Module, Stmt
@@ -50,7 +51,7 @@ def from_json(item: Json) -> Module:
 
 def from_bytes(text: bytes) -> Module:
     """Return the module of a document; ValueError, LookupError or TypeError where it is none."""
-    return from_json(json.loads(text))
+    return from_json(load_json(text))
 
 
 def statement_text(stmt: Stmt) -> str:

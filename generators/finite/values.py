@@ -30,7 +30,7 @@ from generators.finite.inverse_ranges import before
 from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
 from generators.language.draws import Draws
-from generators.language.types import Range, dtype_of, is_float
+from generators.language.types import Range, dtype_of, has_dtype, is_float
 from generators.language.values import draw
 from oracles.judge import Judge
 from oracles.probes.record import record_whole
@@ -161,7 +161,8 @@ class _Look:
 def _floats(case: Case) -> dict[str, Tensor]:
     """Return the inputs that may be changed."""
     tensors = {name: value for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
-    return {name: value for name, value in tensors.items() if value.size and is_float(dtype_of(value))}
+    known = {name: value for name, value in tensors.items() if value.size and has_dtype(value)}
+    return {name: value for name, value in known.items() if is_float(dtype_of(value))}
 
 
 def _is_finite(value: Value | None) -> bool:

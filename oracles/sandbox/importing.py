@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from corpus.document import read_limited
+from corpus.document import read_whole
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.graphs.program import decode_values
@@ -33,7 +33,7 @@ def importer_of(target: Target | None, limits: Limits) -> Importer:
 
 
 def _import(name: str, path: Path, target: Target | None, limits: Limits) -> Imported:
-    content = base64.b64encode(read_limited(path, MOST_BYTES, f"no {name} program")).decode("ascii")
+    content = base64.b64encode(read_whole(path, MOST_BYTES, f"name a {name} program")).decode("ascii")
     opener = next(
         backend
         for backend in backends().values()

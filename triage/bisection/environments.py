@@ -16,13 +16,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from corpus import files, processes
+from corpus.reading import Fields, Text, held_to, read_json
 from corpus.release import numbers
 from triage.bisection.package_index import Interpreter
 from triage.projects import Installing, project_of_package
 
 MARKER = "environment.json"
+FACTS = Fields({"numpy": Text(), "bytes": int})
 INSTALL_SECONDS = 1800
 OLD_NUMPY = "numpy<2"
 QUIETLY = ("-q", "--no-compile", "--disable-pip-version-check", "--no-input", "--only-binary=:all:")
@@ -67,13 +70,13 @@ class EnvironmentCache:
                 self.prune(folder)
             os.utime(folder / MARKER)
             fcntl.flock(lock, fcntl.LOCK_SH)
-            facts = json.loads((folder / MARKER).read_text())
+            facts = _facts(folder)
             yield Environment(_python(folder), release, facts["numpy"])
 
     def prune(self, kept: Path | None = None) -> list[str]:
         """Remove what was used least recently until the rest fits, never what is in use; the names."""
         made = sorted(self.root.glob(f"*/{MARKER}"), key=lambda path: (path.stat().st_mtime_ns, path))
-        sizes = {path.parent: int(json.loads(path.read_text())["bytes"]) for path in made}
+        sizes = {path.parent: _facts(path.parent)["bytes"] for path in made}
         total, removed = sum(sizes.values()), []
         for folder, size in sizes.items():
             if total > self.most_bytes and folder != kept and _remove_unused(folder):
@@ -128,6 +131,13 @@ class EnvironmentCache:
 def cache_folder() -> Path:
     """The environments' own folder in crux's cache."""
     return files.cache_folder() / "environments"
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What is said of a complete environment; raises `UserError`."""
+    path, advice = folder / MARKER, "remove its folder, and it is made anew"
+    found: dict[str, Any] = held_to(read_json(path, advice=advice), FACTS, str(path), advice)
+    return found
 
 
 def _python(folder: Path) -> Path:

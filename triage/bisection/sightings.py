@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from corpus.case import Case
+from corpus.reading import MOST_DOCUMENT, read_bytes, read_text
 from oracles.naming.components import signature
 from oracles.naming.signature import Signature
 from oracles.verdict import Outcome, Verdict
@@ -100,17 +101,18 @@ class SightingJournal:
     def add(self, seen: Sighting) -> None:
         """Write a sighting to the file, and know it from now on."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        is_torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+        is_torn = self.path.exists() and not read_bytes(self.path, MOST_DOCUMENT).endswith(b"\n")
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" * is_torn + json.dumps(asdict(seen), sort_keys=True) + "\n")
         self.known[seen.release] = seen
 
 
 def _read(path: Path) -> Iterable[Sighting]:
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in read_text(path, advice="remove it").splitlines() if path.exists() else ():
         try:
             facts: dict[str, Any] = json.loads(line)
-        except ValueError:
+            components = tuple((str(name), str(text)) for name, text in facts.pop("components"))
+            seen = Sighting(components=components, **facts)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        components = tuple((name, text) for name, text in facts.pop("components"))
-        yield Sighting(components=components, **facts)
+        yield seen

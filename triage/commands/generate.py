@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
+from triage.console.output import Document, emit, quoted, say, table
 from triage.console.program_options import (
     MaxBytes,
     MaxDepth,
@@ -83,7 +83,7 @@ def generate(
             progress=lambda number: shown.status(f"{number:,} of {count:,} programs"),
         )
     emit(iter([done.facts()]), as_json=options.json, show=_show, single=True)
-    say(f"next: crux check {out}/*")
+    say(f"next: crux check {quoted(str(out))}/*")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.outputs import put
+from corpus.reading import parse_json
 from oracles.naming.names import names_of_case
+from reducer.result import BLANK, result_of_json
 from triage.bugs.known import KnownIssue
 from triage.bugs.standing import next_step, overview_with_states
 from triage.pages.reduction import MANY_NODES, curves
@@ -228,7 +229,9 @@ def _look(store: Store, number: int, *, is_whole: bool) -> Look:
     failure = get_failure(store, number)
     case, original = store.load_case(failure.best_case), store.load_case(failure.case_id)
     kept = find_artifact(store, REDUCTION_KEPT, failure_name(number))
-    facts: dict[str, Any] = json.loads(kept) if kept else {}
+    where, advice = f"the reduction of {failure.name}", "reduce it again"
+    told = result_of_json(parse_json(kept, where, advice), where, advice) if kept else {}
+    facts = {**BLANK, **told} if told else {}
     before = _before(original, facts) if is_whole else None
     return Look(
         nodes=case.measure.nodes,

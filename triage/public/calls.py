@@ -62,7 +62,8 @@ def check(
     with opened(model, inputs, target, settings) as (case, judges):
         assert case.target is not None
         judge = judges.of(case.target, case.format)
-        return judge.explain(case, judge.verdict(case))
+        found = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
+        return judge.explain(case, found)
 
 
 def reduce(

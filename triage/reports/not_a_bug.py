@@ -13,6 +13,7 @@ from corpus.onnx.infer import inferred_types
 from corpus.onnx.text import type_text
 from corpus.outputs import put
 from oracles.verdict import Verdict
+from triage.console.output import quoted
 from triage.views.privacy import scrub
 from triage.views.rendering import as_code, as_comment, as_fence
 
@@ -25,6 +26,7 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
     """Write the page for the model that the user named by `word`; its path."""
     complaint = (checker_complaint(case.parsed) if case.format == "onnx" else None) or verdict.title
     node = _node(case, f"{complaint} {verdict.title}")
+    command = f"crux check {quoted(word)}"
     lines = [
         f"# Not a bug of {package}: {as_code(word)} is no valid model",
         "ONNX's checker and the un-optimised backend both reject it, so no compiler can be blamed.",
@@ -33,8 +35,8 @@ def write_page(case: Case, verdict: Verdict, word: str, package: str, folder: Pa
         *(("## The node", _described(case, node)) if node is not None else ()),
         "## What to change",
         _advice(node),
-        f"Afterwards: `crux check {word}`. If {package} should run the model as it is, "
-        f"`crux check {word} --accept-invalid` judges it anyway.",
+        f"Afterwards: {as_code(command)}. If {package} should run the model as it is, "
+        f"{as_code(f'{command} --accept-invalid')} judges it anyway.",
     ]
     path = folder / NAME
     put(path, "\n\n".join(lines) + "\n")

@@ -121,7 +121,7 @@ class NoBug(UserError):
 def _shown(case: Case, judge: Judge, said: Callable[[str], None]) -> tuple[Case, Verdict]:
     """The case with its verdict; of a program that only fails as an oracle has rewritten it, that one."""
     case, told = alone(case, judge, said)
-    verdict = told or judge.verdict(case)
+    verdict = (told or judge.verdict(case)).must_be_of_a_program(case.origin or case.case_id[:12])
     if not verdict.is_bug:
         raise NoBug(case, verdict, judge)
     return case, verdict

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Self
 
 from corpus.processes import TOGETHER, Process, end_group, start, wait
+from corpus.reading import read_bytes
 from oracles.backends.inductor import HEADERS, has_late_vectors
 from oracles.sandbox.container import kernel
 from oracles.sandbox.container.start import command_in
 
+MOST_MODEL, MOST_TEXT = 1 << 31, 1 << 22
 TIMES = 3
 SHOWS = 1
 SAYS = "THE BUG SHOWS"
@@ -99,7 +101,7 @@ class Proving:
         shown = sum(self._shows(code, text) for code, text in told)
         failed = (text for code, text in told if not self._shows(code, text))
         saved = self._runs[0].folder / SAVED
-        model = saved.read_bytes() if self._is_saving and saved.exists() else b""
+        model = read_bytes(saved, MOST_MODEL, by_link=False) if self._is_saving and saved.exists() else b""
         return Proof(shown, len(told), next(failed, told[-1][1]), model)
 
     def __enter__(self) -> Self:
@@ -177,7 +179,8 @@ class _Trial:
                 return -1, "repro.py did not end in time"
         finally:
             self.kill()
-        text = self._printed.read_text(errors="replace")
+        with self._printed.open("rb") as printed:
+            text = printed.read(MOST_TEXT).decode(errors="replace")
         return process.returncode, text.replace(f"{self.folder}/", "")
 
     def kill(self) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corpus.errors import UserError
 from oracles.extras import how_to_install
+from triage.console.output import quoted
 from triage.projects import projects
 from triage.setup.finding import Finding
 
@@ -79,5 +80,5 @@ def _database(path: Path) -> Finding:
         return Finding("database", False, str(error), core=True, advice=advice)
     text = f"{path}: {found['failures']} failures in {found['clusters']} clusters"
     problems = found["problems"]
-    advice = f"crux db check --db {path} lists all" if problems else ""
+    advice = f"crux db check --db {quoted(str(path))} lists all" if problems else ""
     return Finding("database", not problems, f"{text}; {problems[0]}" if problems else text, True, advice)

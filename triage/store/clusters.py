@@ -7,12 +7,11 @@ another one takes in stays known as `merged`.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oracles.naming.signature import Signature
-from triage.store.database import Row, Store, dump, now
+from triage.store.database import Row, Store, dump, now, parsed
 from triage.store.names import cluster_name
 
 BY_SYMPTOM = "symptom"
@@ -112,7 +111,9 @@ def load_signature(row: Row) -> Signature:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _load_signature(version: int, document: str, digest: str) -> Signature:
-    components = tuple((str(name), str(text)) for name, text in json.loads(document))
+    components = tuple(
+        (each[0], each[1]) for each in parsed(document, [[str]], "a signature") if len(each) == 2
+    )
     return Signature(version, components, digest)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triage.store.clusters import Alias, load_signature
-from triage.store.database import Store
+from triage.store.database import Store, parsed
 from triage.store.names import failure_name
 
 COUNTS = """
@@ -57,7 +56,7 @@ def counts_of_clusters(store: Store) -> dict[int, Counts]:
     """The counts of every cluster that has failures."""
     return {
         int(row["cluster"]): Counts(
-            int(row["failures"]), int(row["reduced"]), tuple(json.loads(row["releases"]))
+            int(row["failures"]), int(row["reduced"]), tuple(parsed(row["releases"], [str], "releases"))
         )
         for row in store.rows(COUNTS)
     }
@@ -83,7 +82,7 @@ def first_failures(store: Store, most: int) -> Mapping[int, Sequence[Listed]]:
             str(row["status"]),
             int(row["seen"]),
             str(row["best_case"]),
-            tuple(sorted(json.loads(row["origins"]))),
+            tuple(sorted(parsed(row["origins"], [str], "origins"))),
         )
         found[int(row["cluster"])].append(listed)
     return found

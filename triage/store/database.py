@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
+from corpus.reading import held_to, parse_json
 from triage.store.blobs import Blobs
 from triage.store.names_of_files import files_of
 from triage.store.own_schema import must_be_ours
@@ -29,6 +30,7 @@ def own_file(database: Path) -> Path:
 
 
 BUSY_SECONDS = 60.0
+ADVICE = "`crux db check` lists what is damaged"
 STEPS = 100_000
 """So many steps of SQLite's machine between two looks at signals: about a millisecond."""
 Row = dict[str, Any]
@@ -238,6 +240,14 @@ def _enter_wal(connection: sqlite3.Connection) -> None:
 def now() -> str:
     """Return the time in UTC to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def parsed(text: object, shape: Any, what: str) -> Any:
+    """The document in a column, of that shape; raises `UserError`."""
+    where = f"{what} in the database"
+    if not isinstance(text, (str, bytes)):
+        raise UserError(f"{where} is no document; {ADVICE}")
+    return held_to(parse_json(text, where, ADVICE), shape, where, ADVICE)
 
 
 def dump(document: object) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triage.store.database import Store, dump, now
+from corpus.reading import unpack
+from generators.learning import LESSON
+from triage.store.database import Store, dump, now, parsed
 
+MOST_LESSON = 1 << 28
 MOST_MOMENTS = 256
 """At which a campaign keeps what its arms had earned."""
 Document = Mapping[str, Any]
@@ -109,5 +111,5 @@ def _packed(document: Document) -> bytes:
 
 
 def _unpacked(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zlib.decompress(content))
+    found: dict[str, Any] = parsed(unpack(content, MOST_LESSON, "a lesson"), LESSON, "a lesson")
     return found

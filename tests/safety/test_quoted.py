@@ -1,0 +1,117 @@
+"""What crux gives to be pasted is quoted; what it says of a stranger's names is escaped."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.models import cyclic, relu, write
+from tests.safety.test_launcher import ROOT, sources
+from triage.cli import run
+
+COMMAND = re.compile(r"crux [a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
+QUOTES = {"quoted", "quote", "next_command"}
+SAFE = {
+    "names": "ids that crux gives to bugs",
+    "name": "an id that crux gives to a bug",
+    "first": "quoted a line above",
+    "words": "words of crux itself",
+}
+
+
+def pasted() -> Iterator[tuple[str, str]]:
+    """Yield what stands in a command that a text of ours gives, and is not quoted there."""
+    for path, tree in sources():
+        if not path.startswith("triage/"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield from ((path, ast.unparse(value)) for value in _inserted(node))
+
+
+def _inserted(text: ast.JoinedStr) -> Iterator[ast.expr]:
+    before = ""
+    for part in text.values:
+        if isinstance(part, ast.Constant):
+            before += str(part.value)
+        elif isinstance(part, ast.FormattedValue):
+            if COMMAND.search(before) and not _is_quoted(part.value):
+                yield part.value
+            before += "x"
+
+
+def _is_quoted(value: ast.expr) -> bool:
+    is_call = isinstance(value, ast.Call)
+    called = value.func if isinstance(value, ast.Call) else value
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    return name in QUOTES if is_call else name in SAFE
+
+
+def test_every_command_that_is_given_to_be_pasted_is_quoted() -> None:
+    assert [*pasted()] == []
+
+
+HOSTILE = "$(touch ran) `touch ran`;touch ran\n--trust.onnx"
+
+
+@pytest.mark.parametrize("command", ["show", "passes", "diff", "check"])
+def test_the_next_command_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, relu()).rename(tmp_path / HOSTILE)
+    run([command, HOSTILE, *([HOSTILE] if command == "diff" else [])])
+    for line in capsys.readouterr().err.split("next: ")[1:]:
+        subprocess.run(["sh", "-c", line.replace("crux ", ": ", 1)], cwd=tmp_path, check=False)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_page_for_an_invalid_model_quotes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, cyclic()).rename(tmp_path / "a`b $(touch ran).onnx")
+    assert run(["report", "a`b $(touch ran).onnx", "-o", "out"]) in (0, 1, 2)
+    for path in Path("out").rglob("*.md"):
+        assert "crux check 'a`b $(touch ran).onnx'" in path.read_text()
+
+
+def test_a_name_with_a_newline_adds_no_option_to_the_actions_command(tmp_path: Path) -> None:
+    cases = tmp_path / "cases"
+    for name in ("one\n--trust", "two\n-x", "--three"):
+        write(cases / name, relu())
+    said = tmp_path / "said"
+    crux = tmp_path / "crux"
+    crux.write_text(f'#!/bin/sh\nfor word; do printf "%s\\0" "$word" >>{said}; done\n')
+    crux.chmod(0o755)
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "CASES": str(cases),
+        "OUT": str(tmp_path / "out"),
+        "CRUX": str(crux),
+    }
+    subprocess.run([ROOT / ".ci/judge-cases"], env=environment, check=False, capture_output=True)
+    words = said.read_text().split("\0")[:-1]
+    options = words[: words.index("--")]
+    assert "--trust" not in options
+    assert {*words[len(options) + 1 :]} >= {
+        str(cases / name) for name in ("one\n--trust", "two\n-x", "--three")
+    }
+
+
+def test_a_torch_program_that_names_no_operator_is_a_mistake_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.safety.test_trust import torch_program
+
+    (tmp_path / "program.torch.json").write_bytes(torch_program("torch.os.system", ["touch mark"]))
+    (tmp_path / "case.json").write_text('{"format": "torch"}')
+    assert run(["check", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.count("torch.os.system") == 1
+    assert "--trust" in line
