@@ -15,12 +15,12 @@ from tests.safety.test_launcher import ROOT, sources
 from triage.cli import run
 
 COMMAND = re.compile(r"crux [a-z]+( [a-z-]+)*( (-o|--from|--db|--record))? $")
-QUOTES = {"quoted", "quote", "next_command"}
+QUOTES = {"quoted", "quote", "next_command", "join"}
 SAFE = {
     "names": "ids that crux gives to bugs",
     "name": "an id that crux gives to a bug",
+    "id": "an id that crux gives to a bug",
     "first": "quoted a line above",
-    "words": "words of crux itself",
 }
 
 
@@ -46,10 +46,11 @@ def _inserted(text: ast.JoinedStr) -> Iterator[ast.expr]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    is_call = isinstance(value, ast.Call)
     called = value.func if isinstance(value, ast.Call) else value
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in QUOTES if is_call else name in SAFE
+    if isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant):
+        name = str(value.slice.value)
+    return name in (QUOTES if isinstance(value, ast.Call) else SAFE)
 
 
 def test_every_command_that_is_given_to_be_pasted_is_quoted() -> None:
