@@ -20,7 +20,7 @@ import onnx
 from corpus.errors import UserError
 from corpus.formats.onnx import check, parse
 from corpus.onnx.canonical import canonical
-from corpus.onnx.opening.file import read_model_bytes
+from corpus.onnx.model_file import read_model_bytes
 from corpus.outputs import put
 
 FOLDER = Path(__file__).with_name("patterns")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx
 
 from corpus.case import Case
-from generators.changes.modes import as_case
 from generators.growth.grow import grow
 from generators.library import Generated, Options, generate
+from generators.mutations.modes import as_case
 
 __all__ = ["Generated", "Options", "generate", "make_case", "make_model"]
 

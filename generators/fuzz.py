@@ -12,11 +12,11 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from corpus.case import Case
-from generators.learning import NOTHING, Lesson, operators
+from generators.feedback import NOTHING, CoverageSnapshot, operators
 from generators.legality import blamed
-from generators.mixture import BLOCK, Drawn
+from generators.mixture import BLOCK, DrawnCase
 from generators.pools import Trial, trial_of
-from generators.reach import Sighting
+from generators.reach import ReleaseResult
 from oracles.native.watching import Met
 from oracles.verdict import Outcome, Verdict
 
@@ -50,7 +50,7 @@ class Tested:
     patterns: int = 0
     fired: int = 0
     trial: Trial | None = None
-    sighting: Sighting | None = None
+    sighting: ReleaseResult | None = None
     cpu: float = field(default=0.0, compare=False)
     case: Case | None = field(default=None, compare=False)
 
@@ -81,30 +81,30 @@ class Fired:
 
 NO_PATTERNS = Fired()
 
-Sighted = Callable[[Drawn, Met | None], Sighting | None]
+Sighted = Callable[[DrawnCase, Met | None], ReleaseResult | None]
 """What of that which a test met its campaign had not known; None where nobody asks."""
 
 Looking = Callable[[Sequence[Case]], Sequence[Look | None]]
 """Looks at several programs together; None for one that needs a verdict of its own."""
 
-Tester = Callable[[range, float, Lesson | None], Iterable[Tested]]
+Tester = Callable[[range, float, CoverageSnapshot | None], Iterable[Tested]]
 """Tests the cases of some seeds in order, drawn from a lesson, and stops early when the seconds are over."""
 
 
-class Teacher(Protocol):
+class CoverageFeedback(Protocol):
     """Who learns from the tests of a campaign and says what its blocks draw from."""
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         """Return the lesson that a block draws from; None until all blocks behind it have ended."""
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:
         """These tests of a block have come to their end, in the order of the blocks."""
 
 
-class NoTeacher:
+class NoCoverageFeedback:
     """Nothing is learned."""
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         """Return the empty lesson: no block waits for another one."""
         return NOTHING
 
@@ -112,7 +112,7 @@ class NoTeacher:
         """Nothing is kept."""
 
 
-def lesson_of(tests: Sequence[Tested]) -> Lesson:
+def lesson_of(tests: Sequence[Tested]) -> CoverageSnapshot:
     """Sum up what some tests teach. A program that was avoided on purpose is no refusal."""
     covered, ran, refused = Counter[str](), Counter[str](), Counter[str]()
     tried, found = Counter[str](), Counter[str]()
@@ -131,7 +131,7 @@ def lesson_of(tests: Sequence[Tested]) -> Lesson:
             ran.update(each.forms)
     trials = tuple(each.trial for each in tests if each.trial is not None)
     sightings = tuple(each.sighting for each in tests if each.sighting is not None)
-    return Lesson(covered, ran, refused, tried, found, trials=trials, sightings=sightings)
+    return CoverageSnapshot(covered, ran, refused, tried, found, trials=trials, sightings=sightings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +169,13 @@ class Tally:
         )
 
 
-def nothing(each: Drawn, news: Met | None) -> Sighting | None:
+def nothing(each: DrawnCase, news: Met | None) -> ReleaseResult | None:
     """Nothing is told of what a test reached."""
     return None
 
 
 def judge_cases(
-    drawn: Iterable[Drawn],
+    drawn: Iterable[DrawnCase],
     judgement: Judgement,
     seconds: float,
     met: Callable[[], Met | None] = lambda: None,
@@ -211,13 +211,13 @@ def judge_cases(
                 return
 
 
-def _in_blocks(drawn: Iterable[Drawn], size: int) -> Iterator[list[Drawn]]:
+def _in_blocks(drawn: Iterable[DrawnCase], size: int) -> Iterator[list[DrawnCase]]:
     rest = iter(drawn)
     while block := list(islice(rest, size)):
         yield block
 
 
-def _trial(each: Drawn, covered: frozenset[str], known: frozenset[str], verdict: Verdict) -> Trial | None:
+def _trial(each: DrawnCase, covered: frozenset[str], known: frozenset[str], verdict: Verdict) -> Trial | None:
     """Return what a test of a bred program teaches; None for every other test."""
     if each.bred is None:
         return None
@@ -234,7 +234,7 @@ def fuzz(
     seed: int = 0,
     tests: int | None = None,
     seconds: float | None = None,
-    teacher: Teacher | None = None,
+    teacher: CoverageFeedback | None = None,
 ) -> Generator[Tested, None, None]:
     """Test the cases of the seeds from `seed` on; yields every test in the order of the seeds.
 
@@ -243,7 +243,7 @@ def fuzz(
     after the blocks that are under way. What a tester raises is raised here.
     """
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
-    learned = teacher or NoTeacher()
+    learned = teacher or NoCoverageFeedback()
     for block, found in _blocks_in_order(testers, _blocks(seed, tests), deadline, learned):
         ended: list[Tested] = []
         try:
@@ -266,7 +266,7 @@ def _blocks(seed: int, tests: int | None) -> Iterator[range]:
 
 
 def _blocks_in_order(
-    testers: Sequence[Tester], blocks: Iterator[range], deadline: float, teacher: Teacher
+    testers: Sequence[Tester], blocks: Iterator[range], deadline: float, teacher: CoverageFeedback
 ) -> Iterator[tuple[range, Iterable[Tested]]]:
     """Every block with its tests; keeps all testers busy where there are several and blocks may begin."""
     if len(testers) == 1:
@@ -278,7 +278,7 @@ def _blocks_in_order(
     for tester in testers:
         free.put(tester)
 
-    def with_a_free_tester(block: range, lesson: Lesson) -> list[Tested]:
+    def with_a_free_tester(block: range, lesson: CoverageSnapshot) -> list[Tested]:
         tester = free.get()
         try:
             return list(tester(block, deadline - time.monotonic(), lesson))

@@ -18,10 +18,10 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.processes import call_apart
-from generators.changes.modes import Mode, in_mode, mode_of
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts, count
+from generators.mutations.modes import Mode, in_mode, mode_of
 from generators.strategies import DEFAULT, find_strategy
 from generators.strategies.coverage import Seen
 

@@ -14,13 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from corpus.case import Case, Remark
-from generators.changes.disrupt import leave_shapes_open
-from generators.changes.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.learning import NOTHING, Lesson
+from generators.language.random_source import RandomSource
 from generators.legality import ANYTHING, Legality, forms_of
+from generators.mutations.disrupt import leave_shapes_open
+from generators.mutations.modes import MODE_SHARES, Mode, as_case, in_mode, mode_of
 from generators.pools import Bred
 from generators.reach import ALONE, NATIVE, Lineage
 from generators.relax.programs import RelaxProgram
@@ -113,7 +113,7 @@ PLAN = Plan()
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnCase:
     """The case of a seed, what its program holds (operators, pieces of coverage, forms), arm and breeding.
 
     `lineage` says how the program can be made again, where it is led by the target's code and whole.
@@ -133,7 +133,7 @@ def make_cases(plan: Plan, seeds: range) -> Iterator[Case]:
     return (drawn.case for drawn in make_tests(plan, seeds))
 
 
-def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterator[Drawn]:
+def make_tests(plan: Plan, seeds: range, lesson: CoverageSnapshot | None = None) -> Iterator[DrawnCase]:
     """The case of each seed, in order; with a lesson some strategies draw from it, and coverage is told."""
     for first in range(seeds.start - seeds.start % BLOCK, seeds.stop, BLOCK):
         block = range(first, min(first + BLOCK, seeds.stop))
@@ -153,10 +153,10 @@ def make_tests(plan: Plan, seeds: range, lesson: Lesson | None = None) -> Iterat
                 forms = forms_of(tested) if lesson is not None and plan.legality.operators else ()
                 bred = tested.bred if isinstance(tested, (TirProgram, RelaxProgram, Program)) else None
                 whole = lineage if mode is Mode.STRICT else None
-                yield Drawn(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
+                yield DrawnCase(seed, case, covered, arm(turn.strategy, mode), forms, bred, whole)
 
 
-def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: Lesson | None) -> Lineage | None:
+def _lineage(plan: Plan, turn: _Turn, seed: int, lesson: CoverageSnapshot | None) -> Lineage | None:
     """Return how a program was made; None where no campaign breeds, or where that cannot be done again."""
     if plan.strategy != NATIVE or turn.strategy not in ALONE:
         return None
@@ -183,8 +183,8 @@ class _Turn:
     mode: Mode
 
 
-def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
-    draws = Draws(f"block/{block.start}")
+def _turn(plan: Plan, block: range, lesson: CoverageSnapshot) -> _Turn:
+    draws = RandomSource(f"block/{block.start}")
     usual = {**_SHARES, plan.dialect: _OWN} if plan.dialect else _SHARES
     strategy = draws.weighted(tuple(usual), tuple(usual.values()))
     size = draws.pick(_SIZES)
@@ -193,13 +193,13 @@ def _turn(plan: Plan, block: range, lesson: Lesson) -> _Turn:
         strategy, name = strategy_and_mode(draws.weighted(tuple(found), tuple(found.values())))
         return _Turn(strategy, size, Mode(name))
     if plan.strategy == MIXED and not plan.dialect and has_solver():
-        strategy = SOLVED if Draws(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
-    if plan.strategy == MIXED and plan.loops and Draws(f"loops/{block.start}").chance(_OF_LOOPS):
+        strategy = SOLVED if RandomSource(f"solved/{block.start}").chance(_OF_SOLVED) else strategy
+    if plan.strategy == MIXED and plan.loops and RandomSource(f"loops/{block.start}").chance(_OF_LOOPS):
         strategy = LOOPS
     return _Turn(strategy if plan.strategy == MIXED else plan.strategy, size, plan.mode)
 
 
-def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
+def _by_arm(plan: Plan, usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
     """Return the share of each strategy with each mode, by what they found or reached."""
     modes = MODE_SHARES if plan.mode is Mode.MIXED else {plan.mode: 1.0}
     is_led = plan.strategy == NATIVE
@@ -217,7 +217,9 @@ def has_solver() -> bool:
     return find_spec("z3") is not None
 
 
-def _programs(plan: Plan, turn: _Turn, block: range, lesson: Lesson | None) -> Iterator[Program | Made]:
+def _programs(
+    plan: Plan, turn: _Turn, block: range, lesson: CoverageSnapshot | None
+) -> Iterator[Program | Made]:
     """The programs of one block's seeds; its first ones are made again wherever one starts within it."""
     nodes = plan.nodes or turn.size
     taught = find_taught(turn.strategy) if lesson is not None and plan.source is None else None
@@ -246,7 +248,7 @@ def _allowed(
 
 def _in_turn(plan: Plan, turn: _Turn, seed: int, program: Program | Made) -> tuple[Mode, str, Program | Made]:
     """The mode of a seed, the strategy of its program and that program: in a mixture perhaps a small one."""
-    mode, draws, strategy = mode_of(turn.mode, seed), Draws(f"size/{seed}"), turn.strategy
+    mode, draws, strategy = mode_of(turn.mode, seed), RandomSource(f"size/{seed}"), turn.strategy
     is_mixture = plan.strategy in _MIXTURES and isinstance(program, Program)
     if not is_mixture or mode is Mode.STRICT or not draws.chance(_SMALL):
         return mode, strategy, program

@@ -48,7 +48,7 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class ReleaseResult:
     """What a test reached that nobody knew when it was drawn: numbers of blocks, of one build of the target.
 
     `arm` names its strategy and mode. `lineage` is None where the program cannot be made again, or was broken
@@ -67,7 +67,7 @@ class Sighting:
         return {"build": self.build, "arm": self.arm, "blocks": _text(steps), "lineage": lineage}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Sighting:
+    def of(cls, document: Mapping[str, Any]) -> ReleaseResult:
         """What `document` gave."""
         found = document["lineage"]
         lineage = Lineage.of(found) if found else None
@@ -116,7 +116,7 @@ class Reach:
         found[: len(bits)] = bits
         return found
 
-    def after(self, sightings: Iterable[Sighting]) -> Reach:
+    def after(self, sightings: Iterable[ReleaseResult]) -> Reach:
         """With these, one after the other. The blocks of a new build begin anew; programs stay."""
         build, roots = self.build, list(self.roots)
         arms = {name: (FADING * tests, FADING * gain) for name, (tests, gain) in self.arms.items()}

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from math import log2
 
-from generators.learning import Lesson
+from generators.feedback import CoverageSnapshot
 from generators.reach import Reach
 
 SCHEDULED = "scheduled"
@@ -39,7 +39,7 @@ def strategy_and_mode(name: str) -> tuple[str, str]:
     return strategy, mode
 
 
-def earned(lesson: Lesson) -> Mapping[str, float]:
+def earned(lesson: CoverageSnapshot) -> Mapping[str, float]:
     """Credit each arm with the symptoms that it met, in proportion to its part in them."""
     together = Counter[str]()
     for key, times in lesson.found.items():
@@ -51,7 +51,7 @@ def earned(lesson: Lesson) -> Mapping[str, float]:
     return gains
 
 
-def shares(usual: Mapping[str, float], lesson: Lesson) -> Mapping[str, float]:
+def shares(usual: Mapping[str, float], lesson: CoverageSnapshot) -> Mapping[str, float]:
     """Return the share of each arm: its usual one, by what it has yielded for its cost beside the others."""
     return _by_yield(usual, lesson.tried, earned(lesson), PATIENCE)
 

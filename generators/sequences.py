@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from oracles.abilities import Sequences
 from oracles.backends import find_backend
 
@@ -29,7 +29,7 @@ FRESH = 0.3
 """How often a sequence is drawn anew where there are some to mutate."""
 
 
-def draw_sequence(draws: Draws, passes: Sequences) -> Passes:
+def draw_sequence(draws: RandomSource, passes: Sequences) -> Passes:
     """Return a random sequence of the backend's passes."""
     count = draws.between(FEWEST, MOST)
     return passes.repaired(tuple(draw_pass(draws, passes) for _ in range(count)))
@@ -40,17 +40,17 @@ def long_sequences(seeds: Sequence[int], name: str) -> list[Passes]:
     passes = find_backend(name or "ort").sequences
     if passes is None:
         return [()] * len(seeds)
-    return [_long_sequence(Draws(f"long passes/{seed}"), passes) for seed in seeds]
+    return [_long_sequence(RandomSource(f"long passes/{seed}"), passes) for seed in seeds]
 
 
-def _long_sequence(draws: Draws, passes: Sequences) -> Passes:
+def _long_sequence(draws: RandomSource, passes: Sequences) -> Passes:
     found = passes.repaired(tuple(draw_pass(draws, passes) for _ in range(draws.between(LONG, 2 * LONG))))
     while len(found) < LONG:  # repairing leaves out what cannot stand any more
         found = passes.repaired((*found, draw_pass(draws, passes)))
     return found
 
 
-def draw_pass(draws: Draws, passes: Sequences) -> str:
+def draw_pass(draws: RandomSource, passes: Sequences) -> str:
     """Return a pass; one that seldom changes anything is mostly drawn again."""
     for _ in range(SECOND_THOUGHTS):
         name = draws.pick(passes.names)
@@ -59,7 +59,7 @@ def draw_pass(draws: Draws, passes: Sequences) -> str:
     return name
 
 
-def next_sequence(draws: Draws, passes: Sequences, pool: Sequence[Passes]) -> Passes:
+def next_sequence(draws: RandomSource, passes: Sequences, pool: Sequence[Passes]) -> Passes:
     """Return a new sequence, or a mutant of one in the pool."""
     if not pool or draws.random() < FRESH:
         return draw_sequence(draws, passes)
@@ -67,26 +67,26 @@ def next_sequence(draws: Draws, passes: Sequences, pool: Sequence[Passes]) -> Pa
     return passes.repaired(mutate(draws, passes, draws.pick(pool), draws.pick(pool))[:LONGEST])
 
 
-def change_point(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
+def change_point(draws: RandomSource, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """One pass replaced, put in or left out."""
     place = draws.between(0, len(one) - 1)
     new = draws.pick(((draw_pass(draws, passes),), (one[place], draw_pass(draws, passes)), ()))
     return (*one[:place], *new, *one[place + 1 :]) or one
 
 
-def take_subsequence(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
+def take_subsequence(draws: RandomSource, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """Return a stretch of it, once or twice."""
     start = draws.between(0, len(one) - 1)
     stretch = one[start : draws.between(start + 1, len(one))]
     return stretch * draws.pick((1, 2))
 
 
-def cross(draws: Draws, passes: Sequences, one: Passes, other: Passes) -> Passes:
+def cross(draws: RandomSource, passes: Sequences, one: Passes, other: Passes) -> Passes:
     """The beginning of one and the end of another."""
     return one[: draws.between(1, len(one))] + other[draws.between(0, len(other) - 1) :]
 
 
-Mutation: TypeAlias = Callable[[Draws, Sequences, Passes, Passes], Passes]
+Mutation: TypeAlias = Callable[[RandomSource, Sequences, Passes, Passes], Passes]
 MUTATIONS: tuple[Mutation, ...] = (change_point, take_subsequence, cross)
 
 
@@ -105,7 +105,7 @@ def sequences(seeds: Sequence[int], name: str) -> list[Passes]:
     pool: list[Passes] = []
     found: list[Passes] = []
     for seed in seeds:
-        draws = Draws(f"passes/{seed}")
+        draws = RandomSource(f"passes/{seed}")
         found.append(next_sequence(draws, passes, pool) if draws.random() < SHARE else ())
         pool += found[-1:] if found[-1] else []
     return found

@@ -22,7 +22,7 @@ class Misplaced(Protocol):
 
 
 @dataclass(frozen=True)
-class Telling:
+class PassLog:
     """An optimiser whose log tells of each single pass whether it changed the program.
 
     The worker's half of such a backend has `documented(path, base64)`: the programs that the tests of a file
@@ -67,7 +67,7 @@ class Passes:
     replaced: Callable[[Run, str], str] | None = None
     """What the pass took away and put in, by the log: `-add +multiply`; None where no log says."""
 
-    telling: Telling | None = None
+    telling: PassLog | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Backend:
     compiler: str = ""
     """The backend that compiles what this one only runs: `perf` holds that against the plain run."""
 
-    handed_on: Callable[[Config], Config] | None = None
+    exported_with: Callable[[Config], Config] | None = None
     """For a backend that writes programs for another framework: the same by an independent implementation.
 
     It says whether the backend or that framework is wrong. What either lacks is no bug of the backend.

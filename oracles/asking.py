@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from corpus.case import Case
-from oracles.asked import Asked, Asking, Way, find_asked, own_judge
 from oracles.numerics.compare import compare_outputs
+from oracles.optional import Asked, Asking, VariantRun, find_asked, own_judge
 from oracles.rulebook import Opened, Rulebook
 from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
@@ -15,7 +15,7 @@ from oracles.verdict import Verdict
 
 
 @dataclass(frozen=True)
-class Asker:
+class OptionalOracles:
     """Asks oracles about a case by the rules of its target."""
 
     rulebook: Rulebook
@@ -62,7 +62,7 @@ class Asker:
                 return replace(case, program=way.program, inputs=way.inputs or case.inputs)
         return None
 
-    def _judge_way(self, way: Way, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
+    def _judge_way(self, way: VariantRun, opened: Opened, baseline: Run, fresh: bool) -> Verdict | None:
         rulebook, executor = self.rulebook, self.executor
         run = self._run(way, opened)
         if not run.is_ok and (way.config.backend or executor.classify(run) == "unsupported"):
@@ -74,7 +74,7 @@ class Asker:
         verdict = rulebook.judge(opened.case, runs, context)
         return rulebook.noted(verdict, context.notes) if verdict.is_bug else None
 
-    def _run(self, way: Way, opened: Opened, *, fresh: bool = False) -> Run:
+    def _run(self, way: VariantRun, opened: Opened, *, fresh: bool = False) -> Run:
         case = opened.case
         program = case.program if way.program is None else way.program
         inputs = case.inputs if way.inputs is None else way.inputs

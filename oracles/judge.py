@@ -12,20 +12,19 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
 from oracles.abilities import Backend
-from oracles.asked import SETTING, find_asked
-from oracles.asking import Asker
+from oracles.asking import OptionalOracles
 from oracles.naming.symptom import symptom_of_run
 from oracles.native.watching import Watch
 from oracles.numerics.compare import AUTO, Tolerance, compare_outputs
 from oracles.numerics.declarations import outputs_contradict
+from oracles.optional import SETTING, find_asked
 from oracles.probes.context import Context
-from oracles.probes.handed_on import is_handed_on, say_whose
-from oracles.probes.parting import Parting
+from oracles.probes.divergence import Divergence
+from oracles.probes.exporter_blame import is_exported, say_whose
 from oracles.rulebook import Opened, Rulebook
 from oracles.rules import is_suspect, sceptical_rules
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox.configurations import unsequenced, without_twins
-from oracles.sandbox.executor import Executor
+from oracles.sandbox.executor import Executor, unsequenced, without_twins
 from oracles.screening import Screened, screen
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
 
@@ -63,7 +62,7 @@ class Judge:
         self.executor = Executor(target, format=format, limits=limits, watch=watch)
         self.screen = self.tolerance if self.backend.keeps_tolerances else tolerance
         self._rulebook = Rulebook(self.executor, self.tolerance, self.screen, accept_invalid)
-        self._asker = Asker(self._rulebook)
+        self._asker = OptionalOracles(self._rulebook)
         graphs = self.backend.graphs
         usual = graphs.asked if graphs is not None and format != "onnx" else ""
         self._asked = find_asked(target.get(SETTING, usual))
@@ -219,7 +218,7 @@ class Judge:
         if wrong is None or wrong.located is not None or case.format != "onnx" or len(verdict.runs) < 2:
             return verdict
         try:
-            found = self.parting(case, verdict)
+            found = self.divergence(case, verdict)
         except OutOfTime:
             return verdict
         if found is None:
@@ -231,17 +230,17 @@ class Judge:
 
     def _with_whose(self, case: Case, verdict: Verdict) -> Verdict:
         """Return the verdict with a note of who is wrong, the target or what it has written a program for."""
-        handed_on = self.backend.handed_on
-        if handed_on is None or not is_handed_on(verdict):
+        exported_with = self.backend.exported_with
+        if exported_with is None or not is_exported(verdict):
             return verdict
-        (independent,) = self.runs(case, (handed_on(verdict.runs[-1].config),))
+        (independent,) = self.runs(case, (exported_with(verdict.runs[-1].config),))
         return self._rulebook.noted(verdict, say_whose(verdict, independent, self.tolerance))
 
-    def parting(self, case: Case, verdict: Verdict) -> Parting | None:
+    def divergence(self, case: Case, verdict: Verdict) -> Divergence | None:
         """Find where the runs of a wrong result first differ; None if unknown, or if not ONNX."""
         if verdict.wrong is None or case.format != "onnx" or len(verdict.runs) < 2:
             return None
-        return self.open(case).parting(verdict.runs[-1].config, verdict.wrong.output)
+        return self.open(case).divergence(verdict.runs[-1].config, verdict.wrong.output)
 
     def _rounds(self, case: Case, only: Config | None) -> list[tuple[Config, ...]]:
         """List the rounds of comparison: all optimisations; if these pass, the lower levels."""

@@ -8,19 +8,47 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from corpus.case import Case
+from corpus.errors import UserError
 from oracles.verdict import Mark, Verdict
-from reducer.engine.decider import Allowance, AllowanceSpent
+from reducer.engine.decider import Allowance, AllowanceSpent, Refusals
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Answer
 from reducer.engine.predicates import JudgePool
 from reducer.engine.rounds import Engine
-from reducer.engine.steadiness import Refusals
-from reducer.hiding import hide, inspect
+from reducer.moves import anonymizing_moves
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import PassSet, find_pass_set
+from reducer.private.remains import holds_run, words_left
 from reducer.subject.base import Subject
 from reducer.subject.order import size
 from reducer.trace import Point
+
+MOST_ROUNDS = 3
+
+
+def hide(engine: Engine, subject: Subject) -> Subject:
+    """The subject after the moves that hide; after a full reduction, reduced again where they changed it."""
+    hider = Engine(engine.gate, anonymizing_moves(), engine.hints, engine.learn, steps=engine.steps)
+    for _ in range(MOST_ROUNDS):
+        hidden = hider.run_once(subject)
+        if hidden is subject or not engine.is_minimal:
+            return hidden
+        engine.is_minimal = False
+        subject = hidden
+        for better in engine.run(hidden):
+            subject = better
+    return subject
+
+
+def inspect(original: Case, case: Case) -> tuple[str, ...]:
+    """The words of the original that the failure needs; `UserError` where it needs a run of its values."""
+    if case.external or holds_run(original, case):
+        raise UserError(
+            "reduce --private: the failure needs a run of eight values of the original, so that no result was"
+            " written; reduce without --private"
+        )
+    return words_left(original, case)
+
 
 FLAKY_RUNS = 10
 """How often a failure that does not show every time is run to learn its rate."""
@@ -36,7 +64,7 @@ MORE_CONFIRMATIONS = 5
 
 
 @dataclass
-class Course:
+class ReductionRun:
     """The state of a reduction in progress.
 
     `subject` is the original as its engine sees it, `best` the smallest failing one so far. `rate` is the

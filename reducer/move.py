@@ -9,7 +9,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from reducer.search import Items, SetSearch
 from reducer.subject.base import Subject
-from reducer.subject.onnx.parting import PartedTensors
+from reducer.subject.onnx.divergence import DivergedTensors
 from reducer.subject.order import size
 
 S = TypeVar("S", bound=Subject)
@@ -28,7 +28,7 @@ SearchOf: TypeAlias = Generator[Callable[[], S | None], bool, S]
 class Hints:
     """The evidence that guides the moves: operators and nodes that the failure names, and wrong values.
 
-    `stopped_at` is the result of the node at which the framework's own stack says that it stopped. `parting`
+    `stopped_at` is the result of the node at which the framework's own stack says that it stopped. `divergence`
     is where the optimised run first differs from the un-optimised one. `witness` belongs to the last
     interesting candidate: pairs of a dim and a position along it. `is_thorough` lifts the bounds of searches.
     """
@@ -36,7 +36,7 @@ class Hints:
     operators: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     stopped_at: str = ""
-    parting: PartedTensors = field(default_factory=PartedTensors)
+    divergence: DivergedTensors = field(default_factory=DivergedTensors)
     witness: tuple[tuple[int, int], ...] = ()
     is_thorough: bool = False
 

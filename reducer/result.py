@@ -16,8 +16,8 @@ from corpus.measure import Measure
 from corpus.reading import Fields, Text, held_to, members, read_json
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
+from reducer.engine.estimates import MoveBenefit
 from reducer.engine.rounds import Step
-from reducer.engine.yields import Yield
 from reducer.pass_sets import PassSet
 from reducer.trace import Point
 
@@ -99,7 +99,7 @@ class Reduction:
     kept: tuple[int, ...] = ()
     words_left: tuple[str, ...] | None = None
     timeouts: int = 0
-    asked: Mapping[str, Yield] = field(default_factory=dict)
+    asked: Mapping[str, MoveBenefit] = field(default_factory=dict)
     cut_short: tuple[str, ...] = ()
     subsets: tuple[int, int] = (0, 0)
     release: str = ""

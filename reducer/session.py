@@ -1,4 +1,8 @@
-"""One reduction in a folder: what it takes is put together, run, and its result written."""
+"""One reduction in a folder: what it takes is put together, run, and its result written.
+
+Both cost no check. What the un-optimised backend refuses is no case, and where the framework says at which
+operator it stopped, a candidate without that operator fails in another way, if at all.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +16,73 @@ from typing import Any
 
 from corpus.case import Case
 from corpus.errors import UserError
+from corpus.onnx.graph import walk_model
 from oracles.naming.components import signature
-from oracles.run import Config
+from oracles.run import Config, Run, Status
+from oracles.sandbox.sandbox import Job
 from oracles.sequence import misplaced
 from oracles.verdict import Mark, Outcome, Verdict
-from reducer.course import FLAKY_RUNS, Course
+from reducer.course import FLAKY_RUNS, ReductionRun
 from reducer.engine.decider import Allowance, AllowanceSpent, Decider, Predicate
 from reducer.engine.gate import Gate
 from reducer.engine.journal import Journal
-from reducer.engine.patience import Patience
-from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom, Silent
+from reducer.engine.predicates import AdaptiveTimeout, Both, Command, JudgePool, SameSymptom, Silent
 from reducer.engine.rounds import Engine
 from reducer.evidence import needed_operator, read_hints
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.moves.last_look import MOST_NODES, proposals, subsets
+from reducer.moves.exhaust_small import MOST_NODES, proposals, subsets
 from reducer.options import DoesNotFail, Options, Progress
 from reducer.pass_sets import failing_config
-from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import Reduction, finished
 from reducer.subject.base import Subject
 from reducer.subject.loops.subject import LoopSubject
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subjects import Kind, kind_of
+
+MOST_BYTES = 64 << 20
+"""Of a larger candidate the run takes longer than it saves."""
+
+
+@dataclass(frozen=True)
+class PlainRuns:
+    """Runs candidates un-optimised; `like` lends them its settings."""
+
+    pool: JudgePool
+    like: Case
+
+    def ends_well(self, subject: Subject) -> bool:
+        """Whether the un-optimised run of the original gives its outputs, and is cheap enough to ask."""
+        run = self._run(subject)
+        return run is not None and run.is_ok
+
+    def accepts(self, subject: Subject) -> bool:
+        """Return whether the un-optimised run of a candidate raises nothing; one that dies is accepted."""
+        run = self._run(subject)
+        return run is None or run.status is not Status.EXCEPTION
+
+    def _run(self, subject: Subject) -> Run | None:
+        case = subject.case(self.like)
+        if len(case.program) + sum(file.size for file in case.external) > MOST_BYTES:
+            return None
+        with self.pool.one() as judge:
+            job = Job(case.program, case.inputs, judge.configs[:1], case.external, format=case.format)
+            return judge.executor.rerun(job)[0]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of every candidate: the failing `operator`, if known, and `plain` runs, if asked for."""
+
+    operator: str = ""
+    plain: PlainRuns | None = None
+
+    def hold(self, subject: Subject) -> bool:
+        """Return whether a candidate can show the failure at all."""
+        nodes = walk_model(subject.model) if isinstance(subject, OnnxSubject) else ()
+        if self.operator and all(node.op_type != self.operator for node in nodes):
+            return False
+        return self.plain is None or self.plain.accepts(subject)
 
 
 @dataclass(frozen=True)
@@ -96,7 +144,9 @@ class Session:
         journal.forget()
         return self.run(journal)
 
-    def _finish(self, course: Course, verdict: Verdict | None, started: float, journal: Journal) -> Reduction:
+    def _finish(
+        self, course: ReductionRun, verdict: Verdict | None, started: float, journal: Journal
+    ) -> Reduction:
         """Write the result with what it shows, and leave in the journal what led to it."""
         course.gate.decider.close()
         if course.is_minimal:
@@ -104,7 +154,7 @@ class Session:
         return self._save(course, verdict, started)
 
     def _save(
-        self, course: Course, verdict: Verdict | None, started: float, is_proven: bool = True
+        self, course: ReductionRun, verdict: Verdict | None, started: float, is_proven: bool = True
     ) -> Reduction:
         """Write the folder as it stands; where something is to be hidden, only once it is.
 
@@ -116,7 +166,7 @@ class Session:
             result.save(self.out)
         return result
 
-    def _is_misled(self, course: Course, shown: Verdict | None) -> bool:
+    def _is_misled(self, course: ReductionRun, shown: Verdict | None) -> bool:
         """Return whether quick answers led to a case that does not show the failure in full."""
         first = course.verdict
         if not self._is_quick(first) or first is None:
@@ -128,7 +178,7 @@ class Session:
         slow = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.PERF)
         return self.quick and self.case.format == "tir" and first is not None and first.outcome not in slow
 
-    def _is_proven(self, course: Course, shown: Verdict | None, proven: str | None) -> bool:
+    def _is_proven(self, course: ReductionRun, shown: Verdict | None, proven: str | None) -> bool:
         """Return whether the result fails by a run of now, asked outside of the journal.
 
         Only if answers of an earlier run counted can it be otherwise.
@@ -174,7 +224,7 @@ class Session:
         options = self.options
         predicate: Predicate
         if verdict is not None and verdict.symptom is not None:
-            patience = Patience(options.limits.wall_seconds)
+            patience = AdaptiveTimeout(options.limits.wall_seconds)
             is_crash = verdict.outcome is Outcome.CRASH
             needs_baseline = is_crash and len(verdict.runs) > 1 and verdict.runs[0].is_ok
             predicate = SameSymptom(
@@ -203,7 +253,7 @@ class Session:
         return plainly if plainly(self.case).interesting else predicate
 
     def _command(self, line: str, wanted: int) -> Command:
-        return Command(line, wanted, self.options.timeout, Patience(self.options.timeout))
+        return Command(line, wanted, self.options.timeout, AdaptiveTimeout(self.options.timeout))
 
     def _bounds(self, verdict: Verdict | None, subject: Subject) -> Bounds:
         """Return the bounds of every candidate, as far as the original keeps them."""
@@ -225,16 +275,18 @@ class Session:
         is_whole = subject.is_valid and not misplaced(subject.passes, target, format, subject.told_to_passes)
         return is_whole and bounds.hold(subject)
 
-    def _course(self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None) -> Course:
+    def _course(
+        self, gate: Gate, subject: Subject, verdict: Verdict | None, only: Config | None
+    ) -> ReductionRun:
         subject, culprit = self._learn(subject)
         hints = replace(read_hints(verdict, culprit), is_thorough=self.options.thorough)
         if verdict is not None and verdict.outcome is Outcome.MISMATCH and only is not None:
             hints = self._hints_of_values(subject, hints, verdict, only)
         return self._course_of(gate, subject, verdict, hints)
 
-    def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> Course:
+    def _course_of(self, gate: Gate, subject: Subject, verdict: Verdict | None, hints: Hints) -> ReductionRun:
         engine = Engine(gate, all_moves(self._kind.subject), hints, lambda found: self._learn(found)[0])
-        course = Course(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
+        course = ReductionRun(self.case, self.options, self.pool, verdict, engine, subject, self.on_progress)
         gate.on_check = course.on_check
         return course
 
@@ -242,17 +294,17 @@ class Session:
         """Add the place where values differ: by node, or by the optimised program."""
         with self.pool.one() as judge:
             named = self._kind.named_by_values(subject, judge, self.case, config)
-            first = judge.parting(self.case, verdict)
-            parting = self._kind.parting(subject, judge, self.case, config)
+            first = judge.divergence(self.case, verdict)
+            divergence = self._kind.divergence(subject, judge, self.case, config)
         named = named or ((first.name,) if first is not None else ())
-        return replace(hints, nodes=named or hints.nodes, parting=parting)
+        return replace(hints, nodes=named or hints.nodes, divergence=divergence)
 
     def _learn(self, subject: Subject) -> tuple[Subject, str]:
         with self.pool.one() as judge:
             learned: tuple[Subject, str] = self._kind.learn(subject, judge, self.case)
             return learned
 
-    def _result(self, course: Course, verdict: Verdict | None, seconds: float) -> Reduction:
+    def _result(self, course: ReductionRun, verdict: Verdict | None, seconds: float) -> Reduction:
         """Return the result as it stands; `verdict` is what the best case shows."""
         engine, decider = course.engine, course.gate.decider
         case = course.best.case(self.case)
@@ -285,7 +337,7 @@ class Session:
             release=course.release,
         )
 
-    def _settled_subsets(self, course: Course) -> tuple[int, int]:
+    def _settled_subsets(self, course: ReductionRun) -> tuple[int, int]:
         """Count the smaller subsets of the remaining nodes, and those that are known not to fail."""
         best = course.best
         if not isinstance(best, OnnxSubject) or len(best.nodes) > MOST_NODES:

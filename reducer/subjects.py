@@ -22,8 +22,8 @@ from reducer.engine.predicates import JudgePool
 from reducer.subject.base import Facts, NodeSubject, Subject
 from reducer.subject.graphs.subject import GraphSubject
 from reducer.subject.loops.subject import LoopSubject
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from reducer.subject.onnx.facts import learn
-from reducer.subject.onnx.parting import PartedTensors, find_parting
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.trace import kept_nodes
 
@@ -39,7 +39,7 @@ class Kind(Generic[S]):
 
     `open` makes the subject of a whole case. `learn` gives it fresh facts, and the name of the node at which
     its un-optimised run breaks. `named_by_values` are the first bindings whose optimised values differ though
-    their operands do not; `parting` is where values differ in the program as the optimiser leaves it. `kept`
+    their operands do not; `divergence` is where values differ in the program as the optimiser leaves it. `kept`
     are the original's nodes of which something is left. A kind returns nothing for what it does not know.
     """
 
@@ -47,7 +47,7 @@ class Kind(Generic[S]):
     open: Callable[[Case, JudgePool], S]
     learn: Callable[[S, Judge, Case], tuple[S, str]] = lambda subject, judge, like: (subject, "")
     named_by_values: Callable[[S, Judge, Case, Config], tuple[str, ...]] = lambda *_: ()
-    parting: Callable[[S, Judge, Case, Config], PartedTensors] = lambda *_: PartedTensors()
+    divergence: Callable[[S, Judge, Case, Config], DivergedTensors] = lambda *_: DivergedTensors()
     kept: Callable[[Case, S], tuple[int, ...]] = lambda *_: ()
 
 
@@ -81,16 +81,16 @@ def _learn_onnx(subject: OnnxSubject, judge: Judge, like: Case) -> tuple[OnnxSub
     return learn(subject, lambda case: record(judge.executor, case), like)
 
 
-def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> PartedTensors:
+def _parting(subject: OnnxSubject, judge: Judge, like: Case, config: Config) -> DivergedTensors:
     """Find where values differ by a run of the program as the optimiser leaves it."""
     case = subject.case(like)
     optimised = judge.executor.optimised(case, config)
     if optimised is None:
-        return PartedTensors()
+        return DivergedTensors()
     recording = record(judge.executor, replace(case, program=optimised.SerializeToString()))
     # what is plainly wrong tells more than the first rounding that differs
-    plain = find_parting(subject, optimised, recording.values, judge.tolerance)
-    return plain if plain.rewritten else find_parting(subject, optimised, recording.values, judge.screen)
+    plain = find_divergence(subject, optimised, recording.values, judge.tolerance)
+    return plain if plain.rewritten else find_divergence(subject, optimised, recording.values, judge.screen)
 
 
 def _kept_of_onnx(case: Case, reduced: OnnxSubject) -> tuple[int, ...]:
@@ -152,6 +152,6 @@ GRAPHS = Kind(GraphSubject, open_graph, learn_graph, _named_by_values, kept=_kep
 """Formats of graphs share theirs."""
 
 KINDS: Mapping[str, Kind[Any]] = {
-    "onnx": Kind(OnnxSubject, _open_onnx, _learn_onnx, parting=_parting, kept=_kept_of_onnx),
+    "onnx": Kind(OnnxSubject, _open_onnx, _learn_onnx, divergence=_parting, kept=_kept_of_onnx),
     "tir": Kind(LoopSubject, _open_loops),
 }

@@ -8,11 +8,10 @@ from corpus.errors import UserError
 from corpus.format import Format
 from corpus.onnx.canonical import canonical
 from corpus.onnx.graph import initializer_names
+from corpus.onnx.inputs import make_inputs
 from corpus.onnx.measure import measure
-from corpus.onnx.opening.file import check_text, parse_model, read_model_bytes
-from corpus.onnx.opening.inputs import make_inputs
-from corpus.onnx.opening.limits import check_limits
-from corpus.onnx.opening.test_data import read_test_data
+from corpus.onnx.model_file import check_limits, check_text, parse_model, read_model_bytes
+from corpus.onnx.test_data import read_test_data
 from corpus.onnx.text import print_text
 from corpus.onnx.types import input_type
 from corpus.onnx.weights import external_files, relocate

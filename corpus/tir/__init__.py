@@ -12,7 +12,7 @@ undefined), and `generators/tir/functions.py` a line if programs shall call it.
 To add a kind of statement: (1) a frozen dataclass in `corpus/tir/tree.py`, whose fields `walk.py` finds by
 itself; (2) a line in the table at the end of each of `encode.py`, `decode.py` and `script.py` here: the
 document, and TVMScript; (3) what it defines in `scopes.py`; (4) its node in the worker
-(`oracles/in_worker/tvm/loops/build.py` and `read.py`); (5) what it does in `oracles/tir/statements.py`.
+(`oracles/worker/tvm/loops/build.py` and `read.py`); (5) what it does in `oracles/tir/statements.py`.
 `tests/corpus/tir/test_tree.py` and `tests/oracles/test_tir_nodes.py` name a table that was left out. If it
 holds statements, `frame.py` and `costs.py` in `generators/tir`, and in the reducer
 `moves/loops/unwrapping.py`, `subject/loops/edits.py` and `subject/loop_counts.py` are told so. Programs hold

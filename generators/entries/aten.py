@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from generators.language.intervals import symmetric, within_type
 from generators.language.operator import Operator, RangeRule, Sampler, TypeRule, same_type, sample_alone
-from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from generators.language.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     BF16,
@@ -28,7 +28,7 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from oracles.in_worker.onnx.domain import DOMAIN
+from oracles.worker.onnx.domain import DOMAIN
 
 FLOATING = (F32, F64, F16, BF16)
 WIDE = (F32, F64)
@@ -54,7 +54,9 @@ def aten(
 ) -> Operator:
     """Return an entry; without `bound` results are as large as the first operand."""
     bound = bound or same_magnitude
-    return Operator(f"{DOMAIN}.{name}", kind, dtypes, sample, infer, bound, ranks, domain, realm=Realm.ATEN)
+    return Operator(
+        f"{DOMAIN}.{name}", kind, dtypes, sample, infer, bound, ranks, domain, realm=DTypeFamily.ATEN
+    )
 
 
 # Types

@@ -77,7 +77,7 @@ def _solve_expand(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
 
 
 def _solve_tile(operator: Operator, scope: Scope, wanted: TensorType) -> Call:
-    most = 3 if not scope.temper.binned else 16
+    most = 3 if not scope.profile.binned else 16
     repeats = [scope.draws.pick([n for n in range(1, most + 1) if dim % n == 0]) for dim in wanted.shape]
     source = tuple(dim // times for dim, times in zip(wanted.shape, repeats, strict=True))
     return with_supplied(scope, wanted, source, scope.fix_ints(repeats))

@@ -29,7 +29,7 @@ from generators.finite.guards import guards
 from generators.finite.inverse_ranges import before
 from generators.finite.solving import solve
 from generators.finite.weights import bound, freed
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.language.types import Range, dtype_of, has_dtype, is_float
 from generators.language.values import draw
 from oracles.judge import Judge
@@ -193,7 +193,7 @@ def _redraw(look: _Look, judge: Judge, runs: int) -> tuple[int, _Look | None]:
 def _within(case: Case, name: str, wanted: Range) -> Tensor:
     """Return the input, with what lies outside of the range drawn anew."""
     old = _floats(case)[name]
-    new = draw(Draws(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
+    new = draw(RandomSource(f"finite/{name}/{wanted}"), dtype_of(old), old.shape, wanted).array
     wide = old.astype(np.float64)
     kept = (wide >= wanted.low) & (wide <= wanted.high) & (np.abs(wide) >= wanted.away)
     return np.where(kept, old, new).astype(old.dtype, copy=False)

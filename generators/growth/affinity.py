@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import LAST_OPSET, Kind, Realm
+from generators.language.program import LAST_OPSET, DTypeFamily, Kind
+from generators.language.random_source import RandomSource
 from generators.language.types import DType, TensorType
 from generators.ops import all_operators, aten_operators
 
@@ -87,7 +87,7 @@ def _taking(dtype: DType, rank: int) -> tuple[Operator, ...]:
 
 @cache
 def operators_for(
-    dtype: DType, rank: int, opset: int, realms: frozenset[Realm]
+    dtype: DType, rank: int, opset: int, realms: frozenset[DTypeFamily]
 ) -> Mapping[Kind, tuple[Operator, ...]]:
     """Return the operators that take a value of this type into their focus, by class."""
     found: dict[Kind, list[Operator]] = {}
@@ -99,7 +99,7 @@ def operators_for(
 
 @cache
 def _leanings(
-    producer: Kind | None, dtype: DType, rank: int, opset: int, realms: frozenset[Realm]
+    producer: Kind | None, dtype: DType, rank: int, opset: int, realms: frozenset[DTypeFamily]
 ) -> tuple[tuple[Kind, float, tuple[Operator, ...]], ...]:
     """Return each class with what the weights between classes make of it, and its operators."""
     return tuple(
@@ -122,7 +122,7 @@ def _standard_first() -> tuple[Operator, ...]:
 
 
 def recognising(
-    draws: Draws, wanted: TensorType, opset: int, realms: frozenset[Realm], tries: int = 40
+    draws: RandomSource, wanted: TensorType, opset: int, realms: frozenset[DTypeFamily], tries: int = 40
 ) -> Operator | None:
     """Any operator whose result can have this type; None when no try meets one."""
     known = _standard_first()
@@ -136,17 +136,17 @@ def recognising(
 class Leaning:
     """One program's own weights: swarm testing, each class made rarer, left alone or made likelier."""
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: RandomSource) -> None:
         self.weights = {kind: weight * draws.pick((0.2, 1, 1, 4)) for kind, weight in _WEIGHT.items()}
 
     def choose(
         self,
-        draws: Draws,
+        draws: RandomSource,
         producer: Kind | None,
         dtype: DType,
         rank: int,
         opset: int,
-        realms: frozenset[Realm],
+        realms: frozenset[DTypeFamily],
     ) -> Operator | None:
         """Return an operator to put after a value of this type that came from a producer of this class."""
         found = _leanings(producer, dtype, rank, opset, realms)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from generators.growth.affinity import Leaning, recognising
 from generators.growth.placing import apply, place, place_wanted
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import Call, Operand, Realm
+from generators.language.profile import Profile
+from generators.language.program import Call, DTypeFamily, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import DoesNotFit, Scope
-from generators.language.temper import Temper
 from generators.language.types import ALL, TensorType
 from generators.ops import find_operator
 
@@ -25,9 +25,11 @@ class Bodies:
         leaning, made = Leaning(inner.draws), [focus]
         for _ in range(nodes):
             now = made[-1]
-            realms = inner.temper.realms if inner.depth < _DEPTH else inner.temper.realms - {Realm.CONTROL}
+            realms = (
+                inner.profile.realms if inner.depth < _DEPTH else inner.profile.realms - {DTypeFamily.CONTROL}
+            )
             operator = leaning.choose(
-                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {Realm.CONTRIB}
+                inner.draws, now.producer, now.dtype, now.rank, inner.opset, realms - {DTypeFamily.CONTRIB}
             )
             mark, count = inner.mark(), len(inner.pool)
             if operator is None or not _is_defined(operator, now) or not apply(inner, operator, now):
@@ -38,7 +40,7 @@ class Bodies:
 
     def wanted(self, inner: Scope, wanted: TensorType) -> Operand:
         """Return a result of the wanted type: of an operator that can give it, or a copy."""
-        realms = inner.temper.realms - {Realm.CONTRIB, Realm.CONTROL, Realm.CONTAINER}
+        realms = inner.profile.realms - {DTypeFamily.CONTRIB, DTypeFamily.CONTROL, DTypeFamily.CONTAINER}
         for _ in range(_TRIES):
             mark = inner.mark()
             operator = recognising(inner.draws, wanted, inner.opset, realms)
@@ -56,9 +58,9 @@ class Bodies:
         return place(inner, find_operator(name), call)
 
 
-def new_scope(draws: Draws, temper: Temper) -> Scope:
+def new_scope(draws: RandomSource, profile: Profile) -> Scope:
     """Return an empty program that may hold control flow."""
-    return Scope(draws, temper, Bodies())
+    return Scope(draws, profile, Bodies())
 
 
 def _is_defined(operator: Operator, focus: Operand) -> bool:

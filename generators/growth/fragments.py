@@ -13,7 +13,7 @@ from generators.growth.identities import RECIPES
 from generators.growth.rewrites import place_path
 from generators.growth.steps import Definition, Steps
 from generators.language.intervals import rounded
-from generators.language.program import Operand, Realm
+from generators.language.program import DTypeFamily, Operand
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import (
     F32,
@@ -165,7 +165,7 @@ class Fragment:
     define: Definition
     nodes: int
     dtypes: tuple[DType, ...] = FLOATS
-    realm: Realm | None = None
+    realm: DTypeFamily | None = None
 
 
 FRAGMENTS = (
@@ -178,8 +178,8 @@ FRAGMENTS = (
     Fragment(_hard_swish, 4),
     Fragment(_attention, 5),
     Fragment(_quantised, 2, (F32,)),
-    Fragment(_sequence, 3, _LISTED, Realm.CONTAINER),
-    Fragment(_split_sequence, 2, (F32, F64, I32, I64), Realm.CONTAINER),
+    Fragment(_sequence, 3, _LISTED, DTypeFamily.CONTAINER),
+    Fragment(_split_sequence, 2, (F32, F64, I32, I64), DTypeFamily.CONTAINER),
     Fragment(_chain, 3, NUMERIC),
 )
 REWRITABLE = (
@@ -191,7 +191,7 @@ REWRITABLE = (
 
 def place_fragment(scope: Scope, focus: Operand, room: int) -> bool:
     """Put a definition after the focus; False, and whatever was placed is the caller's to take back."""
-    realms = (None, *scope.temper.realms)
+    realms = (None, *scope.profile.realms)
     fitting = [one for one in (*FRAGMENTS, *REWRITABLE) if one.nodes <= room and one.realm in realms]
     found = [one for one in fitting if focus.dtype in one.dtypes]
     if not found:

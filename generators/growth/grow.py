@@ -18,12 +18,12 @@ from generators.growth.bodies import new_scope
 from generators.growth.fragments import place_fragment
 from generators.growth.placing import apply, place
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
 from generators.language.emit import write_model
 from generators.language.operator import Operator
-from generators.language.program import Call, Operand, Realm
+from generators.language.profile import draw_profile
+from generators.language.program import Call, DTypeFamily, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import DoesNotFit, Scope
-from generators.language.temper import draw_temper
 from generators.language.types import ALL, F32, Range, TensorType, dtype_of
 from generators.ops import find_operator
 from generators.pools import Bred
@@ -53,12 +53,12 @@ Choose = Callable[[Scope, Operand], Operator | None]
 """Which operator to put after a value; None when there is none for it."""
 
 
-def leaning_choice(draws: Draws) -> Choose:
+def leaning_choice(draws: RandomSource) -> Choose:
     """Return the choice by one program's own weights between classes of operators."""
     leaning = Leaning(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
-        given = scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.temper.realms
+        given = scope.draws, focus.producer, focus.dtype, focus.rank, scope.opset, scope.profile.realms
         first = leaning.choose(*given)
         if first is None or all(node.op != first.name for node in scope.nodes):
             return first
@@ -68,12 +68,12 @@ def leaning_choice(draws: Draws) -> Choose:
 
 
 def grow(
-    seed: int, nodes: int, without: frozenset[Realm] = frozenset(), budget: Budget = UNLIMITED
+    seed: int, nodes: int, without: frozenset[DTypeFamily] = frozenset(), budget: Budget = UNLIMITED
 ) -> Program:
     """Return the program of this seed with this many nodes, Constants not counted; `without` some realms."""
-    draws = Draws(f"{seed}/{nodes}")
-    temper = draw_temper(draws, budget)
-    scope = new_scope(draws, replace(temper, realms=temper.realms - without))
+    draws = RandomSource(f"{seed}/{nodes}")
+    profile = draw_profile(draws, budget)
+    scope = new_scope(draws, replace(profile, realms=profile.realms - without))
     choose = leaning_choice(draws)
     begin(scope)
     grow_to(scope, choose, nodes)
@@ -83,8 +83,8 @@ def grow(
 def begin(scope: Scope) -> None:
     """The first value: an input of the graph."""
     draws = scope.draws
-    dtype, rank = draws.pick(scope.temper.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
-    if dtype not in ALL and not operators_for(dtype, rank, scope.opset, scope.temper.realms):
+    dtype, rank = draws.pick(scope.profile.dtypes), draws.weighted(_RANKS, _RANK_WEIGHTS)
+    if dtype not in ALL and not operators_for(dtype, rank, scope.opset, scope.profile.realms):
         dtype = F32
     try:
         scope.create(dtype, scope.shape(rank), as_input=True)
@@ -106,7 +106,7 @@ def grow_to(scope: Scope, choose: Choose, nodes: int) -> None:
 def step(scope: Scope, choose: Choose, room: int) -> None:
     """Add a node, and perhaps a guard before it; or nothing when the operator declines."""
     focus = _focus(scope)
-    if scope.draws.chance(scope.temper.composite) and _compose(scope, focus, room):
+    if scope.draws.chance(scope.profile.composite) and _compose(scope, focus, room):
         return
     operator = choose(scope, focus)
     if operator is None:
@@ -166,7 +166,7 @@ def finish(scope: Scope) -> Program:
 
 def _named_sizes(scope: Scope) -> dict[int, str]:
     """The sizes that inputs have a name for; what is inferred from a name never contradicts its size."""
-    rate = scope.temper.named
+    rate = scope.profile.named
     if not rate:
         return {}
     sizes = dict.fromkeys(dim for operand, _ in scope.inputs for dim in operand.shape if dim > 1)
@@ -178,7 +178,7 @@ def _outputs(scope: Scope) -> list[Operand]:
     """Every result that nothing uses, less some later results of an operator, and some that are used."""
     used = {name for node in scope.nodes for name in node.uses}
     later = {name for node in scope.nodes for name in node.results[1:]}
-    draws, shared = scope.draws, scope.temper.shared
+    draws, shared = scope.draws, scope.profile.shared
     outputs = []
     for value in scope.pool:
         if value.producer is None:

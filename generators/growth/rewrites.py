@@ -129,7 +129,7 @@ def _suited(place: Steps, step: Step, focus: Operand) -> Operand:
     scope = place.scope
     operator = scope.draws.pick(_standing(step))
     if focus.dtype not in operator.dtypes:
-        usual = [one for one in scope.temper.dtypes if one in operator.dtypes and one in NUMERIC]
+        usual = [one for one in scope.profile.dtypes if one in operator.dtypes and one in NUMERIC]
         dtype = scope.draws.pick(usual or [F32])
         if not focus.range.is_within(extent(dtype)):
             raise DoesNotFit("no cast")

@@ -18,9 +18,9 @@ from generators.language.program import (
     MAX_RANK,
     Attribute,
     Call,
+    DTypeFamily,
     Kind,
     Operand,
-    Realm,
 )
 from generators.language.scope import Scope
 from generators.language.types import SEQUENCES, DType, Range, TensorType
@@ -117,12 +117,12 @@ class Operator:
     later: Mapping[int, tuple[DType, ...]] = field(default_factory=dict)
     inverse: Inverse = SAME
     content: ContentRule | None = None
-    realm: Realm | None = None
+    realm: DTypeFamily | None = None
     is_source: bool = False
 
-    def belongs(self, realms: frozenset[Realm]) -> bool:
+    def belongs(self, realms: frozenset[DTypeFamily]) -> bool:
         """Return whether a program of these realms may hold it."""
-        realm = self.realm or (None if self.is_standard else Realm.CONTRIB)
+        realm = self.realm or (None if self.is_standard else DTypeFamily.CONTRIB)
         return realm is None or realm in realms
 
     @property

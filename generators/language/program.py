@@ -39,7 +39,7 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
-class Realm(StrEnum):
+class DTypeFamily(StrEnum):
     """A rare group of element types: a program that has one uses it more than once."""
 
     CONTRIB = "contrib"
@@ -50,17 +50,17 @@ class Realm(StrEnum):
     ATEN = "aten"
 
 
-ONNX_REALMS = frozenset(Realm) - {Realm.ATEN}
+ONNX_REALMS = frozenset(DTypeFamily) - {DTypeFamily.ATEN}
 """What programs for any target may hold; the operators of torch itself only come where they are asked for."""
 
 
-def realm_of(dtype: DType) -> Realm | None:
+def dtype_family_of(dtype: DType) -> DTypeFamily | None:
     """Return the realm of an element type; None if every program may hold the type."""
     if dtype in NARROW:
-        return Realm.NARROW
+        return DTypeFamily.NARROW
     if dtype is TEXT:
-        return Realm.TEXT
-    return None if dtype in ALL else Realm.CONTAINER
+        return DTypeFamily.TEXT
+    return None if dtype in ALL else DTypeFamily.CONTAINER
 
 
 class Operand(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from corpus.values import Tensor, Value
 from generators.language.budget import bytes_of, depth_of, depths_of, flops_of, steps_of
-from generators.language.draws import Draws
+from generators.language.profile import Profile
 from generators.language.program import (
     MAX_RANK,
     Body,
@@ -20,9 +20,9 @@ from generators.language.program import (
     Kind,
     Node,
     Operand,
-    realm_of,
+    dtype_family_of,
 )
-from generators.language.temper import Temper
+from generators.language.random_source import RandomSource
 from generators.language.types import (
     ANYTHING,
     I64,
@@ -78,12 +78,12 @@ class Scope:
     or not; other results in `enclosed` are outputs only if nothing uses them.
     """
 
-    def __init__(self, draws: Draws, temper: Temper, grower: Grower) -> None:
+    def __init__(self, draws: RandomSource, profile: Profile, grower: Grower) -> None:
         self.draws = draws
         self.grower = grower
-        self.temper = temper
-        self.is_limited = temper.budget.is_limited
-        self.opset = temper.opset
+        self.profile = profile
+        self.is_limited = profile.budget.is_limited
+        self.opset = profile.opset
         self.pool: list[Operand] = []
         self.nodes: list[Node] = []
         self.inputs: list[tuple[Operand, Value]] = []
@@ -122,22 +122,22 @@ class Scope:
     @contextmanager
     def with_weights(self) -> Iterator[None]:
         """New operands are constants, and values that are there already are reused little."""
-        temper = self.temper
-        self.temper = replace(temper, inputs=0.0, unfixed=0.0, reuse=0.1)
+        profile = self.profile
+        self.profile = replace(profile, inputs=0.0, unfixed=0.0, reuse=0.1)
         try:
             yield
         finally:
-            self.temper = temper
+            self.profile = profile
 
     # Bodies
 
     def inside(self) -> Scope:
         """Make a scope for the graph inside a node. The inner graph may read the outer values."""
-        inner = Scope(self.draws, replace(self.temper, inputs=0.0, unfixed=0.0), self.grower)
+        inner = Scope(self.draws, replace(self.profile, inputs=0.0, unfixed=0.0), self.grower)
         inner.depth = self.depth + 1
         inner.pool = list(self.pool)
         inner.costs = list(self.costs)
-        inner.outer_depths = self.depths() if self.temper.budget.depth else {}
+        inner.outer_depths = self.depths() if self.profile.budget.depth else {}
         inner.skip_names(self._names)
         return inner
 
@@ -164,7 +164,7 @@ class Scope:
         if not self.is_limited:
             return
         node = node_of("", call, ())
-        if self.temper.budget.depth and not self.temper.budget.reaches(depth_of(node, self.depths())):
+        if self.profile.budget.depth and not self.profile.budget.reaches(depth_of(node, self.depths())):
             raise DoesNotFit("the depth")
         self.charge(flops_of(kind, call, types), types, steps_of((node,)))
 
@@ -172,7 +172,7 @@ class Scope:
         """Count operations and new values; raises `DoesNotFit` where the budget does not allow them."""
         if not self.is_limited:
             return
-        budget = self.temper.budget
+        budget = self.profile.budget
         made = list(values)
         cost = flops, sum(bytes_of(*value) for value in made), steps
         spent = [sum(column) for column in zip(cost, *self.costs, strict=True)]
@@ -199,9 +199,9 @@ class Scope:
         draws = self.draws
         if dtype in SEQUENCES or dtype in OPTIONALS:
             return self._create_container(dtype, shape, within)
-        content = draw(draws, dtype, shape, within, draws.chance(self.temper.extreme))
+        content = draw(draws, dtype, shape, within, draws.chance(self.profile.extreme))
         name = self.fresh_name()
-        if as_input or draws.chance(self.temper.inputs):
+        if as_input or draws.chance(self.profile.inputs):
             operand = Operand(name, dtype, shape, content.range)
             self.inputs.append((operand, content.array))
         else:
@@ -221,8 +221,8 @@ class Scope:
 
     def allows(self, dtype: DType) -> bool:
         """Return whether the program may hold values of that element type."""
-        realm = realm_of(dtype)
-        return realm is None or realm in self.temper.realms
+        realm = dtype_family_of(dtype)
+        return realm is None or realm in self.profile.realms
 
     def fix(self, array: Tensor, dtype: DType = I64) -> Operand:
         """Return an operand that steers the operator (a shape, axes, a scale): nearly always a constant."""
@@ -230,7 +230,7 @@ class Scope:
         self.charge(0, [(dtype, array.shape)])
         name = self.fresh_name()
         bounds = fixed(array).range
-        if self.draws.chance(self.temper.unfixed):
+        if self.draws.chance(self.profile.unfixed):
             operand = Operand(name, dtype, array.shape, bounds, None, array)
             self.inputs.append((operand, array))
             return operand
@@ -275,7 +275,7 @@ class Scope:
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
         """Return a value of exactly this type: reused or created."""
-        if self.draws.chance(self.temper.reuse):
+        if self.draws.chance(self.profile.reuse):
             found = self.reuse(dtype, shape.__eq__, within or ANYTHING)
             if found is not None:
                 return found
@@ -284,7 +284,7 @@ class Scope:
     def partner(self, focus: Operand, within: Range | None = None, dtype: DType | None = None) -> Operand:
         """Return the other operand of an elementwise operator: broadcasts with the focus."""
         dtype = focus.dtype if dtype is None else dtype
-        if self.draws.chance(self.temper.reuse):
+        if self.draws.chance(self.profile.reuse):
             found = self.reuse(dtype, lambda shape: _suits(focus.shape, shape), within or ANYTHING)
             if found is not None:
                 return found
@@ -304,14 +304,14 @@ class Scope:
             return (1,)
         result = tuple(dim if draws.chance(0.5) else 1 for dim in shape)
         if form > 0.95 and len(shape) < MAX_RANK:
-            result = (draws.pick(self.temper.dims), *result)
+            result = (draws.pick(self.profile.dims), *result)
         return result
 
     # Shapes and attributes
 
     def dim(self) -> int:
         """Return a size for a new shape."""
-        return self.draws.pick(self.temper.dims)
+        return self.draws.pick(self.profile.dims)
 
     def shape(self, rank: int) -> Shape:
         """Return a shape of this rank within the budget."""
@@ -326,7 +326,7 @@ class Scope:
 
     def amount(self, usual: Sequence[int], most: int) -> int:
         """Draw an attribute's number: a usual one, or by the temper's rate one of a bin up to `most`."""
-        return self.draws.amount(usual, most, self.temper.binned)
+        return self.draws.amount(usual, most, self.profile.binned)
 
     def axis(self, rank: int) -> int:
         """An axis, counted from either end."""

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from corpus.values import Tensor
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.language.types import (
     ANYTHING,
     BOOL,
@@ -70,7 +70,7 @@ def hazards(dtype: DType) -> tuple[float, ...]:
 
 
 def draw(
-    draws: Draws, dtype: DType, shape: Shape, within: Range | None = None, hazardous: bool = False
+    draws: RandomSource, dtype: DType, shape: Shape, within: Range | None = None, hazardous: bool = False
 ) -> Content:
     """An array of the type inside the range; drawn from the hazards that lie in it where `hazardous`."""
     if dtype is BOOL:
@@ -120,7 +120,7 @@ def _fits(dtype: DType, value: float, bounds: Range) -> bool:
     return is_float(dtype) or (value == int(value) and Range(value, value).is_within(extent(dtype)))
 
 
-def _plain_range(draws: Draws, dtype: DType, bounds: Range) -> Range:
+def _plain_range(draws: RandomSource, dtype: DType, bounds: Range) -> Range:
     """One of the usual ranges where it overlaps the bounds, else the bounds themselves, kept small."""
     if is_float(dtype):
         usual = draws.pick(_FLOAT_RANGES)
@@ -138,12 +138,12 @@ def _meet(a: Range, b: Range) -> Range:
     return Range(max(a.low, b.low), min(a.high, b.high), max(a.away, b.away))
 
 
-def _draw_truth(draws: Draws, shape: Shape) -> Content:
+def _draw_truth(draws: RandomSource, shape: Shape) -> Content:
     words = draws.words(math.prod(shape))
     return Content((words & 1).astype(np.bool_).reshape(shape), TRUTH)
 
 
-def _draw_text(draws: Draws, shape: Shape, within: Range | None) -> Content:
+def _draw_text(draws: RandomSource, shape: Shape, within: Range | None) -> Content:
     """Words; where bounds are given, numerals within them."""
     if within is None or within == ANYTHING:
         words: tuple[str, ...] = _WORDS
@@ -155,13 +155,13 @@ def _draw_text(draws: Draws, shape: Shape, within: Range | None) -> Content:
     return Content(np.array(chosen, dtype=np.str_).reshape(shape), bounds)
 
 
-def _draw_among(draws: Draws, dtype: DType, shape: Shape, values: list[float]) -> Content:
+def _draw_among(draws: RandomSource, dtype: DType, shape: Shape, values: list[float]) -> Content:
     table = np.array(values, dtype=NUMPY[dtype])
     array = table[draws.words(math.prod(shape)) % len(values)].reshape(shape)
     return Content(array, Range(min(values), max(values), min(abs(value) for value in values)))
 
 
-def _draw_ints(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Content:
+def _draw_ints(draws: RandomSource, dtype: DType, shape: Shape, bounds: Range) -> Content:
     low, high = int(bounds.low), int(bounds.high)
     array = draws.words(math.prod(shape)) % (high - low + 1) + np.int64(low)
     if bounds.away and low < 0 < high:
@@ -171,7 +171,7 @@ def _draw_ints(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Conte
     return Content(np.asarray(array, dtype=NUMPY[dtype]).reshape(shape), bounds)
 
 
-def _draw_floats(draws: Draws, dtype: DType, shape: Shape, bounds: Range) -> Content:
+def _draw_floats(draws: RandomSource, dtype: DType, shape: Shape, bounds: Range) -> Content:
     low, high, away = bounds
     step = draws.pick(_FLOAT_STEPS)
     array = low + (high - low) * (draws.words(math.prod(shape)) / 2.0**32)

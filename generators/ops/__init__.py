@@ -7,19 +7,19 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from generators.language.operator import Operator
-from generators.language.program import Realm
+from generators.language.program import DTypeFamily
 
 
 @cache
 def all_operators() -> tuple[Operator, ...]:
     """Return every ONNX operator by name; torch's own operators are not among them."""
-    return tuple(operator for operator in _known() if operator.realm is not Realm.ATEN)
+    return tuple(operator for operator in _known() if operator.realm is not DTypeFamily.ATEN)
 
 
 @cache
 def aten_operators() -> tuple[Operator, ...]:
     """Return every operator of torch itself, by name."""
-    return tuple(operator for operator in _known() if operator.realm is Realm.ATEN)
+    return tuple(operator for operator in _known() if operator.realm is DTypeFamily.ATEN)
 
 
 @cache

@@ -21,7 +21,7 @@ from generators.language.operator import (
     same_range,
     sample_alone,
 )
-from generators.language.program import FIRST_OPSET, MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from generators.language.program import FIRST_OPSET, MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from generators.language.scope import DoesNotFit, Scope
 from generators.language.types import (
     F32,
@@ -295,7 +295,7 @@ def container_entry(
         since=since,
         inverse=inverse,
         content=content,
-        realm=Realm.CONTAINER,
+        realm=DTypeFamily.CONTAINER,
         is_source=is_source,
     )
 

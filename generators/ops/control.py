@@ -11,7 +11,7 @@ import numpy as np
 from generators.entries.shared import volume
 from generators.language.intervals import hull
 from generators.language.operator import Inverse, Operator
-from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from generators.language.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
 from generators.language.types import ALL, BOOL, I64, TRUTH, DType, Range, Shape, TensorType, extent, is_float
 
@@ -100,7 +100,7 @@ def _round(inner: Scope, state: Operand, bounds: Range, nodes: int) -> tuple[Ope
 def _collected(inner: Scope, grown: list[Operand], state: Operand, steps: int) -> list[Operand]:
     """Return a value of each step; the state itself as often as an inner value is an output too."""
     found = [one for one in grown if one.rank < MAX_RANK and volume(one.shape) * steps <= MAX_ELEMENTS]
-    if not inner.draws.chance(inner.temper.shared):
+    if not inner.draws.chance(inner.profile.shared):
         found = [one for one in found if one.name != state.name]
     return [inner.draws.pick(found)] if found else []
 
@@ -155,7 +155,7 @@ def _sample_scan(scope: Scope, focus: Operand) -> Call | None:
     axis = scope.axis(focus.rank)
     if not focus.shape[axis]:
         return None
-    return _scan(scope, scope.supply(scope.draws.pick(scope.temper.dtypes), scope.shape(2)), focus, axis)
+    return _scan(scope, scope.supply(scope.draws.pick(scope.profile.dtypes), scope.shape(2)), focus, axis)
 
 
 def _scan(scope: Scope, state: Operand, scanned: Operand, axis: int) -> Call | None:
@@ -222,7 +222,7 @@ OPERATORS = (
         _infer_if,
         _bound_if,
         inverse=Inverse(_is_plain, _solve_if),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
     Operator(
         "Loop",
@@ -232,7 +232,7 @@ OPERATORS = (
         _infer_loop,
         _bound_loop,
         inverse=Inverse(_is_plain, _solve_loop),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
     Operator(
         "Scan",
@@ -243,6 +243,6 @@ OPERATORS = (
         _bound_scan,
         range(1, MAX_RANK + 1),
         inverse=Inverse(_is_plain, _solve_scan),
-        realm=Realm.CONTROL,
+        realm=DTypeFamily.CONTROL,
     ),
 )

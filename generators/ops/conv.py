@@ -56,7 +56,7 @@ def dilate(
 def _gap(scope: Scope, size: int, dim: int) -> int:
     """Return how far the elements of a window lie apart, so that the window fits without any pads."""
     most = (dim - 1) // (size - 1) if size > 1 else 4
-    return scope.amount((2,), most) if scope.temper.binned else 2
+    return scope.amount((2,), most) if scope.profile.binned else 2
 
 
 def image_shape(call: Call, kernel: Shape) -> Shape:

@@ -118,7 +118,7 @@ def _companion(scope: Scope, focus: Operand, axis: int) -> Operand:
             at == axis or dim == focus.shape[at] for at, dim in enumerate(shape)
         )
 
-    if scope.draws.chance(scope.temper.reuse):
+    if scope.draws.chance(scope.profile.reuse):
         found = scope.reuse(focus.dtype, fits)
         if found is not None:
             return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from generators.entries.shared import recogniser
 from generators.language.operator import Inverse, Operator
-from generators.language.program import MAX_RANK, Attribute, Call, Kind, Operand, Realm
+from generators.language.program import MAX_RANK, Attribute, Call, DTypeFamily, Kind, Operand
 from generators.language.scope import Scope
 from generators.language.types import (
     ANYTHING,
@@ -133,7 +133,7 @@ OPERATORS = (
         _unbounded,
         since=20,
         inverse=Inverse(recogniser(lambda shape: True), _solve_concat),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "RegexFullMatch",
@@ -144,7 +144,7 @@ OPERATORS = (
         lambda call: (TRUTH,),
         since=20,
         inverse=Inverse(recogniser(lambda shape: True, BOOL), _solve_match),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "StringSplit",
@@ -156,7 +156,7 @@ OPERATORS = (
         range(MAX_RANK),
         since=20,
         inverse=Inverse(recogniser(_can_be_split), _solve_split),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
     Operator(
         "StringNormalizer",
@@ -166,6 +166,6 @@ OPERATORS = (
         bound=_unbounded,
         ranks=range(1, 3),
         inverse=Inverse(recogniser(_is_line), _solve_normalise),
-        realm=Realm.TEXT,
+        realm=DTypeFamily.TEXT,
     ),
 )

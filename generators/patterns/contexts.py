@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.pools import PROGRAM, Bred, Pool
 
 DEEPEST = 4
@@ -24,7 +24,7 @@ def bred_of(seed: int, pool: Pool) -> Bred:
     Each context draws a lot for the seed and the best one wins, so that one context more or less in the pool
     changes only the seeds that it wins.
     """
-    if not pool.entries or Draws(f"context/{seed}").chance(_FRESH):
+    if not pool.entries or RandomSource(f"context/{seed}").chance(_FRESH):
         return Bred(made_of=json.dumps([seed]))
     root = max(pool.entries, key=lambda each: (zlib.crc32(f"{seed}/{each.key}".encode()), each.key))
     seeds = [*json.loads(root.program)[: DEEPEST - 1], seed]

@@ -16,11 +16,11 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps
-from generators.language.draws import Draws
 from generators.language.operator import Operator
+from generators.language.profile import draw_profile
 from generators.language.program import MAX_RANK, Call, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.temper import draw_temper
 from generators.language.types import (
     ANYTHING,
     NUMPY,
@@ -32,7 +32,7 @@ from generators.language.types import (
     extent,
     is_float,
 )
-from generators.patterns.recipes import Dims, Recipe, Slot, Use
+from generators.patterns.recipes import Dims, Hole, Recipe, Use
 
 _REUSED = 0.85
 """How often a value that is there is taken where one suits."""
@@ -114,7 +114,7 @@ class _Placing:
 
     # What it reads
 
-    def _supply(self, slot: Slot) -> Operand:
+    def _supply(self, slot: Hole) -> Operand:
         draws = self.scope.draws
         if slot.steers:
             return self._zeros(slot)
@@ -129,7 +129,7 @@ class _Placing:
         fresh = self.scope.create(slot.dtype, self._shape(slot.dims), slot.within, as_input=True)
         return fresh
 
-    def _suits(self, value: Operand, slot: Slot) -> bool:
+    def _suits(self, value: Operand, slot: Hole) -> bool:
         """Return whether a value that is there has the slot's type, for some sizes of its named dims."""
         if value.dtype is not slot.dtype or value.rank != len(slot.dims):
             return False
@@ -143,7 +143,7 @@ class _Placing:
             for dim, size in zip(slot.dims, value.shape, strict=True)
         )
 
-    def _bound(self, value: Operand, slot: Slot) -> Operand:
+    def _bound(self, value: Operand, slot: Hole) -> Operand:
         named = zip(slot.dims, value.shape, strict=True)
         self.sizes.update((dim, size) for dim, size in named if isinstance(dim, str))
         return value
@@ -153,11 +153,11 @@ class _Placing:
         for dim in dims:
             if isinstance(dim, str) and dim not in self.sizes:
                 least = self.recipe.least.get(dim, 2)
-                usual = [size for size in self.scope.temper.dims if size >= least] if self.eager else []
+                usual = [size for size in self.scope.profile.dims if size >= least] if self.eager else []
                 self.sizes[dim] = self.scope.draws.pick(usual or range(least, least + 4))
         return tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in dims)
 
-    def _adapted(self, slot: Slot) -> Operand | None:
+    def _adapted(self, slot: Hole) -> Operand | None:
         """Return a value of another type brought to the slot's; None where that takes too many nodes."""
         scope, sizes = self.scope, dict(self.sizes)
         sources = [value for value in scope.pool if not value.is_constant and _may_become(value, slot.dtype)]
@@ -175,7 +175,7 @@ class _Placing:
         self.sizes = sizes
         return None
 
-    def _zeros(self, slot: Slot) -> Operand:
+    def _zeros(self, slot: Hole) -> Operand:
         array = np.zeros(self._shape(slot.dims), NUMPY[slot.dtype])
         self.scope.charge(0, [(slot.dtype, array.shape)])
         operand = Operand(
@@ -259,15 +259,15 @@ def _tamed(of: TensorType, bounds: Range) -> Range:
 
 def is_sound(recipe: Recipe) -> bool:
     """Whether the pattern can be put into a program, and the checker agrees with every type that we give."""
-    draws = Draws(recipe.pattern.name)
-    scope = new_scope(draws, replace(draw_temper(draws), opset=recipe.opsets[1], unfixed=0.0, named=0.0))
+    draws = RandomSource(recipe.pattern.name)
+    scope = new_scope(draws, replace(draw_profile(draws), opset=recipe.opsets[1], unfixed=0.0, named=0.0))
     if not place_recipe(scope, recipe, recipe.nodes, Hidden()):
         return False
     scope.shown.update(value.name for value in scope.pool)
     return checker_complaint(finish(scope).model) is None
 
 
-def leaning_dtypes(draws: Draws, recipe: Recipe, usual: tuple[DType, ...]) -> tuple[DType, ...]:
+def leaning_dtypes(draws: RandomSource, recipe: Recipe, usual: tuple[DType, ...]) -> tuple[DType, ...]:
     """Return the element types that a program should hold for the pattern to meet values of its own."""
     own = [slot.dtype for slot in recipe.slots if not slot.steers]
     return (draws.pick(own), draws.pick(own), *usual[2:]) if own else usual

@@ -15,11 +15,50 @@ from onnx import AttributeProto, numpy_helper
 from corpus.pattern import Pattern
 from corpus.values import Tensor
 from generators.language.counts import qualified_name
+from generators.language.intervals import symmetric
 from generators.language.operator import Operator
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Kind
-from generators.language.types import DType, Range, is_float
+from generators.language.program import FIRST_OPSET, LAST_OPSET, Attribute, Call, Kind
+from generators.language.types import ANYTHING, F32, I64, TEXT, DType, Range, TensorType, is_float
 from generators.ops import all_operators
-from generators.patterns.held import HELD
+
+
+def _attended(call: Call) -> tuple[TensorType, ...]:
+    """A third of what the weights compute is the values, which have the result's width."""
+    focus, weights = call.operand(0), call.operand(1)
+    return (TensorType(focus.dtype, (*focus.shape[:2], weights.shape[1] // 3)),)
+
+
+def _attended_range(call: Call) -> tuple[Range, ...]:
+    """A result lies among the values: rows of the input by the weights, and a bias."""
+    focus, weights, bias = (call.operand(index) for index in range(3))
+    product = focus.range.magnitude * weights.range.magnitude * focus.shape[2]
+    return (symmetric(product + bias.range.magnitude),)
+
+
+def _encoded(call: Call) -> tuple[TensorType, ...]:
+    values = TEXT if "values_strings" in call.attributes else I64
+    return (TensorType(values, call.operand(0).shape),)
+
+
+def _encoded_range(call: Call) -> tuple[Range, ...]:
+    labels = [*call.tuple_of("values_int64s", ()), call.integer("default_int64", 0)]
+    is_text = "values_strings" in call.attributes
+    return (ANYTHING if is_text else Range(min(labels), max(labels)),)
+
+
+HELD = (
+    Operator(
+        "com.microsoft.Attention",
+        Kind.LINEAR,
+        (F32,),
+        infer=_attended,
+        bound=_attended_range,
+        ranks=range(3, 4),
+    ),
+    Operator("ai.onnx.ml.LabelEncoder", Kind.PART, (I64, TEXT), infer=_encoded, bound=_encoded_range),
+)
+"""Each by what a pattern needs of it: element types, the type rule and the bounds of its result."""
+
 
 Dims = tuple[int | str, ...]
 """An axis is of a size, or of any size; the same one wherever its name stands."""
@@ -35,7 +74,7 @@ _SETTING = Range(0.1, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Hole:
     """An input of a pattern: what may be put there.
 
     `within` is where its values must lie for what reads it to be defined; one that `steers` is all zeros,
@@ -65,7 +104,7 @@ class Recipe:
 
     pattern: Pattern
     opsets: tuple[int, int]
-    slots: tuple[Slot, ...]
+    slots: tuple[Hole, ...]
     constants: Mapping[str, Tensor]
     uses: tuple[Use, ...]
     outputs: frozenset[str]
@@ -151,7 +190,7 @@ def _constant(node: onnx.NodeProto) -> Tensor:
     return _array(found[0])
 
 
-def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Slot:
+def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Hole:
     tensor = info.type.tensor_type
     if tensor.elem_type not in _CODES or not tensor.HasField("shape"):
         raise NoRule(info.name)
@@ -159,7 +198,7 @@ def _slot(info: onnx.ValueInfoProto, uses: Sequence[Use]) -> Slot:
     dims = tuple(dim.dim_param or int(dim.dim_value) for dim in tensor.shape.dim)
     places = [(use, at) for use in uses for at, name in enumerate(use.operands) if name == info.name]
     steers = not is_float(dtype) and any(at and use.operator.kind not in _FREE for use, at in places)
-    return Slot(info.name, dtype, dims, _domain(dtype, places), steers)
+    return Hole(info.name, dtype, dims, _domain(dtype, places), steers)
 
 
 def _domain(dtype: DType, places: Iterable[tuple[Use, int]]) -> Range | None:

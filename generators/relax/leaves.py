@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.values import Tensor as Array
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.frame import Frame, Known
 from generators.relax.making import Making
 from generators.relax.operator import Within
 from generators.relax.types import BOOL, Fields, Sizes, Tensor, Type, concrete
 from generators.relax.watched import lies_within
-from oracles.in_worker.golden.program import wide
+from oracles.worker.relax_reference.program import wide
 
 _REUSE, _CONSTANT = 0.75, 0.3
 _JOINED = 0.7
@@ -86,7 +86,7 @@ def filled(growth: Making, frame: Frame, target: Tensor, within: Within) -> Know
     )
 
 
-def drawn(draws: Draws, dtype: str, shape: tuple[int, ...], within: Within) -> Array:
+def drawn(draws: RandomSource, dtype: str, shape: tuple[int, ...], within: Within) -> Array:
     """Plain values within the bounds."""
     count = int(np.prod(shape, dtype=np.int64))
     if dtype == BOOL:

@@ -15,15 +15,15 @@ import numpy as np
 
 from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.choices import Choices
 from generators.relax.costs import Cost, TooLarge, deepened, is_held, names_of
 from generators.relax.frame import Frame, Known
 from generators.relax.operator import Asking
 from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete
 from generators.relax.watched import MOST_FLOAT, MOST_HALF, Unsound, Watched
-from oracles.in_worker.golden.program import wide
-from oracles.in_worker.golden.rule import NotKnown
+from oracles.worker.relax_reference.program import wide
+from oracles.worker.relax_reference.rule import NotKnown
 
 _NOTHING = Cost()
 _DIMS = 3
@@ -42,7 +42,7 @@ class Helper:
 class Making:
     """One program while it is made. `left` counts the bindings that may still be made."""
 
-    def __init__(self, draws: Draws, policy: Choices, nodes: int, budget: Budget = UNLIMITED) -> None:
+    def __init__(self, draws: RandomSource, policy: Choices, nodes: int, budget: Budget = UNLIMITED) -> None:
         self.draws = draws
         self.policy = policy
         self.budget = budget

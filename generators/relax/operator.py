@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from corpus.values import Tensor as Array
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.types import Dim, Fields, Json, Tensor, Type, concrete, size_of
 
 
@@ -89,7 +89,7 @@ class Likely(Enum):
 class Asking:
     """The facts that a solver may ask for: draws, sizes of symbols, and usual dims and dtypes."""
 
-    draws: Draws
+    draws: RandomSource
     sizes: Mapping[str, int]
     dims: Sequence[Dim]
     floats: Sequence[str] = ("float32",)

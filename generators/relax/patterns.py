@@ -17,7 +17,7 @@ from corpus.graphs.names import renamed
 from corpus.graphs.pattern import GraphPattern
 from corpus.graphs.program import Binding, GraphProgram, Input, graph_to_json
 from generators.relax.costs import TooLarge, depths_of
-from generators.relax.finished.blocks import APART, TOGETHER
+from generators.relax.finishing import APART, TOGETHER
 from generators.relax.growing import Growth
 from generators.relax.leaves import new_input
 from generators.relax.operator import ANY, Want, Within

@@ -11,12 +11,11 @@ from corpus.graphs.program import GraphProgram, graph_of_json
 from corpus.values import Tensor as Array
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.pools import Bred
 from generators.relax.choices import Choices
 from generators.relax.costs import names_of
-from generators.relax.finished.blocks import in_blocks
-from generators.relax.finished.counting import count_program
+from generators.relax.finishing import count_program, in_blocks
 from generators.relax.forms import forms
 from generators.relax.frame import Frame, graph_json
 from generators.relax.growing import Growth
@@ -72,13 +71,13 @@ def make_program(
 
     Each seed of `then` puts patterns into it, by about `further` bindings.
     """
-    growth = Growth(Draws(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget, forms())
+    growth = Growth(RandomSource(f"relax/{policy.name}/{seed}/{nodes}"), policy, nodes, budget, forms())
     _bind_symbols(growth)
     outputs: dict[str, None] = {}
     fires: list[str] = []
     _go_on(growth, outputs, fires, _PATTERN)
     for each in then:
-        growth.draws, growth.left = Draws(f"relax/{policy.name}/on/{each}"), further
+        growth.draws, growth.left = RandomSource(f"relax/{policy.name}/on/{each}"), further
         _go_on(growth, outputs, fires, _MOSTLY)
     return RelaxProgram(
         _document(growth, _results(growth, outputs)),

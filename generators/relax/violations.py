@@ -13,7 +13,7 @@ import numpy as np
 from corpus.case import Case, Remark
 from corpus.graphs.program import REF, Binding, GraphProgram, Input
 from corpus.values import Tensor as Array
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.programs import RelaxProgram
 from generators.relax.types import Json, Tensor, Type
 from oracles.demand import REFUSAL
@@ -29,7 +29,7 @@ _STRAY = "stray"
 class Breaking:
     """A program that is being broken; `binding` is where."""
 
-    draws: Draws
+    draws: RandomSource
     program: GraphProgram
     types: Mapping[str, Type]
     binding: Binding
@@ -165,7 +165,7 @@ VIOLATIONS: tuple[Violate, ...] = (
 
 def violated(seed: int, made: RelaxProgram) -> Case | None:
     """Return the case of a program with one violation in main, which its notes name; None if none fits it."""
-    draws = Draws(f"violation/{seed}")
+    draws = RandomSource(f"violation/{seed}")
     bindings = made.program.main.bindings
     for place, binding in draws.sample(tuple(enumerate(bindings)), len(bindings)):
         for violate in draws.sample(VIOLATIONS, len(VIOLATIONS)):

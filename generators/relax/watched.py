@@ -11,9 +11,9 @@ from corpus.graphs.loops import is_loops, primfunc_of
 from corpus.tir.tree import Function
 from generators.relax.costs import Cost, names_of
 from generators.relax.operator import Within
-from oracles.in_worker.golden.primfuncs import computed
-from oracles.in_worker.golden.program import Evaluation, call_operator, plain_attributes, wide
 from oracles.tir.called import NotDefined, called, is_steady
+from oracles.worker.relax_reference.primfuncs import computed
+from oracles.worker.relax_reference.program import Evaluation, call_operator, plain_attributes, wide
 
 _MOST_STEPS = 3000
 MOST_FLOAT, MOST_HALF, MOST_INTEGER = 1e5, 1e3, 1 << 20

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import MAX_RANK, Call, Operand, Realm
+from generators.language.profile import BINS
+from generators.language.program import MAX_RANK, Call, DTypeFamily, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.temper import BINS
 from generators.language.types import DType, Range
 from generators.ops import all_operators
 
@@ -72,7 +72,12 @@ class Plan:
     """Operators over symbolic shapes, and the constraints on their dims."""
 
     def __init__(
-        self, draws: Draws, z3: Any, opset: int, dtypes: Sequence[DType], realms: frozenset[Realm]
+        self,
+        draws: RandomSource,
+        z3: Any,
+        opset: int,
+        dtypes: Sequence[DType],
+        realms: frozenset[DTypeFamily],
     ) -> None:
         self.draws = draws
         self.z3 = z3

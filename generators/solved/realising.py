@@ -14,10 +14,10 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, guard, leaning_choice
 from generators.growth.placing import place, place_wanted
 from generators.language.budget import Budget
-from generators.language.draws import Draws
-from generators.language.program import FIRST_OPSET, LAST_OPSET, Operand, Realm
+from generators.language.profile import BINNED, Profile, draw_profile
+from generators.language.program import FIRST_OPSET, LAST_OPSET, DTypeFamily, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import DoesNotFit, Scope
-from generators.language.temper import BINNED, Temper, draw_temper
 from generators.language.types import ALL, F32, NARROW, TENSORS, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators, find_operator
 from generators.solved import keeping, moving, windows
@@ -38,12 +38,12 @@ RELATIONS = {**keeping.RELATIONS, **moving.RELATIONS, **windows.RELATIONS}
 
 def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     """Return the planned part with the sizes that were found, and forward growth for the rest."""
-    draws = Draws(f"smt/{seed}/{nodes}")
-    temper = replace(_leaning(draws, draw_temper(draws, budget)), binned=BINNED)
-    dtypes = tuple(dtype for dtype in temper.dtypes if dtype in TENSORS) or (F32,)
-    scope = new_scope(draws, replace(temper, extreme=0.0))
+    draws = RandomSource(f"smt/{seed}/{nodes}")
+    profile = replace(_leaning(draws, draw_profile(draws, budget)), binned=BINNED)
+    dtypes = tuple(dtype for dtype in profile.dtypes if dtype in TENSORS) or (F32,)
+    scope = new_scope(draws, replace(profile, extreme=0.0))
     for count in (nodes, nodes // 2, 1):  # constraints that contradict are drawn anew, fewer of them
-        plan = _planned(Plan(draws, z3, temper.opset, dtypes, temper.realms), count)
+        plan = _planned(Plan(draws, z3, profile.opset, dtypes, profile.realms), count)
         size = plan.solve()
         if size is not None:
             Realising(scope, plan, size).place_all()
@@ -54,18 +54,18 @@ def solved_program(seed: int, nodes: int, budget: Budget, z3: Any) -> Program:
     return finish(scope)
 
 
-def _leaning(draws: Draws, temper: Temper) -> Temper:
+def _leaning(draws: RandomSource, profile: Profile) -> Profile:
     """Return the temper, now and then leaning to a rare element type at an opset that has it."""
     form = draws.random()
     if form < _NARROW:
         dtype = draws.pick(NARROW)
-        opset = draws.between(max(temper.opset, _first_opset(dtype)), LAST_OPSET)
-        realms = temper.realms | {Realm.NARROW}
-        return replace(temper, opset=opset, realms=realms, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
+        opset = draws.between(max(profile.opset, _first_opset(dtype)), LAST_OPSET)
+        realms = profile.realms | {DTypeFamily.NARROW}
+        return replace(profile, opset=opset, realms=realms, dtypes=(dtype, dtype, *profile.dtypes[1:3]))
     if form < _NARROW + _UNCOMMON:
         dtype = draws.pick(ALL)
-        return replace(temper, dtypes=(dtype, dtype, *temper.dtypes[1:3]))
-    return temper
+        return replace(profile, dtypes=(dtype, dtype, *profile.dtypes[1:3]))
+    return profile
 
 
 @cache
@@ -156,7 +156,7 @@ class Realising:
         scope, wanted = self.scope, TensorType(value.dtype, tuple(map(self.size, value.dims)))
         if within is None and scope.draws.chance(_BACKWARD):
             mark = scope.mark()
-            operator = recognising(scope.draws, wanted, scope.opset, scope.temper.realms)
+            operator = recognising(scope.draws, wanted, scope.opset, scope.profile.realms)
             made = place_wanted(scope, operator, wanted) if operator else None
             if made is not None:
                 return made

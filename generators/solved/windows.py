@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from generators.language.profile import BINNED
 from generators.language.program import MAX_RANK, Attribute, Call
-from generators.language.temper import BINNED
 from generators.language.types import I32, DType, Range
 from generators.solved.keeping import joined_dims
 from generators.solved.plan import Dims, Plan, Term, Use

@@ -17,10 +17,10 @@ from typing import Protocol
 
 from corpus.case import Case
 from corpus.errors import UserError
+from generators.feedback import CoverageSnapshot
 from generators.growth.grow import Program
 from generators.language.budget import Budget
 from generators.language.counts import Counts
-from generators.learning import Lesson
 
 
 class Made(Protocol):
@@ -36,7 +36,7 @@ class Made(Protocol):
 Strategy = Callable[[Sequence[int], int, Path | None, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, the file that `--from` names, and what a program may cost."""
 
-Taught = Callable[[Sequence[int], int, Lesson, Budget], Iterator[Program | Made]]
+Taught = Callable[[Sequence[int], int, CoverageSnapshot, Budget], Iterator[Program | Made]]
 """From seeds, a number of nodes, what the campaign has learned, and what a program may cost."""
 
 DEFAULT = "random"

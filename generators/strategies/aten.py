@@ -14,11 +14,11 @@ from pathlib import Path
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Choose, Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import Operand, Realm
+from generators.language.profile import Profile, draw_profile
+from generators.language.program import DTypeFamily, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.temper import Temper, draw_temper
 from generators.language.types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8
 
 _DTYPES = (F32, F64, F16, BF16, I32, I64, I16, I8, U8, BOOL)
@@ -39,7 +39,7 @@ def programs(
 ) -> Iterator[Program]:
     """Yield a program a seed."""
     for seed in seeds:
-        draws = Draws(f"aten/{seed}/{nodes}")
+        draws = RandomSource(f"aten/{seed}/{nodes}")
         scope = new_scope(draws, _temper(draws, budget))
         choose = _choice(draws)
         begin(scope)
@@ -52,21 +52,21 @@ def programs(
         yield finish(scope)
 
 
-def _temper(draws: Draws, budget: Budget) -> Temper:
+def _temper(draws: RandomSource, budget: Budget) -> Profile:
     """Draw a temper with the types that torch computes in, bfloat16 among them, and nothing written out."""
-    temper = draw_temper(draws, budget)
+    profile = draw_profile(draws, budget)
     first, other = (draws.weighted(_DTYPES, _WEIGHTS) for _ in range(2))
-    realms = {Realm.ATEN, Realm.NARROW} if BF16 in (first, other) else {Realm.ATEN}
-    return replace(temper, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
+    realms = {DTypeFamily.ATEN, DTypeFamily.NARROW} if BF16 in (first, other) else {DTypeFamily.ATEN}
+    return replace(profile, dtypes=(first, first, other), realms=frozenset(realms), composite=0.0)
 
 
-def _choice(draws: Draws) -> Choose:
+def _choice(draws: RandomSource) -> Choose:
     leaning = leaning_choice(draws)
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
         for _ in range(_TRIES):
             operator = leaning(scope, focus)
-            if operator is None or operator.realm is Realm.ATEN:
+            if operator is None or operator.realm is DTypeFamily.ATEN:
                 return operator
             if operator.name in COMPANIONS and draws.chance(_BETWEEN):
                 return operator

@@ -17,10 +17,10 @@ from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.growth.placing import place_wanted
 from generators.language.budget import UNLIMITED, Budget, depths_of
-from generators.language.draws import Draws
+from generators.language.profile import BINNED, Profile, draw_profile
 from generators.language.program import Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, Scope
-from generators.language.temper import BINNED, Temper, draw_temper
 from generators.language.types import ANYTHING, TENSORS, DType, Range, Shape, TensorType
 
 _TRIES = 4
@@ -33,8 +33,8 @@ _ATOM_RATE = 0.15
 class BackwardScope(Scope):
     """A scope that grows the operands that are asked of it; `fuel` is how many nodes it may still add."""
 
-    def __init__(self, draws: Draws, temper: Temper, fuel: int) -> None:
-        super().__init__(draws, temper, Bodies())
+    def __init__(self, draws: RandomSource, profile: Profile, fuel: int) -> None:
+        super().__init__(draws, profile, Bodies())
         self.fuel = fuel
 
     def supply(self, dtype: DType, shape: Shape, within: Range | None = None) -> Operand:
@@ -49,7 +49,7 @@ class BackwardScope(Scope):
         """Return a new operator's result of this type and inside this range; None when no try gives one."""
         mark, fuel = self.mark(), self.fuel
         for _ in range(_TRIES):
-            operator = recognising(self.draws, wanted, self.opset, self.temper.realms)
+            operator = recognising(self.draws, wanted, self.opset, self.profile.realms)
             if operator is None:
                 return None
             self.fuel = fuel - 1
@@ -71,11 +71,11 @@ def programs(
 
 def backward(seed: int, nodes: int, budget: Budget = UNLIMITED) -> Program:
     """Return the program of a seed, grown from a wanted result."""
-    draws = Draws(f"backward/{seed}/{nodes}")
-    temper = replace(draw_temper(draws, budget), binned=BINNED)
-    scope = BackwardScope(draws, temper, max(1, nodes // 2))
+    draws = RandomSource(f"backward/{seed}/{nodes}")
+    profile = replace(draw_profile(draws, budget), binned=BINNED)
+    scope = BackwardScope(draws, profile, max(1, nodes // 2))
     shape = scope.shape(draws.between(0, 4))
-    wanted = TensorType(draws.pick(scope.temper.dtypes), shape)
+    wanted = TensorType(draws.pick(scope.profile.dtypes), shape)
     if scope.grow_back(wanted, ANYTHING) is None:
         begin(scope)
     choose = leaning_choice(draws)
@@ -113,7 +113,7 @@ def grow_before(scope: BackwardScope) -> bool:
     scope.pool = pool
     later = [node.reading(old.name, grown.name) for node in scope.nodes[:count]] if grown else []
     nodes = [*scope.nodes[count:], *later]
-    if grown is None or not scope.temper.budget.reaches(max(depths_of(nodes, {}).values(), default=0)):
+    if grown is None or not scope.profile.budget.reaches(max(depths_of(nodes, {}).values(), default=0)):
         scope.restore(mark)
         return False
     scope.pool[:] = [*made, *(value for value in pool if value.name != old.name)]

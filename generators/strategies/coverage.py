@@ -15,18 +15,18 @@ from pathlib import Path
 
 from corpus.outputs import put
 from corpus.reading import held_to, read_json
+from generators.feedback import CoverageSnapshot
 from generators.growth.affinity import operators_for
 from generators.growth.bodies import Bodies
 from generators.growth.grow import Program, begin, finish, step
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import qualified_name
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import ONNX_REALMS, Operand, Realm, realm_of
+from generators.language.profile import Profile, draw_profile
+from generators.language.program import ONNX_REALMS, DTypeFamily, Operand, dtype_family_of
+from generators.language.random_source import RandomSource
 from generators.language.scope import Mark, Scope
-from generators.language.temper import Temper, draw_temper
 from generators.language.types import ANYTHING, NARROW, TEXT, DType, Range, Shape, TensorType
-from generators.learning import Lesson
 
 _PROBES = 10
 """Operators that are looked at for one step."""
@@ -39,15 +39,15 @@ _PASSED_OVER = 8
 _IDLE = 400
 """Steps without a node before a program is left as it is: the budget allows no more."""
 _SIZES = (*range(1, 41), 43, 47, 48, 49, 53, 59, 61, 63, 64, 65, 67, 71, 96, 97, 127, 128, 129)
-_REALMS: tuple[tuple[Realm, ...], ...] = (
+_REALMS: tuple[tuple[DTypeFamily, ...], ...] = (
     (),
     (),
-    (Realm.CONTRIB,),
-    (Realm.CONTRIB,),
-    (Realm.CONTROL,),
-    (Realm.CONTAINER,),
-    (Realm.TEXT,),
-    (Realm.NARROW,),
+    (DTypeFamily.CONTRIB,),
+    (DTypeFamily.CONTRIB,),
+    (DTypeFamily.CONTROL,),
+    (DTypeFamily.CONTAINER,),
+    (DTypeFamily.TEXT,),
+    (DTypeFamily.NARROW,),
     tuple(ONNX_REALMS),
 )
 
@@ -72,7 +72,7 @@ class Seen:
         """HirFuzz's diversity score (§5.5): every piece of coverage is worth one."""
         return sum(1 for key in self.total() if ":" in key or ">" in key)
 
-    def rarest(self, draws: Draws, found: Sequence[Operator], before: str) -> Operator:
+    def rarest(self, draws: RandomSource, found: Sequence[Operator], before: str) -> Operator:
         """Choose the operator that is new after its predecessor and was seen least."""
         some = [draws.pick(found) for _ in range(_PROBES)]
         return min(some, key=lambda one: (self.times(f"{before}>{one.name}"), self.times(one.name)))
@@ -117,8 +117,8 @@ def pieces(name: str, results: Sequence[TensorType], before: Sequence[str]) -> l
 class GuidedScope(Scope):
     """A scope that reuses results rather than inputs and constants, so that operators meet one another."""
 
-    def __init__(self, draws: Draws, temper: Temper) -> None:
-        super().__init__(draws, temper, Bodies())
+    def __init__(self, draws: RandomSource, profile: Profile) -> None:
+        super().__init__(draws, profile, Bodies())
         self.producer: dict[str, str] = {}
 
     def reuse(self, dtype: DType, fits: Callable[[Shape], bool], within: Range = ANYTHING) -> Operand | None:
@@ -151,7 +151,9 @@ def programs(
         yield guided(seed, nodes, seen, budget)
 
 
-def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED) -> Iterator[Program]:
+def taught(
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """Each program leans by what the campaign has learned, and by what the batch has seen before it."""
     seen, refused = Seen(lesson.covered), lesson.refusals()
     for seed in seeds:
@@ -162,32 +164,32 @@ def guided(
     seed: int, nodes: int, seen: Seen, budget: Budget = UNLIMITED, refused: Set[str] = frozenset()
 ) -> Program:
     """One program; what it covers is counted while it grows. What is `refused` seldom comes."""
-    draws = Draws(f"coverage/{seed}/{nodes}")
+    draws = RandomSource(f"coverage/{seed}/{nodes}")
     scope = GuidedScope(draws, _temper(draws, budget))
     begin(scope)
     _grow(scope, seen, nodes, refused)
     return finish(scope)
 
 
-def _temper(draws: Draws, budget: Budget) -> Temper:
+def _temper(draws: RandomSource, budget: Budget) -> Profile:
     """Sizes from far and wide, much reuse, and one realm at a time or all of them."""
     realms = frozenset(draws.pick(_REALMS))
-    temper = draw_temper(draws, budget)
+    profile = draw_profile(draws, budget)
     drawn = [draws.pick(_SIZES) for _ in range(6)]
     dims = tuple(dim for dim in drawn if budget.fits((dim,)))
-    rare = [dtype for dtype in (TEXT, *NARROW) if realm_of(dtype) in realms]
-    first, *_, last = temper.dtypes
-    dtypes = (first, draws.pick(rare), draws.pick(rare), last) if rare else temper.dtypes
+    rare = [dtype for dtype in (TEXT, *NARROW) if dtype_family_of(dtype) in realms]
+    first, *_, last = profile.dtypes
+    dtypes = (first, draws.pick(rare), draws.pick(rare), last) if rare else profile.dtypes
     if not dims or not draws.chance(0.85):
-        dims = temper.dims
-    return replace(temper, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
+        dims = profile.dims
+    return replace(profile, realms=realms, dims=dims, dtypes=dtypes, reuse=0.85, inputs=0.2)
 
 
 def _grow(scope: GuidedScope, seen: Seen, nodes: int, refused: Set[str]) -> None:
     """Steps that add too little are taken back; less is asked with every one."""
 
     def choose(scope: Scope, focus: Operand) -> Operator | None:
-        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.temper.realms)
+        known = operators_for(focus.dtype, focus.rank, scope.opset, scope.profile.realms)
         found = [operator for operators in known.values() for operator in operators]
         if refused and not scope.draws.chance(_TRIED_AGAIN):
             found = [operator for operator in found if operator.name not in refused] or found

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from generators.changes.functions import wrap
 from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.language.program import Realm
+from generators.language.program import DTypeFamily
+from generators.language.random_source import RandomSource
+from generators.mutations.functions import wrap
 
-_UNTYPED = frozenset({Realm.CONTRIB})
+_UNTYPED = frozenset({DTypeFamily.CONTRIB})
 """Inside a function, onnx finds no types for the results of other operator sets."""
 
 
@@ -22,4 +22,4 @@ def programs(
     """Yield a wrapped form of each seed's random program; the results are the same."""
     for seed in seeds:
         program = grow(seed, nodes, _UNTYPED, budget)
-        yield replace(program, model=wrap(program.model, Draws(f"functions/{seed}/{nodes}")))
+        yield replace(program, model=wrap(program.model, RandomSource(f"functions/{seed}/{nodes}")))

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
-from generators.learning import NOTHING, Lesson
 from generators.patterns.contexts import bred_of, further_nodes, seeds_of
 from generators.strategies.patterns import grown_on
 
@@ -25,7 +25,9 @@ def programs(
     return taught(seeds, nodes, NOTHING, budget)
 
 
-def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED) -> Iterator[Program]:
+def taught(
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """Yield a program a seed, in a context that the campaign knows."""
     for seed in seeds:
         bred = bred_of(seed, lesson.pool)

@@ -29,12 +29,12 @@ from generators.growth.grow import Program, grow
 from generators.growth.placing import place, place_wanted
 from generators.language.budget import UNLIMITED, Budget, bytes_of
 from generators.language.counts import qualified_name
-from generators.language.draws import Draws
 from generators.language.emit import write_model
 from generators.language.operator import Operator
+from generators.language.profile import draw_profile
 from generators.language.program import FIRST_OPSET, LAST_OPSET, MAX_RANK, Kind, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.temper import draw_temper
 from generators.language.types import ALL, F16, F32, F64, DType, Range, TensorType, extent, is_float
 from generators.ops import all_operators
 from generators.relax.programs import RelaxProgram
@@ -72,7 +72,7 @@ def _tensor_type(found: onnx.TypeProto) -> TensorType | None:
 class Mutant:
     """A model under change, the types of its values, and the inputs that came in."""
 
-    def __init__(self, model: onnx.ModelProto, draws: Draws, budget: Budget = UNLIMITED) -> None:
+    def __init__(self, model: onnx.ModelProto, draws: RandomSource, budget: Budget = UNLIMITED) -> None:
         self.model = onnx.ModelProto()
         self.model.CopyFrom(model)
         self.graph = self.model.graph
@@ -109,10 +109,10 @@ class Mutant:
 
     def scope(self, at: int) -> MutantScope:
         """Return the values that a node at this place may use."""
-        temper = replace(
-            draw_temper(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
+        profile = replace(
+            draw_profile(self.draws, self.budget), opset=self.opset, realms=frozenset(), extreme=0.0
         )
-        made = MutantScope(self.draws, temper, Bodies())
+        made = MutantScope(self.draws, profile, Bodies())
         made.costs = [self.cost()]
         made.skip_names(1000 * self._scopes)
         self._scopes += 1
@@ -326,7 +326,7 @@ def programs(
         if given is not None and given.format == relax_mutate.FORMAT:
             yield relax_mutate.mutant_of(given, seed, nodes, budget)
             continue
-        draws = Draws(f"mutate/{seed}/{nodes}")
+        draws = RandomSource(f"mutate/{seed}/{nodes}")
         if given is None:
             program = grow(seed, nodes, budget=budget)
             yield mutate(program.model, program.inputs, draws, budget)
@@ -342,7 +342,7 @@ def _tensors(case: Case) -> dict[str, Tensor]:
 
 
 def mutate(
-    model: onnx.ModelProto, inputs: Mapping[str, Value], draws: Draws, budget: Budget = UNLIMITED
+    model: onnx.ModelProto, inputs: Mapping[str, Value], draws: RandomSource, budget: Budget = UNLIMITED
 ) -> Program:
     """Return the model after some changes; one that no change fits comes back as it was."""
     mutant = Mutant(model, draws, budget)

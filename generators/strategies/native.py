@@ -11,10 +11,10 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.growth.grow import Program
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.learning import NOTHING, Lesson
+from generators.language.random_source import RandomSource
 from generators.reach import DEEPEST, Lineage
 from generators.strategies.mutate import mutate
 
@@ -28,13 +28,15 @@ def programs(
     return taught(seeds, nodes, NOTHING, budget)
 
 
-def taught(seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED) -> Iterator[Program]:
+def taught(
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
+) -> Iterator[Program]:
     """Each program is bred on one that reached something new."""
     for seed in seeds:
         yield made(lineage_of(seed, nodes, lesson), budget)
 
 
-def lineage_of(seed: int, nodes: int, lesson: Lesson) -> Lineage:
+def lineage_of(seed: int, nodes: int, lesson: CoverageSnapshot) -> Lineage:
     """Return how the program of a seed is made."""
     root = lesson.reach.choose(seed)
     if root is None:
@@ -48,7 +50,7 @@ def made(lineage: Lineage, budget: Budget = UNLIMITED) -> Program:
         return _grown(lineage, budget)
     *before, last = lineage.changes
     parent = made(replace(lineage, changes=tuple(before)), budget)
-    return mutate(parent.model, parent.inputs, Draws(f"native/change/{last}"), budget)
+    return mutate(parent.model, parent.inputs, RandomSource(f"native/change/{last}"), budget)
 
 
 def _grown(lineage: Lineage, budget: Budget) -> Program:

@@ -16,8 +16,8 @@ from corpus.pattern import FOLDER, load_patterns
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.language.temper import draw_temper, with_binned_dims
+from generators.language.profile import draw_profile, with_binned_dims
+from generators.language.random_source import RandomSource
 from generators.patterns.joining import Hidden, is_sound, leaning_dtypes, place_recipe
 from generators.patterns.recipes import Recipe, recipe_of
 
@@ -47,7 +47,7 @@ def around(
 ) -> Iterator[Program]:
     """Yield one program a seed, grown around these patterns; without `more` it holds one of them."""
     for seed in seeds:
-        yield _program(Draws(f"patterns/{seed}/{nodes}"), nodes, recipes, budget, more)
+        yield _program(RandomSource(f"patterns/{seed}/{nodes}"), nodes, recipes, budget, more)
 
 
 @cache
@@ -65,15 +65,15 @@ def _recipes(folder: Path) -> Recipes:
 def grown_on(seeds: Sequence[int], nodes: int, further: int, budget: Budget = UNLIMITED) -> Program:
     """Return the program of the first seed, into which each further one puts `further` nodes."""
     recipes = _recipes(FOLDER)
-    draws = Draws(f"high order/{seeds[0]}/{nodes}")
+    draws = RandomSource(f"high order/{seeds[0]}/{nodes}")
     growth = _Growth(draws, nodes, recipes, budget, _MORE, is_binned=True)
     for at, seed in enumerate(seeds[1:], 1):
-        growth.scope.draws = Draws(f"patterns/on/{seed}")
+        growth.scope.draws = RandomSource(f"patterns/on/{seed}")
         growth.go_on(nodes + at * further, _MOSTLY)
     return growth.program()
 
 
-def _program(draws: Draws, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
+def _program(draws: RandomSource, nodes: int, recipes: Recipes, budget: Budget, more: float) -> Program:
     return _Growth(draws, nodes, recipes, budget, more).program()
 
 
@@ -82,7 +82,7 @@ class _Growth:
 
     def __init__(
         self,
-        draws: Draws,
+        draws: RandomSource,
         nodes: int,
         recipes: Recipes,
         budget: Budget,
@@ -92,13 +92,13 @@ class _Growth:
     ) -> None:
         self.recipes = recipes
         self.fires: dict[str, None] = {}
-        temper = draw_temper(draws, budget)
-        temper = with_binned_dims(draws, temper) if is_binned else temper
+        profile = draw_profile(draws, budget)
+        profile = with_binned_dims(draws, profile) if is_binned else profile
         first = _drawn(draws, recipes, nodes, None)
         if first is not None:
-            dtypes = leaning_dtypes(draws, first, temper.dtypes)
-            temper = replace(temper, dtypes=dtypes, opset=draws.between(*first.opsets))
-        self.scope, self.hidden = new_scope(draws, temper), Hidden()
+            dtypes = leaning_dtypes(draws, first, profile.dtypes)
+            profile = replace(profile, dtypes=dtypes, opset=draws.between(*first.opsets))
+        self.scope, self.hidden = new_scope(draws, profile), Hidden()
         self.choose = leaning_choice(draws)
         begin(self.scope)
         if first is not None:
@@ -127,7 +127,7 @@ class _Growth:
         return replace(finish(self.scope), fires=tuple(self.fires))
 
 
-def _drawn(draws: Draws, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:
+def _drawn(draws: RandomSource, recipes: Recipes, room: int, opset: int | None) -> Recipe | None:
     """Return a pattern of any pass that has room and is of this opset; None where no try meets one."""
     passes = list(recipes)
     for _ in range(_TRIES):

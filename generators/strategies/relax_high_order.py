@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpus.graphs.pattern import FOLDER
+from generators.feedback import NOTHING, CoverageSnapshot
 from generators.language.budget import UNLIMITED, Budget
-from generators.learning import NOTHING, Lesson
 from generators.patterns.contexts import bred_of, further_nodes, seeds_of
 from generators.relax.programs import RelaxProgram, make_program
 from generators.strategies.relax_patterns import FORMAT, patterns_of, policy_of
@@ -28,7 +28,7 @@ def programs(
 
 
 def taught(
-    seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
 ) -> Iterator[RelaxProgram]:
     """Yield a program a seed, in a context that the campaign knows."""
     policy = policy_of(patterns_of(FOLDER))

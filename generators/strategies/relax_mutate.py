@@ -11,8 +11,8 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.load import open_case
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.relax.changed.mutations import mutated
+from generators.language.random_source import RandomSource
+from generators.relax.mutation.mutations import mutated
 from generators.relax.programs import RelaxProgram, make_program
 
 FORMAT = "relax"
@@ -39,5 +39,5 @@ def mutant_of(case: Case, seed: int, nodes: int, budget: Budget) -> RelaxProgram
     return mutated(case.parsed, inputs, {}, _draws(seed, nodes), budget)
 
 
-def _draws(seed: int, nodes: int) -> Draws:
-    return Draws(f"relax_mutate/{seed}/{nodes}")
+def _draws(seed: int, nodes: int) -> RandomSource:
+    return RandomSource(f"relax_mutate/{seed}/{nodes}")

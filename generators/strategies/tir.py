@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from generators.feedback import CoverageSnapshot
 from generators.language.budget import UNLIMITED, Budget
-from generators.learning import Lesson
 from generators.tir.breeding import breed
 from generators.tir.programs import TirProgram, make_program
 
@@ -22,7 +22,7 @@ def programs(
 
 
 def taught(
-    seeds: Sequence[int], nodes: int, lesson: Lesson, budget: Budget = UNLIMITED
+    seeds: Sequence[int], nodes: int, lesson: CoverageSnapshot, budget: Budget = UNLIMITED
 ) -> Iterator[TirProgram]:
     """Yield a program a seed, bred from what the campaign has found worth keeping."""
     for seed in seeds:

@@ -16,11 +16,11 @@ from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, begin, finish
 from generators.growth.placing import apply
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
 from generators.language.operator import Operator
+from generators.language.profile import draw_profile
 from generators.language.program import ONNX_REALMS, Operand
+from generators.language.random_source import RandomSource
 from generators.language.scope import DoesNotFit, Mark, Scope
-from generators.language.temper import draw_temper
 from generators.language.types import ALL, DType
 from generators.ops import all_operators
 
@@ -62,9 +62,9 @@ def uniform(
     it is declined. The first value is what the first operator needs, so that a program of one node is as
     likely to hold any operator.
     """
-    draws = Draws(f"uniform/{seed}/{nodes}")
-    temper = replace(draw_temper(draws, budget), dtypes=ALL, composite=0.0, realms=ONNX_REALMS)
-    scope = new_scope(draws, temper)
+    draws = RandomSource(f"uniform/{seed}/{nodes}")
+    profile = replace(draw_profile(draws, budget), dtypes=ALL, composite=0.0, realms=ONNX_REALMS)
+    scope = new_scope(draws, profile)
     if not creates:
         begin(scope)
     chosen = operators or known_operators()

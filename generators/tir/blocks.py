@@ -9,7 +9,7 @@ from corpus.tir.program import OF_BLOCKS, holds_blocks, is_rooted
 from corpus.tir.tree import Alloc, Axis, Block, Body, For, Match, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Const, Expr, Load, Range, Var, type_of
 from corpus.tir.walk import buffers, expressions, map_expressions, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import Names
 from generators.tir.regions import accessed, whole
 from generators.tir.sites import is_independent
@@ -18,7 +18,7 @@ _MATCHED = 0.3
 """How often a block reads a buffer under another name, as one that matches a part of it."""
 
 
-def in_blocks(draws: Draws, module: Module) -> Module:
+def in_blocks(draws: RandomSource, module: Module) -> Module:
     """The module with the innermost store of each fitting nest as a block, and one block around all."""
     function = module.main
     names = Names.of(function)
@@ -53,7 +53,7 @@ def _allocations(body: Body) -> tuple[tuple[Buffer, ...], Body]:
 class _Making:
     """Makes blocks of the nests of one function."""
 
-    draws: Draws
+    draws: RandomSource
     names: Names
     known: dict[str, Buffer]
 

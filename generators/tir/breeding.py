@@ -13,7 +13,7 @@ from corpus.tir.document import from_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.tree import Module
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.pools import BOTH, FRESH, PASSES, PROGRAM, Bred, Entry, Pool
 from generators.sequences import LONGEST, Passes, draw_sequence, next_sequence
 from generators.tir.blocks import with_root
@@ -64,7 +64,7 @@ ALL = Rules()
 
 def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget = UNLIMITED) -> TirProgram:
     """Return the program of a seed, from an entry of the pool or fresh."""
-    draws = Draws(f"breed/{seed}/{nodes}")
+    draws = RandomSource(f"breed/{seed}/{nodes}")
     guide = Guide.of(pool.seen) if rules.guided and rules.keeps and pool.entries else None
     breeding = _Breeding(draws, seed, nodes, rules, guide, budget)
     if not rules.keeps or not pool.entries or (rules.programs and draws.chance(_FRESH)):
@@ -76,7 +76,7 @@ def breed(seed: int, nodes: int, pool: Pool, rules: Rules = ALL, budget: Budget 
 class _Breeding:
     """Makes the program of one seed; without a `guide` nothing but chance leads it."""
 
-    draws: Draws
+    draws: RandomSource
     seed: int
     nodes: int
     rules: Rules
@@ -159,7 +159,9 @@ def _mutators(rules: Rules) -> tuple[Mutator, ...]:
     return every if rules.domain else tuple(each for each in every if each.NAME.startswith(GENERAL))
 
 
-def change_passes(draws: Draws, sequences: Sequences, passes: Passes, others: Sequence[Passes]) -> Passes:
+def change_passes(
+    draws: RandomSource, sequences: Sequences, passes: Passes, others: Sequence[Passes]
+) -> Passes:
     """A fresh sequence, or a mutant of this one, perhaps with the end of another; options change apart."""
     options = tuple(name for name in passes if "=" in name)
     plain = [tuple(name for name in each if "=" not in name) for each in (passes, *others)]
@@ -171,7 +173,7 @@ def change_passes(draws: Draws, sequences: Sequences, passes: Passes, others: Se
     return change_options(draws, sequences, (*options, *made[:LONGEST]))
 
 
-def change_options(draws: Draws, sequences: Sequences, passes: Passes) -> Passes:
+def change_options(draws: RandomSource, sequences: Sequences, passes: Passes) -> Passes:
     """Return the sequence with an option more, fewer, or of another value; mostly as it is."""
     known = sequences.options
     options = [name for name in passes if "=" in name]

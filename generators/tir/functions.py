@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from corpus.tir.values import Binary, Call, Const, Expr, literal
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 
 Operand = Callable[[Expr, str], Expr]
 
@@ -90,7 +90,7 @@ _INSTEAD = {"copysign": _functions("nextafter", _plain, _plain, in_half=False)}
 _OF_HALF = tuple(each for each in FUNCTIONS if each.in_half)
 
 
-def drawn_function(draws: Draws, dtype: str) -> Function:
+def drawn_function(draws: RandomSource, dtype: str) -> Function:
     """Return an intrinsic that TVM compiles for this type."""
     found = draws.pick(_OF_HALF if dtype == "float16" else FUNCTIONS)
     others = _INSTEAD.get(found.name)

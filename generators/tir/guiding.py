@@ -14,7 +14,7 @@ from corpus.tir.tree import Alloc, Block, Body, For, Module, Stmt, Store
 from corpus.tir.types import is_float
 from corpus.tir.values import Binary, Call, Cast, Expr, Unary, type_of
 from corpus.tir.walk import walk
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.pools import BEFORE, Entry
 from generators.sequences import Passes
 from generators.tir.frame import static_shape
@@ -129,7 +129,7 @@ def best_passes(guide: Guide, module: Module, found: Sequence[Passes]) -> Passes
     return max(found, key=lambda passes: guide.unmet(kinds, passes))
 
 
-def enriched(draws: Draws, module: Module, known: frozenset[str]) -> Module | None:
+def enriched(draws: RandomSource, module: Module, known: frozenset[str]) -> Module | None:
     """Store values of kinds beside the known ones before a statement; None if none could be drawn there."""
     site = pick_site(draws, module, lambda stmt: not isinstance(stmt, Alloc | Block))
     if site is None:
@@ -140,7 +140,7 @@ def enriched(draws: Draws, module: Module, known: frozenset[str]) -> Module | No
     return site.put(module, (*made, site.stmt)) if made else None
 
 
-def _drawn(draws: Draws, site: Site, known: frozenset[str]) -> list[Expr]:
+def _drawn(draws: RandomSource, site: Site, known: frozenset[str]) -> list[Expr]:
     """Return small expressions, each of which holds a kind that is not known and none before it holds."""
     sampler, found, met = Sampler(draws, site.frame), list[Expr](), set(known)
     for _ in range(_CANDIDATES):
@@ -154,7 +154,7 @@ def _drawn(draws: Draws, site: Site, known: frozenset[str]) -> list[Expr]:
     return found
 
 
-def _stored(draws: Draws, site: Site, values: Sequence[Expr]) -> Stmt | None:
+def _stored(draws: RandomSource, site: Site, values: Sequence[Expr]) -> Stmt | None:
     """Return one store of the sum of some values, as floats; None where no buffer holds such."""
     known = [each for each in site.frame.buffers if usable(each) and is_float(each.dtype)]
     if not known:

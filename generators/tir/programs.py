@@ -17,7 +17,7 @@ from corpus.tir.walk import expressions, statements
 from corpus.values import Value
 from generators.language.budget import UNLIMITED, Budget
 from generators.language.counts import Counts
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.pools import Bred
 from generators.sequences import Passes, draw_sequence
 from generators.tir.blocks import in_blocks, with_root
@@ -81,7 +81,7 @@ def make_program(
     Some start from a lowered operator instead; all of them from the programs of `source`, if it is given.
     None costs more than the budget allows: what does is drawn anew, smaller at last.
     """
-    draws = Draws(f"tir/{seed}/{nodes}")
+    draws = RandomSource(f"tir/{seed}/{nodes}")
     module = _start(draws, seed, nodes, source, budget)
     for _ in range(draws.below(_MOST_MUTATIONS + 1)):
         module = mutated(draws, module, seed, mutators, budget)
@@ -90,7 +90,7 @@ def make_program(
     return TirProgram(module, make_inputs(module, seed), _passes(draws, module))
 
 
-def _start(draws: Draws, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
+def _start(draws: RandomSource, seed: int, nodes: int, source: Path | None, budget: Budget) -> Module:
     """Return the module that mutation begins with, sound with the inputs of its seed."""
     is_lowered = source is not None or draws.chance(_LOWERED)
     limits = Limits.of(budget) if budget.is_limited else USUAL
@@ -99,7 +99,7 @@ def _start(draws: Draws, seed: int, nodes: int, source: Path | None, budget: Bud
         module = draws.pick(lowered(source)) if is_lowered else grown(draws, fewer, limits)
         if is_sound(module, seed) and is_within(module, budget, seed):
             return module
-    return _least() if budget.is_limited else grown(Draws("tir/plain"), 1)
+    return _least() if budget.is_limited else grown(RandomSource("tir/plain"), 1)
 
 
 def _least() -> Module:
@@ -108,7 +108,7 @@ def _least() -> Module:
     return Module({ENTRY: Function((buffer,), (Store("A0", (Const(0),), Const(1, "int8")),))})
 
 
-def grown(draws: Draws, nodes: int, limits: Limits = USUAL) -> Module:
+def grown(draws: RandomSource, nodes: int, limits: Limits = USUAL) -> Module:
     """Return a module of one function, grown by construction."""
     maker = Maker(draws, Names(), limits)
     buffers = tuple(maker.buffer("A") for _ in range(draws.between(2, 4)))
@@ -118,7 +118,7 @@ def grown(draws: Draws, nodes: int, limits: Limits = USUAL) -> Module:
 
 
 def mutated(
-    draws: Draws,
+    draws: RandomSource,
     module: Module,
     seed: int,
     mutators: tuple[Mutator, ...] | None = None,
@@ -147,7 +147,7 @@ def is_sound(module: Module, seed: int) -> bool:
     return interpret(module, make_inputs(module, seed), trials=0, steps=_MOST_STEPS).is_defined
 
 
-def _passes(draws: Draws, module: Module) -> Passes:
+def _passes(draws: RandomSource, module: Module) -> Passes:
     """Return a sequence that suits the module's form; none for some."""
     if not draws.chance(_WITH_PASSES):
         return ()

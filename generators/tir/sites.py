@@ -9,7 +9,7 @@ from typing import TypeVar
 from corpus.tir.tree import Body, For, Function, Module, Stmt, Store
 from corpus.tir.values import Expr, Load
 from corpus.tir.walk import expressions, replace_statements, walk, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import Frame, Names, places
 from generators.tir.statements import Maker
 
@@ -33,7 +33,7 @@ class Site:
 
 
 def pick_site(
-    draws: Draws, module: Module, wanted: Callable[[Stmt], bool] = lambda stmt: True
+    draws: RandomSource, module: Module, wanted: Callable[[Stmt], bool] = lambda stmt: True
 ) -> Site | None:
     """One of the statements that are wanted; None where there is none."""
     function = module.main

@@ -9,7 +9,7 @@ from corpus.tir.tree import Block, Body, Break, Continue, For, Module, Store
 from corpus.tir.types import is_float
 from corpus.tir.values import Binary, Buffer, Cast, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements, walk
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import static_shape
 from generators.tir.sites import Site, is_loop
 from generators.tir.values import usable
@@ -31,7 +31,7 @@ def is_staged_loop(stmt: object) -> bool:
     return stmt.extent.value > 1 and not any(isinstance(each, Break | Continue) for each in walk(stmt.body))
 
 
-def staged(draws: Draws, site: Site) -> Staged | None:
+def staged(draws: RandomSource, site: Site) -> Staged | None:
     """Return the parts of a staged loop; None if it only reads no buffer."""
     assert isinstance(site.stmt, For)
     body = site.stmt.body
@@ -52,7 +52,7 @@ def staged(draws: Draws, site: Site) -> Staged | None:
     return Staged(copy, filling, changed)
 
 
-def _copied(draws: Draws, round: Var, source: Buffer, loops: tuple[Var, ...]) -> Expr:
+def _copied(draws: RandomSource, round: Var, source: Buffer, loops: tuple[Var, ...]) -> Expr:
     """Return an element of the buffer, of a float now and then another one in each round."""
     load = Load(source.name, loops, source.dtype)
     if not is_float(source.dtype) or draws.chance(0.5):

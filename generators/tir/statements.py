@@ -21,7 +21,7 @@ from corpus.tir.types import is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Const, Expr, Load, Var, literal
 from corpus.tir.walk import statements
 from generators.language.budget import Budget
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import Frame, Known, Names, static_shape
 from generators.tir.values import Sampler, bounded, element_type, usable
 
@@ -57,7 +57,7 @@ USUAL = Limits()
 class Maker:
     """Makes statements; every new name is one of `names`."""
 
-    draws: Draws
+    draws: RandomSource
     names: Names
     limits: Limits = USUAL
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from corpus.tir.types import FLOATS, SIGNED, integer_range, is_bool, is_float, is_integer
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Unary, literal
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import Frame, Known, static_shape
 from generators.tir.functions import drawn_function
 
@@ -34,7 +34,7 @@ class Valued:
 class Sampler:
     """Draws expressions over the names of a frame."""
 
-    draws: Draws
+    draws: RandomSource
     frame: Frame
 
     def value(self, dtype: str, fuel: int) -> Valued:
@@ -298,7 +298,7 @@ _BOOLS: tuple[Kind, ...] = (
 )
 
 
-def bounded(valued: Valued, dtype: str, draws: Draws) -> Expr:
+def bounded(valued: Valued, dtype: str, draws: RandomSource) -> Expr:
     """Return a value that may be stored over and over: an integer is brought back into a small range."""
     if not is_integer(dtype):
         return valued.expr
@@ -307,7 +307,7 @@ def bounded(valued: Valued, dtype: str, draws: Draws) -> Expr:
     return Binary("floormod", valued.expr, Const(draws.pick((7, 16, 61, 64)), dtype))
 
 
-def element_type(draws: Draws) -> str:
+def element_type(draws: RandomSource) -> str:
     """Return a type for a buffer."""
     if draws.chance(_LOW):
         return "bfloat16"

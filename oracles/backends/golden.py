@@ -20,7 +20,7 @@ def load() -> str:
     """Import the rules (in the zygote); numpy's version."""
     import numpy
 
-    import oracles.in_worker.golden.program  # noqa: F401 (here, so that no worker has to)
+    import oracles.worker.relax_reference.program  # noqa: F401 (here, so that no worker has to)
 
     return str(numpy.__version__)
 
@@ -31,8 +31,8 @@ def run(
     """Evaluate one program; NotKnown for what the rules leave out."""
     import json
 
-    from oracles.in_worker.golden.program import Evaluation
-    from oracles.in_worker.onnx.program import to_array
+    from oracles.worker.onnx.program import to_array
+    from oracles.worker.relax_reference.program import Evaluation
 
     document = json.loads(program)
     enter("execute")
@@ -46,9 +46,9 @@ def outside(item: Any) -> Callable[..., Any]:
 
     This backend is crux's own and runs in its Python, so that it may import the interpreter.
     """
-    from oracles.in_worker.golden.primfuncs import computed
-    from oracles.in_worker.golden.program import wide
-    from oracles.in_worker.golden.rule import NotKnown
+    from oracles.worker.relax_reference.primfuncs import computed
+    from oracles.worker.relax_reference.program import wide
+    from oracles.worker.relax_reference.rule import NotKnown
 
     if not isinstance(item, dict) or "tir" not in item:
         return computed(item)

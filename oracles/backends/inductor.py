@@ -97,7 +97,7 @@ def run(
 
     `disabled_passes` are left out. `show=source` gives the module's text instead.
     """
-    from oracles.in_worker.torch.passes import watched
+    from oracles.worker.torch.passes import watched
 
     with watched(settings):
         return _run(program, inputs, settings, outputs, enter)
@@ -108,20 +108,19 @@ def _run(
 ) -> dict[str, Any]:
     import torch
 
-    from oracles.in_worker.lowered.module import build, exported
-    from oracles.in_worker.onnx.program import read_model
-    from oracles.in_worker.torch.compiled import compiled
-    from oracles.in_worker.torch.devices import called_there, placed
-    from oracles.in_worker.torch.tensors import from_torch
+    from oracles.worker.lowered.module import build, exported
+    from oracles.worker.onnx.program import read_model
+    from oracles.worker.torch.run import compiled
+    from oracles.worker.torch.tensors import called_there, from_torch, placed
 
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch.run import run_program
+        from oracles.worker.torch.run import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.in_worker.lowered.source import source
+        from oracles.worker.lowered.source import source
 
         return source(model, inputs)
     backend = settings.get("backend", "inductor")
@@ -142,15 +141,15 @@ def _run(
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
-    from oracles.in_worker.torch import graph as torch_graph
+    from oracles.worker.torch import graph as torch_graph
 
     return torch_graph.describe(program.encode(), inputs)
 
 
 def vocabulary() -> list[str]:
     """Return the operators of ONNX models that have a lowering, and all of torch's own."""
-    from oracles.in_worker.lowered.table import TABLE
-    from oracles.in_worker.onnx.domain import DOMAIN
+    from oracles.worker.lowered.table import TABLE
+    from oracles.worker.onnx.domain import DOMAIN
 
     return [*TABLE, f"{DOMAIN}.*"]
 

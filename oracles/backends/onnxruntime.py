@@ -30,7 +30,7 @@ def load() -> str:
     import numpy as np
     import onnxruntime
 
-    from oracles.in_worker.ort.small_models import small_model
+    from oracles.worker.ort.sessions import small_model
 
     onnxruntime.set_default_logger_severity(4)
     ones = np.ones(1, "float32")
@@ -44,8 +44,7 @@ def stir() -> None:
     Which objects share a place in its tables is another matter in each process; a session with many inputs,
     made again and again, comes to all of it.
     """
-    from oracles.in_worker.ort.sessions import core, session_options
-    from oracles.in_worker.ort.small_models import small_model
+    from oracles.worker.ort.sessions import core, session_options, small_model
 
     program = small_model("Sum", {f"x{index}": (1, "tensor") for index in range(STIRRED)})
     held: list[Any] = []
@@ -68,8 +67,14 @@ def run(
     Settings: `level` (of `LEVELS`), `disabled_optimizers`, `providers`, `threads`, `log`. What fails before
     the first optimiser can have run is of the import.
     """
-    from oracles.in_worker.ort.sessions import core, session_options
-    from oracles.in_worker.ort.values import BORROWED, from_ortvalue, is_plain, to_ortvalue
+    from oracles.worker.ort.sessions import (
+        BORROWED,
+        core,
+        from_ortvalue,
+        is_plain,
+        session_options,
+        to_ortvalue,
+    )
 
     session = core.InferenceSession(session_options(settings), program, isinstance(program, str), False)
     if settings.get("level") != "none":
@@ -96,7 +101,7 @@ def run(
 
 def available(providers: list[str]) -> list[str]:
     """Return the providers, which onnxruntime would leave out without a word when its build lacks them."""
-    from oracles.in_worker.ort.sessions import core
+    from oracles.worker.ort.sessions import core
 
     for name in providers:
         if name not in core.get_available_providers():
@@ -110,7 +115,7 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
     Passes that are `disabled` have no part in it.
     """
-    from oracles.in_worker.ort.sessions import core, session_options
+    from oracles.worker.ort.sessions import core, session_options
 
     options = session_options({"level": level})
     with tempfile.TemporaryDirectory() as folder:
@@ -127,14 +132,14 @@ def optimised(program: str, level: str, disabled: Iterable[str] = ()) -> str:
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """Return the models that the tests of a file (in base64) make; needs `onnx`, and runs the file's code."""
-    from oracles.in_worker.onnx import documented as onnx_documented
+    from oracles.worker.onnx import documented as onnx_documented
 
     return onnx_documented.documented(path, content)
 
 
 def tables() -> list[list[Any]]:
     """List the kernels: [domain, operator, provider, first opset, last opset, {parameter: types}]."""
-    from oracles.in_worker.ort.sessions import core
+    from oracles.worker.ort.sessions import core
 
     rows = []
     for kernel in core.get_all_opkernel_def():

@@ -35,7 +35,7 @@ def run(
     """
     import onnx.reference
 
-    from oracles.in_worker.onnx.program import read_model, to_array
+    from oracles.worker.onnx.program import read_model, to_array
 
     model = read_model(program)
     if settings.get("via") == "text":

@@ -34,24 +34,23 @@ def run(
     """
     import torch
 
-    from oracles.in_worker.lowered.module import build, exported
-    from oracles.in_worker.onnx.program import read_model
-    from oracles.in_worker.torch.devices import called_there, placed
-    from oracles.in_worker.torch.tensors import from_torch
+    from oracles.worker.lowered.module import build, exported
+    from oracles.worker.onnx.program import read_model
+    from oracles.worker.torch.tensors import called_there, from_torch, placed
 
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch.run import run_program
+        from oracles.worker.torch.run import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
 
     model = read_model(program)
     if settings.get("show") == "source":
-        from oracles.in_worker.lowered.source import source
+        from oracles.worker.lowered.source import source
 
         return source(model, inputs)
     enter("execute")
     if settings.get("via") == "gradients":
-        from oracles.in_worker.lowered.finite import search
+        from oracles.worker.lowered.finite import search
 
         return search(model, inputs, settings)
     with torch.no_grad():
@@ -67,15 +66,15 @@ def run(
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """Return a user's script or exported program as data, or an `error` in words."""
-    from oracles.in_worker.opening import opened
-    from oracles.in_worker.torch.capture import capture
+    from oracles.worker.opening import opened
+    from oracles.worker.torch.capture import capture
 
     return opened(capture, name, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
-    from oracles.in_worker.torch import graph as torch_graph
+    from oracles.worker.torch import graph as torch_graph
 
     return torch_graph.describe(program.encode(), inputs)
 

@@ -28,7 +28,7 @@ def load() -> str:
     import onnxruntime
     import torch
 
-    from oracles.in_worker.torch.exported import export
+    from oracles.worker.torch.exported import export
 
     torch.set_num_threads(1)
     onnxruntime.set_default_logger_severity(4)
@@ -47,12 +47,12 @@ def run(
     arguments of `torch.onnx.export` that are false. `show=source` gives the module's text instead.
     """
     if settings.get("format") == "torch" and settings.get("exporter", EAGER) == EAGER:
-        from oracles.in_worker.torch.run import run_program
+        from oracles.worker.torch.run import run_program
 
         return run_program(program, inputs, settings, outputs, enter)
     if settings.get("show") == "source":
-        from oracles.in_worker.lowered.source import source
-        from oracles.in_worker.onnx.program import read_model
+        from oracles.worker.lowered.source import source
+        from oracles.worker.onnx.program import read_model
 
         return source(read_model(program), inputs)
     values = _results(program, inputs, settings, enter)
@@ -64,8 +64,8 @@ def _results(
 ) -> dict[str, Any]:
     import torch
 
-    from oracles.in_worker.torch.exported import export, run_exported
-    from oracles.in_worker.torch.tensors import from_torch
+    from oracles.worker.torch.exported import export, run_exported
+    from oracles.worker.torch.tensors import from_torch
 
     exporter = settings.get("exporter", EAGER)
     if exporter == EAGER:
@@ -86,11 +86,11 @@ def _module(
 ) -> tuple[Any, list[Any], list[str]]:
     """Return a module, what to call it with, and its outputs' names."""
     if settings.get("format") == "torch":
-        from oracles.in_worker.torch.graph import read_module
+        from oracles.worker.torch.graph import read_module
 
         return read_module(program, inputs)
-    from oracles.in_worker.lowered.module import build
-    from oracles.in_worker.onnx.program import read_model
+    from oracles.worker.lowered.module import build
+    from oracles.worker.onnx.program import read_model
 
     model = read_model(program)
     module, feeds = build(model, inputs)
@@ -99,16 +99,16 @@ def _module(
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The types in a program of the format `torch` on inputs of such dtypes and shapes, or an `error`."""
-    from oracles.in_worker.torch import graph as torch_graph
+    from oracles.worker.torch import graph as torch_graph
 
     return torch_graph.describe(program.encode(), inputs)
 
 
 def vocabulary() -> list[str]:
     """Return the operators of ONNX models that have a lowering, and torch's own that the exporter knows."""
-    from oracles.in_worker.lowered.table import TABLE
-    from oracles.in_worker.onnx.domain import DOMAIN
-    from oracles.in_worker.torch.exported import known_to_the_exporter
+    from oracles.worker.lowered.table import TABLE
+    from oracles.worker.onnx.domain import DOMAIN
+    from oracles.worker.torch.exported import known_to_the_exporter
 
     known = known_to_the_exporter()
     return [*TABLE, *(f"{DOMAIN}.{name}" for name in sorted(known or ("*",)))]
@@ -131,7 +131,7 @@ def configs(target: Target) -> tuple[Config, ...]:
     return tuple(Config(name, (("exporter", name),)) for name in ways)
 
 
-def handed_on(config: Config) -> Config:
+def exported_with(config: Config) -> Config:
     """Return the configuration that runs the same exported model by ONNX's reference evaluator."""
     from oracles.run import Config
 
@@ -196,7 +196,7 @@ def backend() -> Backend:
         forks=True,
         dialect="aten",
         tells_operators=True,
-        handed_on=handed_on,
+        exported_with=exported_with,
         passes=Passes(DISABLED_BY, simplifying, simplifying, simplifying, likely, without),
         graphs=Graphs(("torch",), double=(("exporter", EAGER), ("double", 1))),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable  # noqa: UP035 (Python 3.8)
 
-from oracles.in_worker.limits import DOCUMENTED, claim_of, documents_along, form_of
-from oracles.in_worker.tvm import passes as tvm_passes
+from oracles.worker.limits import DOCUMENTED, claim_of, documents_along, form_of
+from oracles.worker.tvm import passes as tvm_passes
 
 if TYPE_CHECKING:
     from oracles.abilities import Backend
@@ -28,9 +28,9 @@ def load() -> str:
     import tvm
 
     try:
-        import oracles.in_worker.tvm.build
-        import oracles.in_worker.tvm.loops.batch
-        import oracles.in_worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
+        import oracles.worker.tvm.build
+        import oracles.worker.tvm.loops.batch
+        import oracles.worker.tvm.watch  # noqa: F401 (here, so that no worker has to)
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"tvm {tvm.__version__} lacks what crux builds and watches programs by since 0.27 ({error})"
@@ -59,7 +59,7 @@ def run(
     after each of them, `types` compares its types. With `run` off, and for a
     device that is not there, it ends with the code: no VM is made.
     """
-    from oracles.in_worker.tvm.watch import configured, watched
+    from oracles.worker.tvm.watch import configured, watched
 
     with watched(settings), configured(settings):
         return _run(program, inputs, settings, outputs, enter)
@@ -71,10 +71,10 @@ def _run(
     import tvm
     from tvm import relax
 
-    from oracles.in_worker.tvm.watch import apply_passes
+    from oracles.worker.tvm.watch import apply_passes
 
     if settings.get("show") == "source":
-        from oracles.in_worker.tvm.source import source
+        from oracles.worker.tvm.source import source
 
         return source(program, inputs)
     if settings.get("format") == "tir":
@@ -107,8 +107,8 @@ def _run(
 def _run_loops(
     program: Any, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Callable[[str], None]
 ) -> dict[str, Any]:
-    from oracles.in_worker.tvm.loops.batch import run_batch
-    from oracles.in_worker.tvm.loops.run import run_program
+    from oracles.worker.tvm.loops.batch import run_batch
+    from oracles.worker.tvm.loops.run import run_program
 
     if settings.get("batch"):
         return run_batch(program, inputs, settings, _target(settings), enter)
@@ -129,7 +129,7 @@ def _loaded(program: Any, settings: dict[str, Any]) -> tuple[Any, str, list[tupl
         return _relax_program(program, settings.get("via", ""))
     from tvm.relax.frontend.onnx import from_onnx
 
-    from oracles.in_worker.onnx.program import fed_names, read_model
+    from oracles.worker.onnx.program import fed_names, read_model
 
     model = read_model(program)
     try:
@@ -150,9 +150,9 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
     from tvm import relax
 
-    from oracles.in_worker.tvm.build import to_module
-    from oracles.in_worker.tvm.params import kind_of
-    from oracles.in_worker.tvm.walk import has_local_functions
+    from oracles.worker.tvm.build import to_module
+    from oracles.worker.tvm.params import kind_of
+    from oracles.worker.tvm.walk import has_local_functions
 
     document = json.loads(program)
     main = document["main"]
@@ -165,29 +165,29 @@ def _relax_program(program: bytes, via: str) -> tuple[Any, str, list[tuple[str, 
 
 def open_program(name: str, content: str) -> dict[str, Any]:
     """Return a user's TVMScript or JSON as data, or an `error` in words."""
-    from oracles.in_worker.opening import opened
-    from oracles.in_worker.tvm.opening.capture import capture
+    from oracles.worker.opening import opened
+    from oracles.worker.tvm.opening.documented import capture
 
     return opened(capture, name, content)
 
 
 def documented(path: str, content: str) -> dict[str, Any]:
     """Run a file of tests (in base64) and return the ONNX models that they give to passes."""
-    from oracles.in_worker.tvm.opening import documented as relax_documented
+    from oracles.worker.tvm.opening import documented as relax_documented
 
     return relax_documented.documented(path, content)
 
 
 def describe(program: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the types that TVM infers in a program of the format `relax`, or an `error`."""
-    from oracles.in_worker.tvm import build as relax_build
+    from oracles.worker.tvm import build as relax_build
 
     return relax_build.describe(program.encode())
 
 
 def changed_by(program: str, names: list[str]) -> list[str]:
     """List the passes that change a program of the format `relax`, each alone after the passes it needs."""
-    from oracles.in_worker.tvm import firing
+    from oracles.worker.tvm import firing
 
     return firing.changed_by(program, names)
 
@@ -237,8 +237,8 @@ NO_INPUT = "TVM takes no input of dtype string, sequence or optional"
 
 
 def _to_tvm(given: Any, kind: str, device: Any) -> Any:
-    from oracles.in_worker.onnx.program import to_array
-    from oracles.in_worker.tvm.params import passed
+    from oracles.worker.onnx.program import to_array
+    from oracles.worker.tvm.params import passed
 
     value = to_array(given)
     if isinstance(value, list) or value is None or value.dtype.kind in "OUS":
@@ -303,8 +303,7 @@ REACHED = "reached operator "
 def backend() -> Backend:
     """Describe this backend."""
     from oracles.abilities import Backend, Graphs
-    from oracles.optimisers.tvm_passes import DISABLING
-    from oracles.optimisers.tvm_refusals import classify, tags
+    from oracles.optimisers.tvm_log import DISABLING, classify, tags
     from oracles.optimisers.tvm_sequences import sequences
     from oracles.optimisers.tvm_ways import configs, configs_of_graphs
 

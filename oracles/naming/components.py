@@ -10,7 +10,7 @@ operators with their dtypes, the kind of difference. Never part of it: build ids
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onnx import ModelProto, NodeProto
 
@@ -31,6 +31,7 @@ from oracles.text.failure_text import read_failure
 from oracles.text.normalise import parse_message, template
 from oracles.text.printed import as_written
 from oracles.verdict import Outcome, Verdict
+from oracles.worker.onnx.domain import DOMAIN
 
 SHARED_FILES = (
     *("op.h ", "op.cc ", "op_common.h ", "op_common.cc ", "transform.h ", "block_builder.cc "),
@@ -274,3 +275,13 @@ def _model_pattern(model: ModelProto) -> str:
 def _dtype(types: Types, node: NodeProto) -> str:
     declared = types.get(node.output[0]) if node.output else None
     return dtype_name(declared.elem_type) if declared is not None else ""
+
+
+MOST_OPERATORS = 4
+
+
+def with_operators(what: str, operators: Sequence[str]) -> str:
+    """`Pad + MaxPool: …`: each operator once, of many the first ones; torch's own as torch calls them."""
+    kinds = list(dict.fromkeys(operator.replace(f"{DOMAIN}:", "aten.") for operator in operators))
+    shown = [*kinds[:MOST_OPERATORS], *(["…"] if len(kinds) > MOST_OPERATORS else [])]
+    return f"{' + '.join(shown)}: {what}" if shown else what

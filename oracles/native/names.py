@@ -7,16 +7,42 @@ and beside it the class's name for `typeid`.
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from oracles.native.demangling import demangle
 from oracles.native.elf import Addresses, Elf
+
+
+@cache
+def _runtime() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def demangle(symbol: str) -> str:
+    """Return a C++ symbol as its source has it where the C++ runtime is there, else as it is."""
+    runtime = _runtime()
+    if runtime is None or not symbol.startswith("_Z"):
+        return symbol
+    status = ctypes.c_int()
+    runtime.__cxa_demangle.restype = ctypes.c_void_p
+    text = runtime.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
+    if not text:
+        return symbol
+    plain = ctypes.string_at(text).decode("ascii", "replace")
+    ctypes.CDLL(None).free(ctypes.c_void_p(text))
+    return plain
+
 
 _SOURCE = re.compile(rb"[\w./+-]+\.(?:cc|cpp|cxx|c|cu|h|hpp|inc)$")
 _PRETTY = re.compile(rb"[^\n]*\w[\w:<>~, *&]*\(.*\)(?: const)?(?: \[with .*\])?$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Set
 
-from oracles.abilities import Passes, Telling
+from oracles.abilities import Passes, PassLog
 from oracles.run import Config, Run
 
 DISABLED_BY = '`disabled_optimizers=["{}"]` of `InferenceSession`'
@@ -140,5 +140,5 @@ DISABLING = Passes(
     optimizers,
     likely,
     without,
-    telling=Telling(may_have_fired=may_have_fired, told_with=told_with, has_fired=has_fired),
+    telling=PassLog(may_have_fired=may_have_fired, told_with=told_with, has_fired=has_fired),
 )

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from oracles.abilities import Sequences
-from oracles.in_worker.tvm import passes as tvm_passes
-from oracles.in_worker.tvm.options import OPTIONS, config_of, is_option
+from oracles.worker.tvm import passes as tvm_passes
+from oracles.worker.tvm.options import OPTIONS, config_of, is_option
 
 LOOP_PASSES = ("tirx.", "s_tir.")
 """How the names of passes over PrimFuncs begin, and of the options of their context."""

@@ -12,8 +12,8 @@ import onnx
 from corpus.values import Value
 from oracles.numerics.compare import Tolerance, compare
 from oracles.numerics.floor_quotients import FloorQuotient
+from oracles.probes.divergence import Divergence
 from oracles.probes.noise import Noise
-from oracles.probes.parting import Parting
 from oracles.probes.truth import Truth
 from oracles.run import Config, Run
 from oracles.sandbox.executor import Executor
@@ -120,7 +120,7 @@ class Context(ABC):
         """Say why the program leaves this output open, if the whole program tells; else empty."""
         return ""
 
-    def parting(self, config: Config, output: str) -> Parting | None:
+    def divergence(self, config: Config, output: str) -> Divergence | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""
         return None
 
@@ -129,11 +129,11 @@ class Context(ABC):
         """Whether some operator rounds its input to steps."""
         return False
 
-    def partings_on_equal_operands(self, config: Config, output: str) -> Iterator[Parting]:
+    def divergences_on_equal_operands(self, config: Config, output: str) -> Iterator[Divergence]:
         """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
         return iter(())
 
-    def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
+    def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
         """Return whether noise of rounding's size does not move a tensor as far as it is away."""
         return False
 
@@ -151,7 +151,7 @@ class Context(ABC):
         """What flows in and every result in float64; none where nothing computes that."""
         return {}
 
-    def located(self, parting: Parting) -> Located | None:
+    def located(self, divergence: Divergence) -> Located | None:
         """Return a parting for a verdict, in the names of the program; None if these are not known."""
         return None
 
@@ -169,7 +169,7 @@ class Context(ABC):
         """Run the program in float64 on the un-optimised backend; None if the backend cannot."""
         return None
 
-    def truths_of(self, parting: Parting) -> Iterator[Truth]:
+    def truths_of(self, divergence: Divergence) -> Iterator[Truth]:
         """Yield the referee's float64 results of the one node, on the values that flow into it."""
         return iter(())
 

@@ -11,8 +11,7 @@ from corpus.values import Value
 from oracles.naming.names import names_of_graph
 from oracles.numerics.compare import Tolerance
 from oracles.numerics.floor_quotients import FloorQuotient, floor_quotient
-from oracles.numerics.graph_left_open import left_open_by_graph
-from oracles.numerics.graph_operators import RANDOM
+from oracles.numerics.graph_operators import RANDOM, left_open_by_graph
 from oracles.probes.context import Context
 from oracles.probes.graph_noise import GraphNoise
 from oracles.probes.graph_record import recorded_outputs

@@ -12,7 +12,7 @@ import onnx
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import producers, walk_model
 from corpus.onnx.inline import written_out
-from corpus.onnx.work import steps
+from corpus.onnx.measure import steps
 from corpus.values import Value
 from oracles.naming.names import names_of
 from oracles.numerics.compare import Tolerance, compare, distance, is_float, widen
@@ -20,8 +20,8 @@ from oracles.numerics.operators import operator_of
 from oracles.numerics.value_types import Types, static_dims, tensor_types, type_complaint
 from oracles.probes.alone import node_alone, type_alone
 from oracles.probes.context import EXACT_LEVELS, Context
+from oracles.probes.divergence import Differs, Divergence, FirstDivergence
 from oracles.probes.onnx_noise import OnnxNoise
-from oracles.probes.parting import Differs, FirstParting, Parting
 from oracles.probes.truth import Truth, truths
 from oracles.run import Config
 from oracles.sandbox.executor import Executor
@@ -53,7 +53,7 @@ class OnnxContext(Context):
         self.model = model
         self._is_wide = is_wide
         self._accept_invalid = accept_invalid
-        self._partings: dict[tuple[Config, str], Parting | None] = {}
+        self._partings: dict[tuple[Config, str], Divergence | None] = {}
 
     @cached_property
     def complaint(self) -> str | None:
@@ -122,7 +122,7 @@ class OnnxContext(Context):
     def _makers(self) -> dict[str, onnx.NodeProto]:
         return producers(self.model.graph)
 
-    def parting(self, config: Config, output: str) -> Parting | None:
+    def divergence(self, config: Config, output: str) -> Divergence | None:
         """The first tensor before an output at which a configuration parts from the un-optimised run."""
         if not self.model.graph.node:
             return None
@@ -131,23 +131,23 @@ class OnnxContext(Context):
             self._partings[key] = self._way(config).first(output, self.noise.ancestors(output))
         return self._partings[key]
 
-    def _way(self, config: Config) -> FirstParting:
+    def _way(self, config: Config) -> FirstDivergence:
         job, values = replace(self.job, configs=(config,)), self.noise.recording.values
-        return FirstParting(self.model, job, self.executor.run, values, self._parter(config))
+        return FirstDivergence(self.model, job, self.executor.run, values, self._parter(config))
 
     @cached_property
     def quantises(self) -> bool:
         """Whether some operator rounds its input to steps."""
         return self.noise.quantises
 
-    def partings_on_equal_operands(self, config: Config, output: str) -> Iterator[Parting]:
+    def divergences_on_equal_operands(self, config: Config, output: str) -> Iterator[Divergence]:
         """The tensors before an output that a configuration makes otherwise, of operands equal to the bit."""
         return self._way(config).on_equal_operands(self.noise.ancestors(output))
 
-    def is_beyond_noise(self, config: Config, parting: Parting) -> bool:
+    def is_beyond_noise(self, config: Config, divergence: Divergence) -> bool:
         """Return whether noise of rounding's size does not move a tensor as far as it is away."""
-        is_known = parting.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
-        return is_known and self._parter(config)(parting.name, parting.expected, parting.actual)
+        is_known = divergence.name in self.noise.spreads(config.get("level") not in EXACT_LEVELS)
+        return is_known and self._parter(config)(divergence.name, divergence.expected, divergence.actual)
 
     def _parter(self, config: Config) -> Differs:
         """Return the test that tells a wrong tensor of a configuration from a tensor with other rounding."""
@@ -168,9 +168,9 @@ class OnnxContext(Context):
 
         return differs
 
-    def located(self, parting: Parting) -> Located:
+    def located(self, divergence: Divergence) -> Located:
         """Return a parting for a verdict, in the names of the model."""
-        return parting.located(self.model)
+        return divergence.located(self.model)
 
     def is_refused_alone(self, config: Config) -> bool:
         """Return whether the configuration lacks what a node or a container that flows in needs by itself."""
@@ -198,9 +198,9 @@ class OnnxContext(Context):
         (run,) = self.executor.run(replace(job, configs=(config,)))
         return not run.is_ok and self.classify(run) == "unsupported"
 
-    def truths_of(self, parting: Parting) -> Iterator[Truth]:
+    def truths_of(self, divergence: Divergence) -> Iterator[Truth]:
         """Yield the referee's float64 results of the one node, on the values that flow into it."""
-        found = self.alone(parting.node, parting.name)
+        found = self.alone(divergence.node, divergence.name)
         return truths(*found, self.ask_referee) if found is not None else iter(())
 
     @cached_property

@@ -14,9 +14,8 @@ from onnx import NodeProto
 from corpus.onnx.graph import free_names, outer_names, producers, subgraphs, walk_nodes
 from corpus.onnx.types import element_type
 from corpus.values import Value
-from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.numerics.compare import distance
-from oracles.numerics.in_double import NARROW
+from oracles.numerics.float64_model import NARROW
 from oracles.numerics.input_noise import EPSILON, NOISE_ULPS, is_near_limits, perturb_inputs
 from oracles.numerics.noisy.perturbation import Perturbation
 from oracles.numerics.operators import operator_of
@@ -25,6 +24,7 @@ from oracles.probes.noise import SNAPPING, SampledNoise
 from oracles.probes.record import Recording, record_model
 from oracles.run import Run, Status
 from oracles.sandbox.sandbox import Job
+from oracles.worker.onnx.domain import DOMAIN
 
 SEEDS_OF_SPREADS = (1, 2, 3, 4)
 """The noisy runs that say how far every tensor of a program moves."""

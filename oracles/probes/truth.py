@@ -13,7 +13,7 @@ import onnx
 
 from corpus.onnx.weights import with_weights
 from corpus.values import Value
-from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
 

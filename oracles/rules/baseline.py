@@ -34,7 +34,7 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _hands_on(case: Case) -> bool:
-    return case.target is not None and find_backend(case.target.backend).handed_on is not None
+    return case.target is not None and find_backend(case.target.backend).exported_with is not None
 
 
 def _is_unsupported(run: Run, baseline: Run, context: Context) -> bool:

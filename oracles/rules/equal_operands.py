@@ -11,7 +11,7 @@ from corpus.case import Case
 from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import Difference, compare
 from oracles.probes.context import Context, evidence, other_values
-from oracles.probes.parting import Parting
+from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict, WrongResult
@@ -28,14 +28,14 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
 
 
 def _of_nodes(output: str, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
-    for parting in context.partings_on_equal_operands(run.config, output):
-        difference = compare(parting.name, parting.expected, parting.actual, context.screen)
+    for divergence in context.divergences_on_equal_operands(run.config, output):
+        difference = compare(divergence.name, divergence.expected, divergence.actual, context.screen)
         if difference is None or difference.kind != "value":
             continue
-        given = parting.expected, parting.actual
-        found = judge_sides(replace(difference, is_small=True), *given, context.truths_of(parting))
-        if found.side == OPTIMISED and found.truth and context.is_beyond_noise(run.config, parting):
-            return _verdict(output, difference, found, parting, run, runs, context)
+        given = divergence.expected, divergence.actual
+        found = judge_sides(replace(difference, is_small=True), *given, context.truths_of(divergence))
+        if found.side == OPTIMISED and found.truth and context.is_beyond_noise(run.config, divergence):
+            return _verdict(output, difference, found, divergence, run, runs, context)
     return None
 
 
@@ -43,16 +43,16 @@ def _verdict(
     output: str,
     difference: Difference,
     judgement: Judgement,
-    parting: Parting,
+    divergence: Divergence,
     run: Run,
     runs: tuple[Run, ...],
     context: Context,
 ) -> Verdict:
-    words = f"{parting.node.op_type} gives another result on equal operands"
+    words = f"{divergence.node.op_type} gives another result on equal operands"
     title = f"wrong value of {difference}: {words} ({run.config.label} against {runs[0].config.label})"
     wrong = WrongResult(
         output, OPTIMISED, "value", difference.magnitude, judgement.truth, judgement.errors,
-        first=parting.name, operator=parting.node.op_type, located=context.located(parting),
+        first=divergence.name, operator=divergence.node.op_type, located=context.located(divergence),
     )  # fmt: skip
     symptom = symptom_of_difference("value", OPTIMISED, run.config.asked_by)
     notes = (judgement.note,) if judgement.note else ()

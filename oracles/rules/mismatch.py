@@ -17,7 +17,7 @@ from oracles.numerics.left_open import has_no_scale, left_open
 from oracles.numerics.mismatch_kind import finest_kind
 from oracles.numerics.operators import operator_of
 from oracles.probes.context import EXACT_LEVELS, Context, evidence
-from oracles.probes.parting import Parting
+from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import NEITHER, UN_OPTIMISED, Judgement, judge_sides
 from oracles.run import Phase, Run
 from oracles.verdict import Mark, Outcome, Verdict, WrongResult
@@ -53,10 +53,10 @@ def _weigh(run: Run, runs: tuple[Run, ...], context: Context) -> Verdict | None:
             context.noise.notes.add(f"left open: {reason}")
             continue
         judgement = _sides(baseline, run, context, difference)
-        parting = _parting(baseline, run, context, difference, judgement)
-        reason = _left_open(parting, context) if parting is not None else ""
-        if parting is not None and (baseline.config.backend or not judgement.truth):
-            judgement = _sides_of_node(parting, context) or judgement
+        divergence = _parting(baseline, run, context, difference, judgement)
+        reason = _left_open(divergence, context) if divergence is not None else ""
+        if divergence is not None and (baseline.config.backend or not judgement.truth):
+            judgement = _sides_of_node(divergence, context) or judgement
         if reason:
             context.noise.notes.add(f"left open: {reason}")
         elif judgement.side == NEITHER:
@@ -103,7 +103,7 @@ def _why_neither(difference: Difference, judgement: Judgement) -> tuple[str, Mar
 
 def _parting(
     baseline: Run, run: Run, context: Context, difference: Difference, judgement: Judgement
-) -> Parting | None:
+) -> Divergence | None:
     """Find where the results first differ, if that can decide.
 
     It can if no truth decides, or an operator leaves its result open. If the baseline is another framework's,
@@ -113,7 +113,7 @@ def _parting(
         return None
     is_open = context.has_open_operators
     decides = is_open or baseline.config.backend or not judgement.truth
-    return context.parting(run.config, difference.output) if decides else None
+    return context.divergence(run.config, difference.output) if decides else None
 
 
 def _unknown(difference: Difference, judgement: Judgement, context: Context) -> str:
@@ -131,17 +131,17 @@ def _hangs_on_no_scale(output: str, context: Context) -> bool:
     return any(has_no_scale(node, values) for node in scaled if wanted.intersection(node.output))
 
 
-def _left_open(parting: Parting, context: Context) -> str:
+def _left_open(divergence: Divergence, context: Context) -> str:
     values = context.noise.recording.values
-    return left_open(parting.node, [values.get(name) for name in parting.node.input])
+    return left_open(divergence.node, [values.get(name) for name in divergence.node.input])
 
 
-def _sides_of_node(parting: Parting, context: Context) -> Judgement | None:
+def _sides_of_node(divergence: Divergence, context: Context) -> Judgement | None:
     """Find the wrong side by running this node alone; None if that does not decide."""
-    difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
+    difference = compare(divergence.name, divergence.expected, divergence.actual, context.tolerance)
     if difference is None:
         return None
-    found = judge_sides(difference, parting.expected, parting.actual, context.truths_of(parting))
+    found = judge_sides(difference, divergence.expected, divergence.actual, context.truths_of(divergence))
     return found if found.truth else None
 
 

@@ -14,7 +14,7 @@ from oracles.naming.symptom import symptom_of_difference
 from oracles.numerics.compare import compare, is_float, widen
 from oracles.numerics.operators import operator_of
 from oracles.probes.context import Context, evidence
-from oracles.probes.parting import Parting
+from oracles.probes.divergence import Divergence
 from oracles.probes.wrong_side import OPTIMISED
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, Verdict, WrongResult
@@ -31,9 +31,9 @@ def judge(case: Case, runs: tuple[Run, ...], context: Context) -> Verdict | None
     for run in runs[1:]:
         for name, value in baseline.outputs.items() if run.is_ok else ():
             if _differs_specially(name, value, run.outputs.get(name), context):
-                parting = context.parting(run.config, name)
-                if parting is not None and _is_defined(parting, run, context):
-                    return _verdict(name, parting, run, runs, context)
+                divergence = context.divergence(run.config, name)
+                if divergence is not None and _is_defined(divergence, run, context):
+                    return _verdict(name, divergence, run, runs, context)
     return None
 
 
@@ -50,29 +50,33 @@ def _is_finite(value: Value) -> bool:
     return not isinstance(value, np.ndarray) or not is_float(value) or bool(np.isfinite(widen(value)).all())
 
 
-def _is_defined(parting: Parting, run: Run, context: Context) -> bool:
+def _is_defined(divergence: Divergence, run: Run, context: Context) -> bool:
     """Whether the operator's text says what it makes of its operands, and it alone makes another thing."""
-    if not operator_of(parting.node).defines_nonfinite:
+    if not operator_of(divergence.node).defines_nonfinite:
         return False
     values = context.noise.recording.values
-    if all(_is_finite(values.get(name)) for name in free_names(parting.node)):
+    if all(_is_finite(values.get(name)) for name in free_names(divergence.node)):
         return False
-    found = context.alone(parting.node, parting.name)
+    found = context.alone(divergence.node, divergence.name)
     other = context.run_as(found[1], run.config) if found is not None else None
     if other is None or not other.is_ok:
         return False
-    expected = values.get(parting.name)
-    return compare(parting.name, expected, other.outputs.get(parting.name), context.tolerance) is not None
+    expected = values.get(divergence.name)
+    return (
+        compare(divergence.name, expected, other.outputs.get(divergence.name), context.tolerance) is not None
+    )
 
 
-def _verdict(name: str, parting: Parting, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict:
-    difference = compare(parting.name, parting.expected, parting.actual, context.tolerance)
+def _verdict(name: str, divergence: Divergence, run: Run, runs: tuple[Run, ...], context: Context) -> Verdict:
+    difference = compare(divergence.name, divergence.expected, divergence.actual, context.tolerance)
     kind = difference.kind if difference is not None else "value"
-    words = f"{parting.node.op_type} of what is not finite gives another result on equal operands"
-    title = f"wrong {kind} of {parting.name!r}: {words} ({run.config.label} against {runs[0].config.label})"
+    words = f"{divergence.node.op_type} of what is not finite gives another result on equal operands"
+    title = (
+        f"wrong {kind} of {divergence.name!r}: {words} ({run.config.label} against {runs[0].config.label})"
+    )
     wrong = WrongResult(
-        name, OPTIMISED, kind, parting.error, "the text of the operator",
-        first=parting.name, operator=parting.node.op_type, located=context.located(parting),
+        name, OPTIMISED, kind, divergence.error, "the text of the operator",
+        first=divergence.name, operator=divergence.node.op_type, located=context.located(divergence),
     )  # fmt: skip
     symptom = symptom_of_difference(kind, OPTIMISED, run.config.asked_by)
     return Verdict(Outcome.MISMATCH, Phase.COMPARE, title, symptom, evidence(runs, run), wrong=wrong)

@@ -14,14 +14,61 @@ import onnx
 
 from corpus.allowance import OutOfTime
 from corpus.case import Case
+from corpus.errors import UserError
+from corpus.formats import find_format
 from corpus.formats.onnx import parse
 from corpus.target import Target
 from corpus.values import Value
 from oracles.backends import find_backend
 from oracles.native.watching import Watch
 from oracles.run import Config, Limits, Run
-from oracles.sandbox.configurations import configs_of
 from oracles.sandbox.sandbox import RENEW_AFTER, Job, Sandbox, SandboxError
+
+
+def configs_of(target: Target, format: str) -> tuple[Config, ...]:
+    """Return the configurations of a target for programs of a format, the un-optimised baseline first.
+
+    The baseline may be another backend's. Raises `UserError` if the target runs no such programs.
+    """
+    configs = _configs_of_onnx(target) if format == "onnx" else _configs_of_graphs(target, format)
+    if find_backend(target.backend).sequences is not None:
+        return (unsequenced(configs[0], configs[0].label), *configs[1:])
+    return configs
+
+
+def unsequenced(config: Config, label: str) -> Config:
+    """Return the way without a case's own sequence of passes: OATest's oracle compares the two."""
+    return replace(config, label=label, settings=(*config.settings, ("passes", ())))
+
+
+def without_twins(configs: tuple[Config, ...], passes: tuple[str, ...]) -> tuple[Config, ...]:
+    """Return the ways without others that differ from the baseline by a case's passes, if it has none."""
+    if passes:
+        return configs
+    baseline, *others = configs
+    return (baseline, *(way for way in others if unsequenced(way, baseline.label) != baseline))
+
+
+def _configs_of_onnx(target: Target) -> tuple[Config, ...]:
+    backend = find_backend(target.backend)
+    own = backend.configs(target)
+    name = backend.baseline
+    if not name:
+        return own
+    first = find_backend(name).configs(Target(name))[0]
+    return (replace(first, label=f"{name} {first.label}", backend=name), *own)
+
+
+def _configs_of_graphs(target: Target, format: str) -> tuple[Config, ...]:
+    backend = find_backend(target.backend)
+    graphs = backend.graphs
+    if graphs is None or format not in graphs.formats:
+        usual = find_format(format).target
+        raise UserError(f"target {target}: runs no {format} programs; choose another, such as {usual}")
+    if graphs.configs is not None:
+        return graphs.configs(target, format)
+    return backend.configs(target)
+
 
 REFEREE_CPU_SECONDS = 5.0
 

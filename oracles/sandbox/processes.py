@@ -9,18 +9,29 @@ import socket
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from corpus.errors import UserError
 from oracles.extras import EXTRAS, how_to_install
+from oracles.native.compiled import compiled
 from oracles.native.watching import Watch
 from oracles.run import Limits
 from oracles.sandbox import worker
 from oracles.sandbox.container.start import start
 from oracles.sandbox.container.visible import SHOWS
-from oracles.sandbox.crash_handler import crash_handler
 from oracles.sandbox.scratch import Scratch
+
+SOURCE = Path(__file__).with_name("crash_handler.c")
+
+
+@cache
+def crash_handler() -> tuple[Path | None, str]:
+    """The built library, or None and why there is none."""
+    library, reason = compiled(SOURCE)
+    return library, f"{reason}: crashes are told by Python's faulthandler alone" if reason else ""
+
 
 START_SECONDS = 180.0
 

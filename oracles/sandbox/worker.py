@@ -634,7 +634,7 @@ def load_backend(path: str) -> Any:
 
 
 def share(folder: str) -> None:
-    """Let a backend import `oracles.in_worker`, whatever else lies where crux is installed."""
+    """Let a backend import `oracles.worker`, whatever else lies where crux is installed."""
     package = types.ModuleType("oracles")
     package.__path__ = [folder]
     sys.modules.setdefault("oracles", package)
@@ -666,7 +666,7 @@ def arm_breakpoints(option: str, backend: Any) -> Any:
 
     A backend's `stir` meets what hangs on chance, so that it is no test's news.
     """
-    from oracles.in_worker.breakpoints import Breakpoints
+    from oracles.worker.breakpoints import Breakpoints
 
     breakpoints = Breakpoints(option)
     if breakpoints.arm():

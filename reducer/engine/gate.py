@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from corpus.case import Case
 from reducer.engine.decider import Decider, numbered
-from reducer.engine.journal import Answer, Witness
+from reducer.engine.journal import Answer, RunEvidence
 from reducer.engine.speculation import Question
 from reducer.engine.workers import Guess
 from reducer.move import Proposal
@@ -30,7 +30,7 @@ class Gate:
     cached: int = 0
     refused: int = 0
     last_accepted: int = 0
-    witness: Witness = ()
+    witness: RunEvidence = ()
     committed: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

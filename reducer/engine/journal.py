@@ -23,7 +23,7 @@ SUM = "sum"
 MOST_BYTES = 1 << 30
 
 ENTRY = Fields({"case": str, "interesting": bool, "symptom": str, "witness": [[int]], "is_unsteady": bool})
-Witness: TypeAlias = tuple[tuple[int, int], ...]
+RunEvidence: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class OtherReduction(UserError):
@@ -40,7 +40,7 @@ class Answer:
 
     interesting: bool
     symptom: str = ""
-    witness: Witness = ()
+    witness: RunEvidence = ()
     is_unsteady: bool = False
 
 

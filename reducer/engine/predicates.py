@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import queue
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
+from time import monotonic
 
 from corpus.case import Case
 from corpus.formats import find_format
@@ -19,8 +22,43 @@ from oracles.probes.tir_context import interpretation_of
 from oracles.run import Config, Phase, Run, Status
 from oracles.sandbox.scratch import Scratch
 from oracles.verdict import Mark, Outcome, Symptom, Verdict
-from reducer.engine.journal import Answer, Witness
-from reducer.engine.patience import Patience
+from reducer.engine.journal import Answer, RunEvidence
+
+FACTOR = 20
+FLOOR = 5.0
+"""No candidate gets fewer seconds: a machine may stall for that long."""
+
+RECENT = 31
+SOME = 3
+"""So many evaluations must have ended before they say anything."""
+
+
+@dataclass
+class AdaptiveTimeout:
+    """The limit in wall seconds, from the running median of those that ended; `most` is the user's own.
+
+    What ran out of time says nothing of how long the others take.
+    """
+
+    most: float
+    taken: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def limit(self) -> float:
+        """Seconds that the next candidate may take: a multiple of the median so far."""
+        if len(self.taken) < SOME:
+            return self.most
+        return min(self.most, max(FLOOR, FACTOR * median(self.taken)))
+
+    @contextmanager
+    def timed(self) -> Iterator[float]:
+        """The limit of one evaluation, which is noted where it keeps to it."""
+        limit, start = self.limit, monotonic()
+        yield limit
+        taken = monotonic() - start
+        if taken < limit:
+            self.taken.append(taken)
+
 
 SKIP = 125
 """The exit code by which a command says that a candidate cannot be judged."""
@@ -40,7 +78,7 @@ class SameSymptom:
     symptom: Symptom
     only: Config | None = None
     on_other: Callable[[Case, Verdict], None] = lambda case, verdict: None
-    patience: Patience = field(default_factory=lambda: Patience(float("inf")))
+    patience: AdaptiveTimeout = field(default_factory=lambda: AdaptiveTimeout(float("inf")))
     needs_baseline: bool = False
     quick: bool = False
     plainly: bool = False
@@ -84,7 +122,7 @@ def _is_a_find(verdict: Verdict) -> bool:
     return verdict.outcome in (Outcome.CRASH, Outcome.MISMATCH)
 
 
-def _witness(verdict: Verdict, judge: Judge) -> Witness:
+def _witness(verdict: Verdict, judge: Judge) -> RunEvidence:
     """Return the position of the most wrong value, as pairs of a dim of its output and an index."""
     if verdict.outcome is not Outcome.MISMATCH:
         return ()
@@ -108,14 +146,14 @@ class Command:
     command: str
     wanted: int = 0
     timeout: float = 300.0
-    patience: Patience | None = None
+    patience: AdaptiveTimeout | None = None
 
     def __call__(self, case: Case) -> Answer:
         """Ask whether a candidate is interesting, and what it showed."""
         with closing(Scratch()) as scratch:
             folder = scratch.folder / "case"
             case.save(folder)
-            with (self.patience or Patience(self.timeout)).timed() as limit:
+            with (self.patience or AdaptiveTimeout(self.timeout)).timed() as limit:
                 code = _exit_code(self._line(folder / find_format(case.format).program_file), limit)
         if code is None:
             return Answer(False, "timeout")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reducer.engine.estimates import MoveBenefit, SuccessRates, patience
 from reducer.engine.gate import Gate
-from reducer.engine.odds import Odds
-from reducer.engine.speculation import Foresight, Position, Question
-from reducer.engine.yields import Yield, patience
+from reducer.engine.speculation import Position, Question, Speculation
 from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
@@ -44,8 +43,8 @@ class Engine:
     steps: list[Step] = field(default_factory=list)
     is_minimal: bool = False
     move: str = ""
-    odds: Odds = field(default_factory=Odds)
-    asked: dict[str, Yield] = field(default_factory=dict)
+    odds: SuccessRates = field(default_factory=SuccessRates)
+    asked: dict[str, MoveBenefit] = field(default_factory=dict)
     cut_short: set[str] = field(default_factory=set)
     _fruitless: set[str] = field(default_factory=set)
 
@@ -114,7 +113,7 @@ class Engine:
                 (self._fruitless.discard if any(at.asked) else self._fruitless.add)(move.name)
 
     def _ask(
-        self, move: Move[Any], at: Position, proposal: Proposal, foresight: Foresight
+        self, move: Move[Any], at: Position, proposal: Proposal, foresight: Speculation
     ) -> tuple[Position, bool]:
         """One question of a search: where it stands then, and the answer."""
         checks = self.gate.decider.checks
@@ -122,13 +121,13 @@ class Engine:
         was_asked = self.gate.decider.checks > checks
         if was_asked:
             self.odds.note(move, at.asked, answer)
-            known = self.asked.get(move.name, Yield(0, 0, 0))
+            known = self.asked.get(move.name, MoveBenefit(0, 0, 0))
             self.asked[move.name] = known.then(answer, _refusals(at.asked))
         return at.then(answer, was_asked=was_asked), answer
 
-    def _foresight(self) -> Foresight:
+    def _foresight(self) -> Speculation:
         hints = replace(self.hints, witness=self.gate.witness)
-        return Foresight(self.moves, hints, self.gate.known, self.odds)
+        return Speculation(self.moves, hints, self.gate.known, self.odds)
 
 
 def _refusals(asked: Sequence[bool]) -> int:

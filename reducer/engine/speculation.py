@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from reducer.engine.odds import Odds
+from reducer.engine.estimates import SuccessRates
 from reducer.move import Hints, Move, Proposal
 from reducer.subject.base import Subject
 from reducer.subject.order import size
@@ -58,13 +58,13 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Foresight:
+class Speculation:
     """Plays rounds ahead; recorded values are not refreshed on the way, so a guess may miss."""
 
     moves: Sequence[Move[Any]]
     hints: Hints
     known: Known
-    odds: Odds
+    odds: SuccessRates
 
     def opening(self, subject: Subject) -> Iterator[Question]:
         """Yield the questions that a reduction of `subject` asks first, once the failure has been shown."""

@@ -21,7 +21,7 @@ def all_moves(kind: type[Subject]) -> tuple[Move[Any], ...]:
     return tuple(move for move in _found() if not move.hides and issubclass(kind, move.on))
 
 
-def hiding_moves() -> tuple[Move[Any], ...]:
+def anonymizing_moves() -> tuple[Move[Any], ...]:
     """Return the moves that hide the original, in their order."""
     return tuple(move for move in _found() if move.hides)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto
 
-from corpus.onnx.graph import free_names, subgraphs
+from corpus.onnx.graph import body_weights, defined_names, free_names, rename_graph, subgraphs, walk_graphs
 from corpus.onnx.types import DTYPES
-from reducer.move import Hints, Move, Search, SearchOf, over_sets
+from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.facts import inferred
 from reducer.subject.onnx.nodesets import assemble, rename_reads
@@ -224,4 +225,120 @@ def _drop_unread_tensors(graph: GraphProto) -> None:
     graph.initializer.extend(kept)
 
 
-MOVES = (Move("shrink bodies", 280, shrink_bodies, reshapes=True, on=OnnxSubject),)
+def drop_results(subject: OnnxSubject, hints: Hints) -> Search:
+    """Result by result, last first; with it goes what only it needed inside."""
+    places = reversed(list(_unread(subject)))
+    return (
+        yield from smaller_by(subject, [partial(_without, index, position) for index, position in places])
+    )
+
+
+def _unread(subject: OnnxSubject) -> Iterator[tuple[int, int]]:
+    """Nodes of the main graph with the positions of their results that nobody takes, if another is taken."""
+    read = {name for reads in subject.reads for name in reads} | set(subject.graph_outputs)
+    for index, node in enumerate(subject.nodes):
+        if node.op_type in ("If", "Loop", "Scan") and not node.domain:
+            loose = [at for at, name in enumerate(node.output) if name not in read]
+            if len(loose) < len(node.output):
+                yield from ((index, at) for at in loose)
+
+
+def _without(index: int, position: int, subject: OnnxSubject) -> OnnxSubject | None:
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    node = model.graph.node[index]
+    first = 1 if node.op_type == "Loop" else 0  # a Loop's body gives its condition first
+    carried = _carried(node)
+    for body in subgraphs(node):
+        if position + first >= len(body.output):
+            return None
+        if position < carried:
+            _wire(body, 2 * first + position, node.input[2 * first + position])
+        del body.output[position + first]
+        _drop_dead(body)
+    if position < carried:
+        del node.input[2 * first + position]
+    elif node.op_type == "Scan":
+        _drop_axis(node, position - carried)
+    del node.output[position]
+    whole = replace(subject, model=model)
+    return assemble(whole, list(whole.nodes))
+
+
+def _carried(node: NodeProto) -> int:
+    """Count the node's results that carry state from one iteration to the next."""
+    if node.op_type == "Loop":
+        return len(node.input) - 2
+    scanned = next((item.i for item in node.attribute if item.name == "num_scan_inputs"), 0)
+    return len(node.input) - scanned if node.op_type == "Scan" else 0
+
+
+def _wire(body: GraphProto, at: int, outer: str) -> None:
+    """Instead of a state the body reads what it began with."""
+    inner = body.input[at].name
+    del body.input[at]
+    rename_graph(body, lambda name: outer if name == inner else name)
+
+
+def _drop_axis(node: NodeProto, scanned: int) -> None:
+    for at in reversed(range(len(node.attribute))):
+        item = node.attribute[at]
+        if item.name in ("scan_output_axes", "scan_output_directions") and scanned < len(item.ints):
+            del item.ints[scanned]
+            if not item.ints:
+                del node.attribute[at]
+
+
+def _drop_dead(body: GraphProto) -> None:
+    """Without the nodes that make nothing of use."""
+    wanted = {info.name for info in body.output}
+    live = []
+    for node in reversed(body.node):
+        if not wanted.isdisjoint(node.output):
+            wanted |= free_names(node)
+            live.append(node)
+    copies = onnx.GraphProto(node=live[::-1])
+    del body.node[:]
+    body.node.extend(copies.node)
+
+
+def lift_body_weights(subject: OnnxSubject, hints: Hints) -> Search:
+    """All at once, but for those that are a body's result and so must be its own."""
+    lifted = _lifted(subject)
+    if size(lifted) < size(subject) and (yield lambda: lifted):
+        return lifted
+    return subject
+
+
+def _lifted(subject: OnnxSubject) -> OnnxSubject:
+    if subject.model.ir_version < 4 or not any(True for _ in body_weights(subject.model.graph)):
+        return subject
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    taken = _defined_once(model.graph)
+    for graph in islice(walk_graphs(model.graph), 1, None):
+        results = {info.name for info in graph.output}
+        movable = [item for item in graph.initializer if item.name in taken and item.name not in results]
+        model.graph.initializer.extend(movable)
+        kept = [item for item in graph.initializer if item not in movable]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+    return replace(subject, model=model)
+
+
+def _defined_once(graph: onnx.GraphProto) -> frozenset[str]:
+    """Return the names that mean one tensor in the whole model."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for inner in walk_graphs(graph):
+        names = defined_names(inner)
+        twice |= seen & names
+        seen |= names
+    return frozenset(seen - twice)
+
+
+MOVES = (
+    Move("shrink bodies", 280, shrink_bodies, reshapes=True, on=OnnxSubject),
+    Move("drop results of control flow", 288, drop_results, reshapes=True, on=OnnxSubject),
+    Move("lift weights out of bodies", 285, lift_body_weights, reshapes=True, on=OnnxSubject),
+)

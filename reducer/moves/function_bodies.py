@@ -16,7 +16,7 @@ from onnx import FunctionProto, GraphProto, NodeProto
 from corpus.onnx.graph import free_names, function_key, rename, subgraphs, walk_graphs, walk_model
 from corpus.onnx.inline import inlined
 from reducer.move import Hints, Move, Search, SearchOf, over_sets, smaller_by
-from reducer.moves.attributes import drop_parameters
+from reducer.moves.operands import drop_parameters
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.onnx.nodesets import assemble, rename_reads
 from reducer.subject.onnx.retype import change_model

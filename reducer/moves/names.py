@@ -9,10 +9,9 @@ from functools import partial
 import onnx
 
 from corpus.onnx.graph import rename, walk_model, walk_nodes
-from reducer.move import Hints, Move, Search
-from reducer.subject.onnx.function_names import plain_functions
-from reducer.subject.onnx.naming import new_names, number_dims, number_graphs
-from reducer.subject.onnx.opsets import drop_unused_sets, lowered
+from reducer.move import Hints, Move, Search, SearchOf
+from reducer.subject.onnx.naming import new_names, number_dims, number_graphs, plain_functions
+from reducer.subject.onnx.opsets import drop_unused_sets, least_versions, lowered
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 
@@ -80,4 +79,33 @@ def _bare_header(model: onnx.ModelProto) -> None:
     drop_unused_sets(model)
 
 
-MOVES = (Move("canonical names", 550, canonical_names, renames=True, reshapes=True, on=OnnxSubject),)
+def lower_opsets(subject: OnnxSubject, hints: Hints) -> Search:
+    """All domains at once; else domain by domain, the least version that will do."""
+    if size(lowered(subject)) >= size(subject):
+        return subject
+    if (yield partial(lowered, subject)):
+        return lowered(subject)
+    best = subject
+    for domain, least in least_versions(subject.model).items():
+        best = yield from _lower(best, domain, least)
+    return best
+
+
+def _lower(subject: OnnxSubject, domain: str, least: int) -> SearchOf[OnnxSubject]:
+    """Lower one domain's opset by bisection. Ask for the least first: too old a version rarely fails."""
+    works = max(item.version for item in subject.model.opset_import if item.domain == domain)
+    fails, version = least - 1, least
+    while works - fails > 1:
+        if (yield partial(lowered, subject, {domain: version})):
+            works = version
+        else:
+            fails = version
+        version = (works + fails) // 2
+    found = lowered(subject, {domain: works})
+    return found if size(found) < size(subject) else subject
+
+
+MOVES = (
+    Move("canonical names", 550, canonical_names, renames=True, reshapes=True, on=OnnxSubject),
+    Move("lower operator sets", 551, lower_opsets, renames=True, on=OnnxSubject),
+)

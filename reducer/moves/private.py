@@ -11,8 +11,7 @@ from functools import partial
 
 from reducer.move import Hints, Move, Search, one_by_one
 from reducer.moves.names import renamed
-from reducer.private.names import EDITS
-from reducer.private.strings import placeholders, with_strings
+from reducer.private.strings import EDITS, placeholders, with_strings
 from reducer.private.values import CHANGES, telling_places, with_values
 from reducer.subject.onnx.naming import new_names
 from reducer.subject.onnx.subject import OnnxSubject

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto
 
-from corpus.values import Tensor
+from corpus.onnx.graph import walk_graphs, walk_nodes
+from corpus.onnx.types import element_type
+from corpus.values import Tensor, Value
 from oracles.numerics.left_open import is_scale
 from oracles.numerics.operators import operator_of
-from reducer.move import Hints, Move, Search
+from reducer.move import Hints, Move, Search, smaller_by
 from reducer.subject.base import NodeSubject
+from reducer.subject.onnx.retype import change_model
+from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
-from reducer.subject.tensors import farthest, real_parts
+from reducer.subject.tensors import farthest, initializer, real_parts, type_of
 
 Change: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -118,7 +124,157 @@ ALIKE = (_zeros, _ones, _small_integers, _splat)
 
 CHANGES = (*ALIKE, _extreme, _integers)
 
+
+LATTICE: Mapping[int, tuple[int, ...]] = {
+    TensorProto.DOUBLE: (TensorProto.FLOAT,),
+    TensorProto.FLOAT16: (TensorProto.FLOAT,),
+    TensorProto.BFLOAT16: (TensorProto.FLOAT,),
+    TensorProto.INT8: (TensorProto.INT32,),
+    TensorProto.UINT8: (TensorProto.INT32,),
+    TensorProto.INT16: (TensorProto.INT32,),
+    TensorProto.UINT16: (TensorProto.INT32,),
+    TensorProto.UINT32: (TensorProto.INT32,),
+    TensorProto.UINT64: (TensorProto.INT32,),
+    TensorProto.INT64: (TensorProto.INT32,),
+    TensorProto.INT4: (TensorProto.INT32,),
+    TensorProto.UINT4: (TensorProto.INT32,),
+    TensorProto.FLOAT8E4M3FN: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E4M3FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E5M2: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.FLOAT8E5M2FNUZ: (TensorProto.FLOAT, TensorProto.INT32),
+    TensorProto.COMPLEX64: (TensorProto.FLOAT,),
+    TensorProto.COMPLEX128: (TensorProto.FLOAT, TensorProto.COMPLEX64),
+}
+"""By element type, what is plainer: float32 and int32 are what every operator and every reader knows."""
+
+TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_dtype"})
+
+
+def plainer_dtypes(subject: OnnxSubject, hints: Hints) -> Search:
+    """One element type after the other, throughout the model; inference says which choices type."""
+    best = subject
+    for old in sorted({element_type(array.dtype) for array in _arrays(subject)}):
+        for new in LATTICE.get(old, ()):
+            found = _retyped(best, old, new)
+            if found is not None and (yield partial(_retyped, best, old, new)):
+                best = found
+                break
+    return best
+
+
+def _arrays(subject: OnnxSubject) -> list[Tensor]:
+    arrays = [subject.array(name) for name in subject.sources if not subject.is_shape(name)]
+    return [array for array in arrays if array is not None]
+
+
+def _retyped(subject: OnnxSubject, old: int, new: int) -> OnnxSubject | None:
+    """Return every tensor of type `old` that flows in, and every type attribute that says so, as `new`."""
+    target = onnx.helper.tensor_dtype_to_np_dtype(new)
+    changed = {
+        name: cast(array, target)
+        for name in subject.sources
+        if not subject.is_shape(name)
+        and (array := subject.array(name)) is not None
+        and element_type(array.dtype) == old
+    }
+    if not changed:
+        return None
+    inputs: dict[str, Value] = {name: changed.get(name, value) for name, value in subject.inputs.items()}
+    return change_model(subject, partial(_edit, old=old, new=new, changed=changed), inputs)
+
+
+def cast(array: Tensor, target: np.dtype[np.generic]) -> Tensor:
+    """Return the values as another type; whole numbers that do not fit become the nearest that do."""
+    if target.kind in "iu":
+        limits = np.iinfo(target.name)
+        wide = np.minimum(array, np.iinfo(np.int64).max) if array.dtype.name == "uint64" else array
+        return np.clip(np.asarray(wide).astype(np.int64), limits.min, limits.max).astype(target)
+    real = array.real if array.dtype.kind == "c" and target.kind != "c" else array
+    return np.asarray(np.asarray(real).astype(target))
+
+
+def _edit(model: onnx.ModelProto, old: int, new: int, changed: Mapping[str, Tensor]) -> None:
+    for tensor in model.graph.initializer:
+        if tensor.name in changed:
+            tensor.CopyFrom(initializer(tensor.name, changed[tensor.name]))
+    for graph in walk_graphs(model.graph):
+        for info in (*graph.input, *graph.output):
+            if info.type.tensor_type.elem_type == old and (info.name in changed or info not in graph.input):
+                info.type.tensor_type.elem_type = new
+    for node in walk_nodes(model.graph):
+        for attribute in node.attribute:
+            is_type = attribute.name in TYPE_ATTRIBUTES and attribute.type == AttributeProto.INT
+            if is_type and attribute.i == old:
+                attribute.i = new
+
+
+Members: TypeAlias = list[Tensor]
+
+
+def shrink_sequences(subject: OnnxSubject, hints: Hints) -> Search:
+    """Shrink all members of each sequence at once; else drop members, then shrink axes, then values."""
+    best = subject
+    for name in [name for name, value in subject.inputs.items() if isinstance(value, list)]:
+        changes = [partial(_changed_of_sequence_values, name, change) for change in _changes(best, name)]
+        best = yield from smaller_by(best, changes)
+    return best
+
+
+def _changes(subject: OnnxSubject, name: str) -> Iterator[Callable[[Members], Members]]:
+    yield _least
+    for count in (1, 2, 3):
+        yield partial(_first, count=count)
+    rank = max((member.ndim for member in _members(subject, name)), default=0)
+    for axis in range(rank):
+        yield partial(_cut, axis=axis)
+    yield _zeros_of_sequence_values
+
+
+def _members(subject: OnnxSubject, name: str) -> Members:
+    value = subject.inputs[name]
+    return value if isinstance(value, list) else []
+
+
+def _first(members: Members, count: int) -> Members:
+    return members[:count]
+
+
+def _cut(members: Members, axis: int) -> Members:
+    """One position of an axis, where there is one."""
+    return [
+        member.take([0], axis) if axis < member.ndim and member.shape[axis] else member for member in members
+    ]
+
+
+def _zeros_of_sequence_values(members: Members) -> Members:
+    return [np.full_like(member, "" if member.dtype.kind in "USO" else 0) for member in members]
+
+
+def _least(members: Members) -> Members:
+    """One member with one zero."""
+    one = _zeros_of_sequence_values(members[:1])
+    for axis in range(one[0].ndim if one else 0):
+        one = _cut(one, axis)
+    return one
+
+
+def _changed_of_sequence_values(
+    name: str, change: Callable[[Members], Members], subject: OnnxSubject
+) -> OnnxSubject | None:
+    members = change(_members(subject, name))
+    declared = type_of(members)
+
+    def edit(model: onnx.ModelProto) -> None:
+        for info in model.graph.input:
+            if info.name == name and info.type.WhichOneof("value") == "sequence_type" and declared:
+                info.type.CopyFrom(declared)
+
+    return change_model(subject, edit, {**subject.inputs, name: members})
+
+
 MOVES = (
     Move("zero values", 390, zero_values, reshapes=True, on=NodeSubject),
     Move("simplify values", 500, simplify_values, reshapes=True, on=NodeSubject),
+    Move("plainer element types", 554, plainer_dtypes, reshapes=True, on=OnnxSubject),
+    Move("shrink sequences", 395, shrink_sequences, reshapes=True, on=OnnxSubject),
 )

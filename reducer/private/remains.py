@@ -14,7 +14,7 @@ from corpus.onnx.graph import tensors, walk_model
 from corpus.values import Tensor
 from reducer.private.strings import ENUMERATIONS
 from reducer.private.values import RUN
-from reducer.subject.onnx.function_names import OFFICIAL
+from reducer.subject.onnx.naming import OFFICIAL
 from reducer.subject.tensors import read_tensor
 
 SHORTEST_WORD = 4

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto
 
-from corpus.onnx.graph import tensors, walk_model
+from corpus.onnx.graph import function_key, tensors, walk_all_graphs, walk_model
 from corpus.values import Tensor, Value
-from reducer.subject.onnx.function_names import OFFICIAL
+from reducer.subject.onnx.naming import (
+    OFFICIAL,
+    clear_remarks,
+    number_dims,
+    number_graphs,
+    numbered,
+    plain_functions,
+)
+from reducer.subject.onnx.opsets import drop_unused_sets, rename_sets
 from reducer.subject.onnx.subject import OnnxSubject
 
 ENUMERATIONS = frozenset(
@@ -125,3 +133,65 @@ def _swap_array(array: Tensor, instead: Mapping[str, str]) -> Tensor:
 
 def _is_text(array: Tensor | None) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind in "USO"
+
+
+def _edited(subject: OnnxSubject, edit: Callable[[onnx.ModelProto], None]) -> OnnxSubject:
+    model = onnx.ModelProto()
+    model.CopyFrom(subject.model)
+    edit(model)
+    return replace(subject, model=model)
+
+
+def drop_remarks(subject: OnnxSubject) -> OnnxSubject:
+    """Documentation, metadata, producers, names of nodes and graphs, operator sets that are not used."""
+    return _edited(subject, _drop_remarks)
+
+
+def _drop_remarks(model: onnx.ModelProto) -> None:
+    clear_remarks(model)
+    model.ClearField("domain")
+    number_graphs(model)
+    for holder in (*walk_all_graphs(model), *model.functions):
+        del holder.value_info[:]
+    for node in walk_model(model):
+        node.ClearField("name")
+        for attribute in node.attribute:
+            for tensor in (*([attribute.t] if attribute.HasField("t") else []), *attribute.tensors):
+                tensor.ClearField("name")
+    drop_unused_sets(model)
+
+
+def plain_dims(subject: OnnxSubject) -> OnnxSubject:
+    """Symbolic dims become d0, d1, …"""
+    return _edited(subject, number_dims)
+
+
+def plain_domains(subject: OnnxSubject) -> OnnxSubject:
+    """Foreign domains become custom0, …; their operators Op0, …; and the attributes of those a0, …"""
+
+    def edit(model: onnx.ModelProto) -> None:
+        functions = {function_key(each) for each in model.functions}
+        foreign = [
+            node
+            for node in walk_model(model)
+            if node.domain not in OFFICIAL and function_key(node) not in functions
+        ]
+        domains = numbered((node.domain for node in foreign), "custom")
+        kinds = numbered((node.op_type for node in foreign), "Op")
+        attributes = numbered((item.name for node in foreign for item in node.attribute), "a")
+        for node in foreign:
+            for attribute in node.attribute:
+                attribute.name = attributes[attribute.name]
+            node.domain, node.op_type = domains[node.domain], kinds[node.op_type]
+            node.ClearField("overload")
+        rename_sets(model, domains)
+
+    return _edited(subject, edit)
+
+
+def functions_renamed(subject: OnnxSubject) -> OnnxSubject:
+    """Functions, their domains, what they take and the tensors in them get plain names."""
+    return _edited(subject, plain_functions)
+
+
+EDITS = (drop_remarks, plain_dims, functions_renamed, plain_domains)

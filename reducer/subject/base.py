@@ -14,8 +14,7 @@ from corpus.case import Case
 from corpus.values import Tensor, Value
 from oracles.numerics.operators import operator_of
 from reducer.search import Items
-from reducer.subject.tensors import shape_key
-from reducer.subject.windows import Resize
+from reducer.subject.tensors import Resize, shape_key
 
 Size: TypeAlias = tuple[int, ...]
 """A subject's place in the total order, smallest first."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+
+from corpus.values import Tensor
 from reducer.subject.base import Size, Subject
+from reducer.subject.tensors import real_parts
 
 
 def size(subject: Subject) -> Size:
@@ -16,3 +22,47 @@ def size(subject: Subject) -> Size:
     programs of loops a statement counts as a node.
     """
     return subject.size
+
+
+PLAIN = frozenset({"float32", "int32", "bool"})
+"""Element types that need no explanation."""
+
+MANY = 4096
+"""Nobody reads the values of a tensor with more elements."""
+
+
+def strange_types(arrays: Iterable[Tensor]) -> int:
+    """Count the tensors whose element type is not plain."""
+    return sum(str(array.dtype) not in PLAIN for array in arrays)
+
+
+def elements(value: object) -> int:
+    """Return the elements of a value; a sequence counts one more for each member."""
+    if isinstance(value, list):
+        return sum(elements(member) for member in value) + len(value)
+    return int(getattr(value, "size", 0))
+
+
+def complexity(array: Tensor) -> int:
+    """Estimate how hard the values are to read: 0 costs nothing, 1 a little, a large integer more.
+
+    NaN and infinity count as a small integer, a text by its first four letters.
+    """
+    if not array.size:
+        return 0
+    if array.size > MANY:
+        return 4 * int(array.size)
+    if array.dtype.kind in "USO":
+        return sum(min(len(text), 4) for text in array.flat) + len(set(array.flat))
+    wide = real_parts(array).astype(np.float64)
+    is_whole = wide == np.round(wide)
+    is_small = (np.abs(wide) < 10) & is_whole | ~np.isfinite(wide)
+    is_zero = (wide == 0) & ~np.signbit(wide)
+    costs = np.where(is_zero, 0, np.where(wide == 1, 1, np.where(is_small, 2, np.where(is_whole, 3, 4))))
+    return int(costs.sum()) + _count_distinct(wide)
+
+
+def _count_distinct(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
+    """Count distinct values as `len(np.unique(values))` does, without the slow import of `numpy.ma`."""
+    rest = np.sort(values[~np.isnan(values)])
+    return int((rest[1:] != rest[:-1]).sum()) + bool(rest.size) + (rest.size < values.size)

@@ -20,9 +20,9 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import Judgement, fuzz, judge_cases
 from generators.fuzz import Tested as OneTest
-from generators.learning import Lesson
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
@@ -72,7 +72,7 @@ def ours(judge: Judge, judged: Judgement, clock: Clock) -> None:
     plan = Plan("mixed", passes_of="ort")
     plan = Plan("mixed", passes_of="ort", legality=legality_of(judge, plan))
 
-    def worker(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
+    def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[OneTest]:
         return judge_cases(make_tests(plan, seeds, lesson), judged, seconds)
 
     for tests, _ in enumerate(fuzz([worker], seed=SEED, teacher=Remembering(SEED)), 1):

@@ -17,7 +17,7 @@ import pytest
 
 from corpus.release import Range, is_before
 from triage.bisection.bisection import bisect_case, target_for
-from triage.bisection.looking import Settings
+from triage.bisection.release_results import Settings
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 from triage.console.progress import PlainLines

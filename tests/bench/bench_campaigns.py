@@ -15,16 +15,16 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.changes.modes import Mode
+from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import Tested as Outcome_of_a_test
 from generators.fuzz import fuzz, judge_cases, lesson_of
 from generators.language.operator import Operator
-from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, PLAN, Plan, make_cases, make_tests
+from generators.mutations.modes import Mode
 from generators.strategies import coverage, uniform
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.libraries import find_libraries
+from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
@@ -40,7 +40,7 @@ class Remembering:
         self.course = Course()
         self.first = seed // BLOCK
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK - self.first)
 
     def learn(self, block: range, tests: Sequence[Outcome_of_a_test]) -> None:
@@ -53,7 +53,7 @@ def score(plan: Plan, tests: int, teacher: Remembering | None) -> tuple[int, flo
     def passes(case: Case, thorough: bool) -> Verdict:
         return Verdict(Outcome.PASS, Phase.EXECUTE, "")
 
-    def worker(seeds: range, seconds: float, lesson: Lesson | None) -> list[Outcome_of_a_test]:
+    def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Outcome_of_a_test]:
         return list(judge_cases(make_tests(plan, seeds, lesson), passes, seconds))
 
     start, seen = time.process_time(), Counter[str]()

@@ -24,7 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 from corpus.load import open_case
 from corpus.target import Target
 from reducer.api import Reduction, reduce_case
-from reducer.engine.yields import MEASURED, Yield
+from reducer.engine.estimates import MEASURED, Yield
 from reducer.options import DoesNotFail, Options
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]

@@ -25,17 +25,17 @@ from typing import Any
 
 import pytest
 
+from generators.feedback import NOTHING, Course, CoverageSnapshot, blocks_before
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases
-from generators.learning import NOTHING, Course, Lesson, blocks_before
 from generators.legality import ANYTHING
 from generators.mixture import BLOCK, PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.bench.bench_campaigns import Remembering
 from tests.triage.failing import ORT
-from triage.campaigns.cluster import LOCAL, Crew, Greeting, cluster_testers
-from triage.campaigns.teaching import Teaching
+from triage.campaigns.coverage_sync import CoverageSync
+from triage.campaigns.ray_testers import LOCAL, ActorPool, Greeting, cluster_testers
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store
@@ -57,7 +57,7 @@ def measured(tmp_path: Path) -> tuple[float, float, float]:
     """CPU seconds of the writer a block, bytes that a block sends, bytes of the last lesson."""
     verdict, sent, lessons = Verdict(Outcome.PASS, Phase.EXECUTE, "fine"), [0], [0]
 
-    def tester(seeds: range, seconds: float, lesson: Lesson | None) -> list[OneTest]:
+    def tester(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[OneTest]:
         start = time.process_time()
         found = list(judge_cases(make_tests(PLAN, seeds, lesson), lambda case, thorough: verdict, seconds))
         text = pickle.dumps([replace(each, met=None) for each in found])
@@ -69,7 +69,7 @@ def measured(tmp_path: Path) -> tuple[float, float, float]:
 
     away = [0.0]
     with Store(tmp_path / "crux.db") as store:
-        teaching = Teaching(store, "ort", 0)
+        teaching = CoverageSync(store, "ort", 0)
         start = time.process_time()
         for _ in fuzz([tester], seed=0, tests=TESTS, teacher=teaching):
             pass
@@ -164,7 +164,7 @@ class Waiting:
     def greeting(self) -> Greeting:
         return "", None, ANYTHING
 
-    def test(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[OneTest]:
+    def test(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[OneTest]:
         end = time.monotonic() + WAIT * len(seeds)
         fine = Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
         found = list(judge_cases(make_tests(PLAN, seeds, lesson), lambda case, thorough: fine, seconds))
@@ -179,7 +179,7 @@ def test_workers_that_wait(first: int, capsys: pytest.CaptureFixture[str]) -> No
     blocks, one, said = 48, 0.0, []
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     try:
-        crew = Crew(ray, ray.remote(num_cpus=1)(Waiting).remote, 4)
+        crew = ActorPool(ray, ray.remote(num_cpus=1)(Waiting).remote, 4)
         for _ in fuzz([crew.test] * 4, seed=1 << 20, tests=4 * BLOCK):
             pass  # all have begun
         for workers in (1, 2, 4):

@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.mixture import MIXED, Plan, make_cases
+from generators.mutations.modes import Mode
 from generators.strategies import strategy_names
 from oracles.judge import Judge
 from triage.campaigns.testers import judgement

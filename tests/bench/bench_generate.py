@@ -17,11 +17,11 @@ import pytest
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
 from corpus.values import Value
-from generators.changes.modes import as_case
 from generators.growth.grow import Program, grow
 from generators.language.budget import UNLIMITED
 from generators.language.counts import Counts, count
 from generators.language.scope import Mark, Scope
+from generators.mutations.modes import as_case
 from generators.ops import all_operators
 from generators.strategies import coverage, find_strategy, strategy_names
 from generators.strategies.coverage import Seen, pieces

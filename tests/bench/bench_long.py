@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from generators.feedback import MOST_PIECES, NOTHING, CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import judge_cases
-from generators.learning import MOST_PIECES, NOTHING, Lesson
 from generators.mixture import PLAN, make_tests
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 from tests.triage.failing import ORT
+from triage.campaigns.coverage_sync import CoverageSync
 from triage.campaigns.fuzzing import Fuzzer
-from triage.campaigns.teaching import Teaching
 from triage.campaigns.testers import Testers as SomeTesters
 from triage.console.options import CaseOptions
 from triage.store.database import Store
@@ -55,7 +55,7 @@ class Retelling(Fuzzer):
 
         return testers
 
-    def _tester(self, seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
+    def _tester(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[OneTest]:
         for seed in seeds:
             old = self.told[seed % RECORDED]
             shapes = {f"Relu:({seed}, {each})": 1 for each in range(NEW_SHAPES)}
@@ -94,7 +94,7 @@ def test_a_campaign_of_a_million_tests(tmp_path: Path, capsys: pytest.CaptureFix
                 )
                 before = time.process_time()
         before = time.process_time()
-        again = Teaching(store, str(ORT), None)
+        again = CoverageSync(store, str(ORT), None)
         with capsys.disabled():
             print(f"  taken up again at {again.seed:,} in {time.process_time() - before:.1f} CPU s")
         assert again.seed == TESTS

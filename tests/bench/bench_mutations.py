@@ -28,8 +28,7 @@ from corpus.load import open_case
 from reducer.engine.journal import Answer, Journal
 from reducer.result import finished
 from triage.store.database import Store
-from triage.store.upkeep.foreign import copy_foreign
-from triage.store.upkeep.unpacking import unpack
+from triage.store.maintenance.import_archive import copy_foreign, unpack
 
 MUTATIONS = int(os.environ.get("CRUX_MUTATIONS", "100000"))
 CPU_SECONDS = 10.0

@@ -18,10 +18,10 @@ import pytest
 from corpus.case import Case, Remark
 from corpus.onnx.graph import walk_nodes
 from corpus.target import Target
-from generators.changes.modes import Mode
+from generators.feedback import Course
 from generators.fuzz import judge_cases, lesson_of
-from generators.learning import Course
 from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
 from oracles.run import Limits, Phase

@@ -11,8 +11,8 @@ import pytest
 
 from corpus.case import Case
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
 from oracles.run import Limits

@@ -22,20 +22,20 @@ import pytest
 from numpy.typing import NDArray
 
 from corpus.target import Target
-from generators.changes.modes import as_case
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import Tested as OneTest
 from generators.fuzz import fuzz, judge_cases, nothing
 from generators.growth.grow import Program
-from generators.learning import Lesson
 from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.mutations.modes import as_case
 from generators.reach import NATIVE, is_sampled
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.libraries import find_libraries
+from oracles.native.coverage import find_libraries
 from oracles.native.watching import Watch
 from tests.bench.bench_campaigns import Remembering
 from tests.bench.curves import picture, told
-from triage.campaigns.native import sighting
+from triage.campaigns.native_coverage import release_result
 from triage.campaigns.testers import judgement
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(6000)]
@@ -55,7 +55,7 @@ def campaign(strategy: str, seed: int) -> tuple[Curve, int]:
     """One campaign of a strategy; how many tests it made."""
     plan = Plan(strategy, passes_of="ort")
 
-    def drawn(seeds: range, lesson: Lesson | None) -> Iterator[Drawn]:
+    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[Drawn]:
         return make_tests(plan, seeds, lesson)
 
     return watched(drawn, seed * APART, led=strategy == NATIVE)
@@ -65,7 +65,7 @@ def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
     """NNSmith's models of ten operators; the CPU time of making them counts, imports and the first do not."""
     spent = [0.0]
 
-    def drawn(seeds: range, lesson: Lesson | None) -> Iterator[Drawn]:
+    def drawn(seeds: range, lesson: CoverageSnapshot | None) -> Iterator[Drawn]:
         with tempfile.TemporaryDirectory() as folder:
             words = [python, str(MAKER), folder, "10", "10000", str(SECONDS + 2), str(seed * APART)]
             done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
@@ -79,7 +79,7 @@ def nnsmith(python: str, seed: int) -> tuple[Curve, int]:
 
 
 def watched(
-    drawn: Callable[[range, Lesson | None], Iterator[Drawn]],
+    drawn: Callable[[range, CoverageSnapshot | None], Iterator[Drawn]],
     seed: int,
     *,
     led: bool = False,
@@ -97,8 +97,8 @@ def watched(
         def cpu() -> float:
             return time.process_time() + judge.executor.cpu_seconds() + others()
 
-        def worker(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
-            sighted = sighting(judge, lesson, start) if led and is_sampled(seeds, BLOCK) else nothing
+        def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[OneTest]:
+            sighted = release_result(judge, lesson, start) if led and is_sampled(seeds, BLOCK) else nothing
             yield from judge_cases(drawn(seeds, lesson), verdict, seconds, watch.take, sighted=sighted)
 
         begun = cpu()

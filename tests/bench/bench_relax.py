@@ -24,10 +24,10 @@ import pytest
 
 from corpus.case import Case, Remark
 from corpus.target import Target
-from generators.changes.modes import Mode
+from generators.feedback import Course
 from generators.fuzz import judge_cases, lesson_of
-from generators.learning import Course
 from generators.mixture import BLOCK, Plan, make_tests
+from generators.mutations.modes import Mode
 from generators.relax import programs as making
 from generators.relax.patterns import place_pattern
 from oracles.judge import Judge

@@ -24,8 +24,7 @@ from triage.clustering.similarity import group_of
 from triage.console.output import emit
 from triage.store.clusters import BY_SIGNATURE, attach, keep_signature, open_cluster
 from triage.store.database import Store
-from triage.store.failures import list_failures
-from triage.store.search import find_clusters
+from triage.store.failures import find_clusters, list_failures
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 FAILURES = int(os.environ.get("CRUX_STORE_BENCH", "1000000"))

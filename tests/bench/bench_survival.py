@@ -22,9 +22,9 @@ import pytest
 from corpus.case import Case
 from corpus.regression import load_regressions
 from corpus.target import Target
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import Judgement, fuzz, judge_cases
 from generators.fuzz import Tested as OneTest
-from generators.learning import Lesson
 from generators.mixture import BLOCK, Plan, make_tests
 from oracles.judge import Judge
 from oracles.verdict import Verdict
@@ -101,7 +101,7 @@ def campaign(strategy: str, seed: int, labels: Labels) -> Campaign:
         def cpu() -> float:
             return time.process_time() + judge.executor.cpu_seconds() - start - (labels.cpu - before)
 
-        def worker(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[OneTest]:
+        def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[OneTest]:
             noted = noting(judgement(judge), met, symptoms, cpu, labels)
             return judge_cases(make_tests(plan, seeds, lesson), noted, seconds)
 

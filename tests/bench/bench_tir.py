@@ -24,9 +24,9 @@ import pytest
 
 from corpus.target import Target
 from corpus.tir.scopes import problems
+from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import judge_cases, lesson_of
-from generators.language.draws import Draws
-from generators.learning import Course, Lesson
+from generators.language.random_source import RandomSource
 from generators.mixture import BLOCK, LOOPS, Drawn
 from generators.tir.breeding import ALL, Rules, breed
 from generators.tir.mutators import all_mutators
@@ -52,7 +52,7 @@ VARIANTS = {
 }
 
 
-def drawn(block: range, lesson: Lesson, rules: Rules) -> Iterator[Drawn]:
+def drawn(block: range, lesson: CoverageSnapshot, rules: Rules) -> Iterator[Drawn]:
     for seed in block:
         made = breed(seed, 8, lesson.pool, rules)
         yield Drawn(seed, made.as_case(seed), {}, bred=made.bred)
@@ -96,7 +96,11 @@ def test_what_each_part_is_worth(capsys):
     kept = os.environ.get("CRUX_BENCH_KEPT", "")
     found: Measured = {name: {} for name in names}
     with Judge(Target("tvm")) as judge:
-        list(judge_cases(drawn(range(2), Lesson(), ALL), judgement(judge), 60, looking=looking(judge)))
+        list(
+            judge_cases(
+                drawn(range(2), CoverageSnapshot(), ALL), judgement(judge), 60, looking=looking(judge)
+            )
+        )
         for seed in range(FIRST, FIRST + SEEDS):
             for name in names:
                 found[name][seed] = campaign(judge, 1_000_000 * seed, VARIANTS[name])
@@ -134,12 +138,12 @@ def test_mutants_are_sound(capsys):
     for seed in range(60):
         base = make_program(seed, 8)
         for mutator in all_mutators():
-            first = mutator.mutate(Draws(f"bench/{seed}/{mutator.NAME}"), base.module)
+            first = mutator.mutate(RandomSource(f"bench/{seed}/{mutator.NAME}"), base.module)
             raw, raw_formed = (
                 raw + (first is not None),
                 raw_formed + (first is not None and not problems(first)),
             )
-            found = mutated(Draws(f"bench/{seed}/{mutator.NAME}"), base.module, seed, (mutator,))
+            found = mutated(RandomSource(f"bench/{seed}/{mutator.NAME}"), base.module, seed, (mutator,))
             if found != base.module:
                 tried += 1
                 formed += not problems(found)
@@ -152,8 +156,8 @@ def test_mutants_are_sound(capsys):
 PAIRS = """
 import json, sys, time
 import numpy, tvm
-from oracles.in_worker.tvm.loops.cover import Cover
-from oracles.in_worker.tvm.watch import instrumented
+from oracles.worker.tvm.loops.cover import Cover
+from oracles.worker.tvm.watch import instrumented
 from generators.mixture import Plan, make_cases
 from oracles.backends.tvm import _run
 found, start, seed, tests = set(), time.process_time(), 0, 0

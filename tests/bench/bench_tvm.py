@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import Mode
 from oracles.judge import Judge
 
 pytestmark = pytest.mark.bench

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
-from oracles.in_worker.tvm.passes import PASSES, repaired
+from generators.mutations.modes import Mode
+from oracles.worker.tvm.passes import PASSES, repaired
 
 pytestmark = pytest.mark.bench
 
@@ -26,7 +26,7 @@ import base64, collections, json, os, sys
 import tvm, tvm_ffi
 from tvm.relax.frontend.onnx import from_onnx
 import onnx
-from oracles.in_worker.tvm.passes import PASSES
+from oracles.worker.tvm.passes import PASSES
 
 changed, ended = collections.Counter(), collections.Counter()
 

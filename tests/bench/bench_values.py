@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from corpus.case import Case
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from generators.finite.contracting import contract, start
 from generators.finite.values import make_finite, settled
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from oracles.judge import Judge
 from tests.bench.no_values import why_none
 
@@ -33,7 +33,7 @@ JOINED = ("Add", "Sub", "Mul", "Div", "Pow")
 
 def unguarded(seed: int, nodes: int) -> onnx.ModelProto:
     """Operators chained without a thought for their domains, as a user may write them; two inputs."""
-    draws = Draws(f"unguarded/{seed}/{nodes}")
+    draws = RandomSource(f"unguarded/{seed}/{nodes}")
     made, weights, known = [], [], ["x", "y"]
     for at in range(nodes):
         pool = draws.pick((RISKY, RISKY, PLAIN, WEIGHED, WEIGHED, JOINED))

@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 
 from corpus.case import Case
-from generators.changes.modes import as_case
 from generators.growth.grow import Program
+from generators.mutations.modes import as_case
 
 PYTHON = os.environ.get("CRUX_NNSMITH_PYTHON", "")
 MAKER = Path(__file__).with_name("nnsmith_models.py")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from corpus.graphs.program import GraphProgram, graph_of_json
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.operator import Argument, Asking, Given, Group, Literal, Want, target_of
 from generators.relax.ops import recognising
 from generators.relax.types import Fields, Json, Tensor, Type
@@ -43,7 +43,7 @@ class Plain:
     """One program while it grows."""
 
     def __init__(self, seed: int, nodes: int) -> None:
-        self.draws = Draws(f"plain/{seed}/{nodes}")
+        self.draws = RandomSource(f"plain/{seed}/{nodes}")
         self.asking = Asking(self.draws, {}, (1, 2, 3, 4, 5), floats=("float32", "float32", "float64"))
         self.left = nodes
         self.count = 0

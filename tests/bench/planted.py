@@ -48,7 +48,7 @@ def run(
     """Rewrite one model where that is asked for, and evaluate it."""
     import onnx.reference
 
-    from oracles.in_worker.onnx.program import read_model, to_array
+    from oracles.worker.onnx.program import read_model, to_array
 
     model = read_model(program)
     enter("optimise")

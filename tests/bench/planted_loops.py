@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # a worker is started without it
 
-from oracles.in_worker.tvm import passes as table
+from oracles.worker.tvm import passes as table
 
 
 def _real() -> ModuleType:
@@ -73,8 +73,8 @@ def rewritten(item: Any, kind: str, rewrite: Rewrite) -> Any:
 
 def spoil(name: str, module: Any) -> Any:
     """What a wrong pass makes of a module."""
-    from oracles.in_worker.tvm.loops.build import build_module
-    from oracles.in_worker.tvm.loops.read import read_module
+    from oracles.worker.tvm.loops.build import build_module
+    from oracles.worker.tvm.loops.read import read_module
 
     document = read_module(module)
     for function in document["functions"].values():

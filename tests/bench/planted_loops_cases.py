@@ -8,7 +8,7 @@ from corpus.tir.document import to_bytes
 from corpus.tir.program import make_inputs
 from corpus.tir.tree import Bind, For, Function, If, Module, Stmt, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Const, Expr, Load, Select, Var, literal
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from tests.bench.planted_loops import MARKING, WRONG
 
 A, B, C = (Buffer(name, (Const(8),), "float32") for name in "ABC")
@@ -83,7 +83,7 @@ def planted_case(name: str, rounds: int = 33) -> Case:
 
 def sequence(name: str) -> tuple[str, ...]:
     """Twenty passes with the wrong one among them, and options."""
-    draws = Draws(f"planted/{name}")
+    draws = RandomSource(f"planted/{name}")
     wrong = [f"tirx.{MARKING}", f"tirx.{name}"] if name == "AfterAnother" else [f"tirx.{name}"]
     found = list(draws.sample(HARMLESS, 20 - len(wrong)))
     places = sorted(draws.below(len(found)) for _ in wrong)

@@ -23,7 +23,7 @@ import onnx  # noqa: E402
 import reducer.api  # noqa: E402
 from corpus.case import Case  # noqa: E402
 from corpus.formats.onnx import parse  # noqa: E402
-from corpus.onnx.opening.inputs import make_inputs  # noqa: E402
+from corpus.onnx.inputs import make_inputs  # noqa: E402
 from reducer.engine.journal import Answer  # noqa: E402
 
 

@@ -24,8 +24,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
-from oracles.in_worker.tvm.build import to_module
-from oracles.in_worker.tvm.firing import ALL, after, sequence_of, start_of, tidy
+from oracles.worker.tvm.build import to_module
+from oracles.worker.tvm.firing import ALL, after, sequence_of, start_of, tidy
 
 SECONDS = 20.0
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from corpus.formats.onnx import input_types
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.onnx.types import DTYPES
 from corpus.values import fit_value
 from tests.corpus.models import identity, model, value

@@ -17,7 +17,7 @@ from oracles.judge import Judge
 from oracles.naming.components import signature
 from oracles.naming.names import names_of_case
 from triage.pages.differences import describe_differences
-from triage.reports.exhibits import without_remarks
+from triage.reports.program_evidence import without_remarks
 from triage.views.drawn import drawn
 from triage.views.listing import list_case
 

@@ -13,17 +13,17 @@ from corpus.onnx.check import checker_complaint
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.draws import Draws
 from generators.language.operator import Operator
-from generators.language.program import Realm
+from generators.language.profile import draw_profile
+from generators.language.program import DTypeFamily
+from generators.language.random_source import RandomSource
 from generators.language.scope import DoesNotFit
-from generators.language.temper import draw_temper
 from generators.mixture import BLOCK, Plan, make_cases
 from generators.ops import all_operators, aten_operators
 from generators.strategies.aten import COMPANIONS
-from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
+from oracles.worker.onnx.domain import DOMAIN
 from tests.generators.agreement import is_within, value_agrees
 
 SHORT = {operator.name.rpartition(".")[2]: operator for operator in aten_operators()}
@@ -40,11 +40,11 @@ def programs_of(operator: Operator) -> Iterator[Program]:
     """A program of this one operator for each element type that it takes."""
     for dtype in operator.dtypes:
         for number in itertools.count():
-            draws = Draws(f"{operator.name}/{dtype}/{number}")
-            temper = draw_temper(draws)
-            dims = tuple(dim for dim in temper.dims if dim)
-            realms = frozenset({Realm.ATEN, Realm.NARROW})
-            scope = new_scope(draws, replace(temper, extreme=0.0, shared=0.0, dims=dims, realms=realms))
+            draws = RandomSource(f"{operator.name}/{dtype}/{number}")
+            profile = draw_profile(draws)
+            dims = tuple(dim for dim in profile.dims if dim)
+            realms = frozenset({DTypeFamily.ATEN, DTypeFamily.NARROW})
+            scope = new_scope(draws, replace(profile, extreme=0.0, shared=0.0, dims=dims, realms=realms))
             try:
                 focus = scope.create(dtype, scope.shape(draws.pick(operator.ranks)), operator.domain)
             except DoesNotFit:

@@ -8,7 +8,7 @@ import pytest
 from onnx import AttributeProto
 
 from generators.language.budget import UNLIMITED
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.operator import Asking
 from generators.relax.ops import operators
 from generators.relax.policy import Policy
@@ -17,7 +17,7 @@ from generators.strategies import find_strategy
 
 
 def test_each_bin_is_as_likely_and_holds_all_its_numbers() -> None:
-    draws = Draws("bins")
+    draws = RandomSource("bins")
     drawn = Counter(draws.binned(0, 20) for _ in range(6000))
     bins = [(0, 0), (1, 1), (2, 3), (4, 7), (8, 15), (16, 20)]
     assert set(drawn) == set(range(21))
@@ -27,21 +27,21 @@ def test_each_bin_is_as_likely_and_holds_all_its_numbers() -> None:
 
 
 def test_bins_below_zero_mirror_those_above_and_ends_are_kept() -> None:
-    draws = Draws("below")
+    draws = RandomSource("below")
     assert {draws.binned(-5, 2) for _ in range(500)} == set(range(-5, 3))
     assert {draws.binned(3, 3) for _ in range(9)} == {3}
 
 
 def test_without_a_rate_an_amount_is_one_of_the_usual_by_the_same_draw() -> None:
     usual = (1, 1, 2, 3)
-    one, other = Draws("same"), Draws("same")
+    one, other = RandomSource("same"), RandomSource("same")
     assert [one.amount(usual, 64, 0.0) for _ in range(50)] == [other.pick(usual) for _ in range(50)]
 
 
 def strides(rate: float) -> Counter[int]:
     found: Counter[int] = Counter()
     (convolution,) = (each for each in operators() if each.name == "relax.nn.conv2d")
-    asking = Asking(Draws(f"strides/{rate}"), {}, (1, 2, 3, 4, 5), binned=rate)
+    asking = Asking(RandomSource(f"strides/{rate}"), {}, (1, 2, 3, 4, 5), binned=rate)
     for _ in range(300):
         sampled = convolution.sample(asking)
         if sampled is not None and sampled[1].attributes is not None:

@@ -10,8 +10,8 @@ import pytest
 from corpus.target import Target
 from corpus.tir.program import parse
 from corpus.tir.scopes import problems
+from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import judge_cases, lesson_of
-from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, LOOPS, MIXED, Plan, make_tests
 from generators.pools import EMPTY, FRESH, MOST, PASSES, PROGRAM, Bred, Entry, Pool, Trial, trial_of
 from generators.tir.breeding import ALL, N_MAX, Rules, breed
@@ -64,8 +64,10 @@ def test_a_program_is_kept_only_with_news() -> None:
 
 
 def test_lessons_are_kept_as_json() -> None:
-    lesson = Lesson({"Relu": 1}, pool=POOL, trials=(Trial("3", Bred("1", PASSES), ("b",), "{}", ("P",)),))
-    assert Lesson.of(lesson.document()) == lesson
+    lesson = CoverageSnapshot(
+        {"Relu": 1}, pool=POOL, trials=(Trial("3", Bred("1", PASSES), ("b",), "{}", ("P",)),)
+    )
+    assert CoverageSnapshot.of(lesson.document()) == lesson
     assert lesson.folded().pool == POOL.after(lesson.trials)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from corpus.case import Case
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from generators.finite.inverse_ranges import before
 from generators.finite.values import make_finite, settled

@@ -9,10 +9,10 @@ import pytest
 
 from corpus.onnx.check import checker_complaint
 from corpus.target import Target
-from generators.changes.functions import Form, wrap, wrap_nodes
 from generators.growth.grow import grow
-from generators.language.draws import Draws
-from generators.language.program import Realm
+from generators.language.program import DTypeFamily
+from generators.language.random_source import RandomSource
+from generators.mutations.functions import Form, wrap, wrap_nodes
 from oracles.backends import find_backend
 from oracles.sandbox.sandbox import Job, Sandbox
 
@@ -28,7 +28,7 @@ def sandbox() -> Iterator[Sandbox]:
 @pytest.mark.parametrize("form", list(Form))
 def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbox) -> None:
     for seed in range(12):
-        program = grow(seed, 6, frozenset(Realm))
+        program = grow(seed, 6, frozenset(DTypeFamily))
         nodes = program.model.graph.node
         first = next(at for at, node in enumerate(nodes) if node.op_type != "Constant")
         wrapped = wrap_nodes(program.model, first + 1, len(nodes) - 1, form)
@@ -43,9 +43,9 @@ def test_every_form_is_valid_and_gives_equal_results(form: Form, sandbox: Sandbo
 def test_wrapping_comes_in_every_form_and_leaves_the_model_alone() -> None:
     forms = set()
     for seed in range(40):
-        program = grow(seed, 6, frozenset(Realm))
+        program = grow(seed, 6, frozenset(DTypeFamily))
         before = program.model.SerializeToString(deterministic=True)
-        wrapped = wrap(program.model, Draws(str(seed)))
+        wrapped = wrap(program.model, RandomSource(str(seed)))
         assert program.model.SerializeToString(deterministic=True) == before
         forms.add(tuple(function.name for function in wrapped.functions))
     assert forms == {("closure",), ("inner", "outer"), ("closure", "wrapper")}

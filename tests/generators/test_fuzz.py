@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from corpus.case import Case
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import THOROUGH_EVERY, Judgement, Tally, Tester, fuzz, judge_cases
-from generators.learning import Lesson
-from generators.mixture import BLOCK, Drawn
+from generators.mixture import BLOCK, DrawnCase
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
 
 
-def cases(seeds: range) -> Iterator[Drawn]:
+def cases(seeds: range) -> Iterator[DrawnCase]:
     for seed in seeds:
-        yield Drawn(seed, Case("onnx", b"", {}, origin=f"seed:{seed}", settings=(("n", str(seed)),)), {})
+        yield DrawnCase(seed, Case("onnx", b"", {}, origin=f"seed:{seed}", settings=(("n", str(seed)),)), {})
 
 
 def judging_with(judgement: Judgement) -> Tester:
@@ -53,7 +53,7 @@ def test_any_number_of_workers_gives_the_same_results_in_the_same_order(workers:
 def test_a_run_that_begins_within_a_block_ends_it_with_the_others() -> None:
     asked: list[range] = []
 
-    def noting(seeds: range, seconds: float, lesson: Lesson | None):
+    def noting(seeds: range, seconds: float, lesson: CoverageSnapshot | None):
         asked.append(seeds)
         return list(judge_cases(cases(seeds), verdict_of, seconds))
 

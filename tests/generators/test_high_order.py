@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from corpus.case import Case, Remark
-from generators.changes.modes import Mode
+from generators.feedback import NOTHING, Course, CoverageSnapshot
 from generators.fuzz import NO_PATTERNS, Fired, judge_cases, lesson_of
 from generators.language.budget import UNLIMITED
-from generators.learning import NOTHING, Course, Lesson
-from generators.mixture import BLOCK, Drawn, Plan, make_tests
+from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
+from generators.mutations.modes import Mode
 from generators.patterns.contexts import DEEPEST, bred_of, further_nodes, seeds_of
 from generators.pools import MOST, Bred, Pool, Trial
 from generators.strategies import find_taught
@@ -52,7 +52,7 @@ def test_a_pool_keeps_no_more_than_it_may() -> None:
 def test_programs_of_higher_order_hold_more_patterns_and_follow_from_their_seeds() -> None:
     taught = find_taught("high_order")
     assert taught is not None
-    lesson = Lesson(pool=pool_of((1,), (2,), (3,)))
+    lesson = CoverageSnapshot(pool=pool_of((1,), (2,), (3,)))
     first, again = (list(taught(range(50, 62), 10, lesson, UNLIMITED)) for _ in range(2))
     assert [each.model for each in first] == [each.model for each in again]  # type: ignore[union-attr]
     orders = [len(seeds_of(each.bred)) for each in first]  # type: ignore[union-attr, arg-type]
@@ -70,13 +70,13 @@ def campaign(blocks: int, order: list[int]) -> list[str]:
         names = case.remarks(Remark.PATTERN)
         return Fired(len(names), len(names), frozenset(names)) if names else NO_PATTERNS
 
-    waiting: list[tuple[int, Lesson]] = []
+    waiting: list[tuple[int, CoverageSnapshot]] = []
     for block in range(blocks):
         lesson = course.lesson(block)
         while lesson is None:
             course.add(*waiting.pop(order[block] % len(waiting)))
             lesson = course.lesson(block)
-        drawn: list[Drawn] = list(make_tests(plan, range(block * BLOCK, (block + 1) * BLOCK), lesson))
+        drawn: list[DrawnCase] = list(make_tests(plan, range(block * BLOCK, (block + 1) * BLOCK), lesson))
         ids[block] = [each.case.case_id for each in drawn]
         tests = list(judge_cases(drawn, lambda case, thorough: PASS, 60, fired=fired, known=lesson.pool.seen))
         waiting.append((block, lesson_of(tests)))

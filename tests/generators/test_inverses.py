@@ -14,11 +14,11 @@ from generators.entries.shared import volume
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import place
-from generators.language.draws import Draws
 from generators.language.operator import Operator
+from generators.language.profile import draw_profile
 from generators.language.program import ONNX_REALMS, Call
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit, Scope
-from generators.language.temper import draw_temper
 from generators.language.types import BOOL, F32, I64, U8, DType, TensorType
 from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend
@@ -36,12 +36,12 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def scope_of(operator: Operator, number: int, *, hazards: bool = True) -> Scope:
-    draws = Draws(f"back/{operator.name}/{number}")
-    temper = draw_temper(draws)
+    draws = RandomSource(f"back/{operator.name}/{number}")
+    profile = draw_profile(draws)
     opset = draws.between(operator.since, operator.until)
     if not hazards:
-        temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-    return new_scope(draws, replace(temper, opset=opset, realms=ONNX_REALMS))
+        profile = replace(profile, extreme=0.0, shared=0.0, dims=tuple(dim for dim in profile.dims if dim))
+    return new_scope(draws, replace(profile, opset=opset, realms=ONNX_REALMS))
 
 
 def sampled(operator: Operator, scope: Scope) -> Call | None:

@@ -11,39 +11,39 @@ from hypothesis import strategies as st
 
 import generators.fuzz as loop
 from corpus.case import Case
-from generators.changes.modes import Mode
-from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
-from generators.learning import (
+from generators.feedback import (
     LONGEST,
     MANY_REFUSALS,
     NOTHING,
     Course,
-    Lesson,
+    CoverageSnapshot,
     blocks_before,
     bounded,
     epoch_starts,
     together,
 )
+from generators.fuzz import Tester, fuzz, judge_cases, lesson_of
 from generators.mixture import BLOCK, Plan, make_tests
+from generators.mutations.modes import Mode
 from generators.scheduling import FLOOR, SCHEDULED, earned, shares
 from oracles.run import Phase
 from oracles.verdict import Outcome, Symptom, Verdict
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=6)
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9))
-lessons = st.builds(Lesson, counts, counts, counts, counts, counts)
+lessons = st.builds(CoverageSnapshot, counts, counts, counts, counts, counts)
 
 
 @given(counts, st.integers(1, 6))
 def test_what_is_forgotten_is_what_came_least_often(covered: dict[str, int], most: int) -> None:
-    lesson = Lesson(covered)
+    lesson = CoverageSnapshot(covered)
     kept = bounded(lesson, most).covered
     assert len(kept) <= max(most, 0)
     assert all(covered[key] == times for key, times in kept.items())
     gone = covered.keys() - kept.keys()
     assert not gone or len(covered) > most
     assert all(covered[key] <= times for key in gone for times in kept.values())
-    assert bounded(Lesson(dict(reversed(covered.items()))), most).covered == kept
+    assert bounded(CoverageSnapshot(dict(reversed(covered.items()))), most).covered == kept
 
 
 class Remembering:
@@ -52,7 +52,7 @@ class Remembering:
     def __init__(self) -> None:
         self.course = Course()
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK)
 
     def learn(self, block: range, tests: Sequence[loop.Tested]) -> None:
@@ -63,7 +63,7 @@ def passing(case: Case, thorough: bool) -> Verdict:
     return Verdict(Outcome.PASS, Phase.EXECUTE, "fine")
 
 
-def worker(seeds: range, seconds: float, lesson: Lesson | None) -> list[loop.Tested]:
+def worker(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[loop.Tested]:
     return list(judge_cases(make_tests(GUIDED, seeds, lesson), passing, seconds))
 
 
@@ -105,14 +105,18 @@ def test_a_block_draws_from_all_epochs_but_its_own_and_the_one_before(block: int
 
 
 @given(st.lists(lessons, max_size=6), st.randoms())
-def test_in_which_order_lessons_are_put_together_does_not_matter(found: list[Lesson], random) -> None:
+def test_in_which_order_lessons_are_put_together_does_not_matter(
+    found: list[CoverageSnapshot], random
+) -> None:
     mixed = list(found)
     random.shuffle(mixed)
     assert together(found) == together(mixed)
 
 
 @given(st.lists(lessons, min_size=3, max_size=40))
-def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(found: list[Lesson]) -> None:
+def test_a_course_that_goes_on_from_what_was_folded_gives_the_same_lessons(
+    found: list[CoverageSnapshot],
+) -> None:
     whole, half = Course(), len(found) // 2
     for block, lesson in enumerate(found):
         whole.add(block, lesson)
@@ -130,15 +134,15 @@ def test_a_block_waits_for_what_it_draws_from() -> None:
     course = Course()
     assert course.lesson(0) == course.lesson(1) == NOTHING
     assert course.lesson(2) is None
-    course.add(0, Lesson({"Relu": 1}))
-    assert course.lesson(2) == Lesson({"Relu": 1})
+    course.add(0, CoverageSnapshot({"Relu": 1}))
+    assert course.lesson(2) == CoverageSnapshot({"Relu": 1})
 
 
 USUAL = {"random|strict": 6.0, "uniform|strict": 1.0, "random|vulnerable": 1.0}
 
 
 def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing() -> None:
-    lesson = Lesson(
+    lesson = CoverageSnapshot(
         tried={"random|strict": 900, "uniform|strict": 100, "random|vulnerable": 100},
         found={"uniform|strict\ta": 3, "uniform|strict\tb": 1, "random|strict\tc": 9},
     )
@@ -149,20 +153,20 @@ def test_an_arm_that_finds_what_no_other_finds_gets_more_and_none_gets_nothing()
 
 
 def test_a_symptom_that_all_arms_meet_earns_none_of_them_much() -> None:
-    alone = Lesson(found={"a|x\tone": 5})
-    together = Lesson(found={"a|x\tone": 5, "b|x\tone": 5})
+    alone = CoverageSnapshot(found={"a|x\tone": 5})
+    together = CoverageSnapshot(found={"a|x\tone": 5, "b|x\tone": 5})
     assert earned(alone) == {"a|x": 1.0}
     assert earned(together) == {"a|x": 0.5, "b|x": 0.5}
 
 
 def test_before_anything_is_found_every_arm_has_its_usual_share() -> None:
-    assert shares(USUAL, Lesson(tried={"random|strict": 100})) == USUAL
+    assert shares(USUAL, CoverageSnapshot(tried={"random|strict": 100})) == USUAL
 
 
 def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers() -> None:
     plan = Plan(SCHEDULED, nodes=3)
 
-    def work(seeds: range, seconds: float, lesson: Lesson | None) -> list[loop.Tested]:
+    def work(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[loop.Tested]:
         return list(judge_cases(make_tests(plan, seeds, lesson), hazardous, seconds))
 
     def hazardous(case: Case, thorough: bool) -> Verdict:
@@ -180,8 +184,8 @@ def test_a_scheduled_campaign_leans_to_what_finds_more_for_any_number_of_workers
 
 def test_an_operator_that_is_refused_again_and_again_counts_as_refused() -> None:
     refused = dict.fromkeys(("Odd", "Relu"), MANY_REFUSALS)
-    assert Lesson(ran={"Relu": 1}, refused=refused).refusals() == {"Odd"}
-    assert Lesson(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
+    assert CoverageSnapshot(ran={"Relu": 1}, refused=refused).refusals() == {"Odd"}
+    assert CoverageSnapshot(refused={"Odd": MANY_REFUSALS - 1}).refusals() == frozenset()
 
 
 def test_what_is_refused_comes_seldom() -> None:
@@ -189,7 +193,7 @@ def test_what_is_refused_comes_seldom() -> None:
         key for made in make_tests(GUIDED, range(4 * BLOCK), NOTHING) for key in made.covered if key.isalnum()
     ).most_common(1)
     name = first[0]
-    lesson = Lesson(refused={name: MANY_REFUSALS})
+    lesson = CoverageSnapshot(refused={name: MANY_REFUSALS})
     times = sum(name in made.covered for made in make_tests(GUIDED, range(4 * BLOCK), lesson))
     assert times < first[1] / 2
 

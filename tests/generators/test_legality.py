@@ -7,8 +7,8 @@ from dataclasses import replace
 from corpus.formats.onnx import parse
 from corpus.onnx.graph import walk_nodes
 from generators import fuzz
+from generators.feedback import MANY_REFUSALS, NOTHING
 from generators.language.budget import UNLIMITED
-from generators.learning import MANY_REFUSALS, NOTHING
 from generators.legality import CALLED, NAMED, Legality, blamed, forms_of, known_refusals
 from generators.mixture import PLAN, Plan, make_cases, make_tests
 from generators.ops import all_operators

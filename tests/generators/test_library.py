@@ -9,7 +9,7 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from generators import Options, generate, make_case
-from generators.changes.modes import Mode
+from generators.mutations.modes import Mode
 from oracles.demand import REFUSAL, SURVIVAL
 
 

@@ -14,17 +14,17 @@ import pytest
 
 from corpus.case import Case
 from corpus.errors import UserError
-from generators.changes.hazards import endanger
-from generators.changes.modes import Mode
+from generators.feedback import NOTHING
 from generators.growth.grow import grow
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
-from generators.learning import NOTHING
+from generators.language.random_source import RandomSource
 from generators.mixture import BLOCK, Plan, _turn, make_cases
+from generators.mutations.hazards import endanger
+from generators.mutations.modes import Mode
 from generators.strategies import strategy_names
 from oracles.demand import AGREEMENT, demands_refusal, demands_survival
-from triage.console import program_options as making
-from triage.console.program_options import plan_of
+from triage.console import options as making
+from triage.console.options import plan_of
 
 
 def ids(seeds: range, plan: Plan) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_hazard_changes_one_thing_and_nothing_else() -> None:
     kinds: Counter[str] = Counter()
     for seed in range(200):
         before = grow(seed, 6)
-        found = endanger(Draws(f"hazard/{seed}"), before)
+        found = endanger(RandomSource(f"hazard/{seed}"), before)
         if found is None:
             continue
         after, what = found

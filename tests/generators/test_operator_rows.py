@@ -7,9 +7,9 @@ import pytest
 from onnx import helper
 
 from generators.ops import all_operators, aten_operators
-from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.numerics.operators import OPERATORS, operator_of
 from oracles.numerics.operators.row import UNKNOWN, Nonfinite, Rounding
+from oracles.worker.onnx.domain import DOMAIN
 
 MADE = sorted(operator.name for operator in (*all_operators(), *aten_operators()))
 SCHEMAS = sorted({(schema.domain, schema.name) for schema in onnx.defs.get_all_schemas()})

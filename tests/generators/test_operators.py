@@ -15,10 +15,10 @@ from corpus.target import Target
 from generators.growth.bodies import new_scope
 from generators.growth.grow import Program, finish
 from generators.growth.placing import apply
-from generators.language.draws import Draws
 from generators.language.operator import Operator
+from generators.language.profile import draw_profile
 from generators.language.program import LAST_OPSET, MAX_RANK, ONNX_REALMS
-from generators.language.temper import draw_temper
+from generators.language.random_source import RandomSource
 from generators.language.types import ANYTHING, BOOL, I64, DType, Range
 from generators.ops import all_operators, find_operator
 from oracles.backends import find_backend
@@ -45,11 +45,13 @@ def sandbox() -> Iterator[Sandbox]:
 def programs_of(operator: Operator, wanted: int = 12, *, hazards: bool = True) -> Iterator[Program]:
     """Programs of this one operator on fresh operands of each type that it takes."""
     for number in itertools.count():
-        draws = Draws(f"{operator.name}/{number}")
-        temper = draw_temper(draws)
+        draws = RandomSource(f"{operator.name}/{number}")
+        profile = draw_profile(draws)
         if not hazards:
-            temper = replace(temper, extreme=0.0, shared=0.0, dims=tuple(dim for dim in temper.dims if dim))
-        scope = new_scope(draws, replace(temper, realms=ONNX_REALMS))
+            profile = replace(
+                profile, extreme=0.0, shared=0.0, dims=tuple(dim for dim in profile.dims if dim)
+            )
+        scope = new_scope(draws, replace(profile, realms=ONNX_REALMS))
         dtype = draws.pick(operator.dtypes_at(LAST_OPSET))
         rank = draws.pick(operator.ranks)
         if not operator.takes(dtype, rank, scope.opset):

@@ -10,15 +10,15 @@ import pytest
 from corpus.errors import UserError
 from corpus.pattern import FOLDER, load_patterns
 from corpus.target import Target
-from generators.changes.modes import as_case
 from generators.growth.bodies import new_scope
 from generators.growth.grow import finish
 from generators.growth.steps import Steps
 from generators.language.budget import UNLIMITED
-from generators.language.draws import Draws
+from generators.language.profile import draw_profile
+from generators.language.random_source import RandomSource
 from generators.language.scope import Scope
-from generators.language.temper import draw_temper
 from generators.language.types import F32, I32, I64, DType, Range, Shape
+from generators.mutations.modes import as_case
 from generators.patterns.joining import Hidden, adapt, place_recipe
 from generators.patterns.recipes import recipe_of
 from generators.strategies import find_strategy
@@ -28,8 +28,8 @@ from oracles.sandbox.sandbox import Job, Sandbox
 
 
 def scope_of(seed: str) -> Scope:
-    draws = Draws(seed)
-    return new_scope(draws, draw_temper(draws))
+    draws = RandomSource(seed)
+    return new_scope(draws, draw_profile(draws))
 
 
 @pytest.mark.parametrize(

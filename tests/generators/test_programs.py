@@ -18,9 +18,9 @@ from generators.growth.bodies import new_scope
 from generators.growth.fragments import FRAGMENTS, Fragment, Steps
 from generators.growth.grow import finish, grow
 from generators.language.counts import Counts, count
-from generators.language.draws import Draws
+from generators.language.profile import draw_profile
+from generators.language.random_source import RandomSource
 from generators.language.scope import MAX_ELEMENTS, DoesNotFit
-from generators.language.temper import draw_temper
 from generators.language.types import F32, Range
 from tests.generators.agreement import numbers, value_agrees
 
@@ -141,8 +141,8 @@ def test_five_hundred_programs_hold_most_operators_with_two_tuples_of_types_each
 def test_a_composite_is_placed_whole_and_valid(fragment: Fragment) -> None:
     placed = 0
     for number in range(30):
-        draws = Draws(f"composite/{number}")
-        scope = new_scope(draws, draw_temper(draws))
+        draws = RandomSource(f"composite/{number}")
+        scope = new_scope(draws, draw_profile(draws))
         focus = scope.create(F32, (2, 3, 4), Range(-2, 2), as_input=True)
         try:
             result = fragment.define(Steps(scope, fragment.nodes), focus)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from generators.learning import Lesson, together
-from generators.mixture import BLOCK, Drawn, Plan, make_tests
-from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, Reach, Sighting
+from generators.feedback import CoverageSnapshot, together
+from generators.mixture import BLOCK, DrawnCase, Plan, make_tests
+from generators.reach import ENOUGH, FADING, MOST, NATIVE, NOWHERE, Lineage, Reach, ReleaseResult
 from generators.scheduling import arm, shares_by_reach
 from generators.strategies.native import lineage_of, made
 
@@ -16,15 +16,17 @@ BLOCKS = st.sets(st.integers(0, 300)).map(lambda found: tuple(sorted(found)))
 LINEAGES = st.none() | st.builds(
     Lineage, st.just("random"), st.integers(0, 99), st.integers(1, 9), st.lists(st.integers(0, 99)).map(tuple)
 )
-SIGHTINGS = st.lists(st.builds(Sighting, st.sampled_from("ab"), st.sampled_from("xyz"), BLOCKS, LINEAGES))
+SIGHTINGS = st.lists(
+    st.builds(ReleaseResult, st.sampled_from("ab"), st.sampled_from("xyz"), BLOCKS, LINEAGES)
+)
 
 
-def sighting(seed: int, *blocks: int) -> Sighting:
-    return Sighting("build", "random|strict", blocks, Lineage("random", seed, 5))
+def release_result(seed: int, *blocks: int) -> ReleaseResult:
+    return ReleaseResult("build", "random|strict", blocks, Lineage("random", seed, 5))
 
 
 @given(SIGHTINGS)
-def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[Sighting]) -> None:
+def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[ReleaseResult]) -> None:
     reach = NOWHERE.after(sightings)
     builds = [each.build for each in sightings]
     last = len(builds)
@@ -36,26 +38,28 @@ def test_what_is_known_is_what_tests_on_the_last_build_met(sightings: list[Sight
 
 
 @given(SIGHTINGS, SIGHTINGS)
-def test_it_comes_from_the_database_as_it_went_there(one: list[Sighting], two: list[Sighting]) -> None:
-    lesson = Lesson(reach=NOWHERE.after(one), sightings=tuple(two))
-    assert Lesson.of(lesson.document()) == lesson
+def test_it_comes_from_the_database_as_it_went_there(
+    one: list[ReleaseResult], two: list[ReleaseResult]
+) -> None:
+    lesson = CoverageSnapshot(reach=NOWHERE.after(one), sightings=tuple(two))
+    assert CoverageSnapshot.of(lesson.document()) == lesson
 
 
 def test_a_program_is_kept_for_what_it_was_the_first_to_reach() -> None:
     many = tuple(range(ENOUGH))
-    reach = NOWHERE.after([sighting(1, *many), sighting(2, *many), sighting(3, 100, 101)])
+    reach = NOWHERE.after([release_result(1, *many), release_result(2, *many), release_result(3, 100, 101)])
     assert [(root.key, root.gain) for root in reach.roots] == [(1, ENOUGH)]
     assert reach.arms == {"random|strict": (3.0, ENOUGH + 2.0)}
     assert reach.after([]).arms == {"random|strict": (FADING * 3, FADING * (ENOUGH + 2))}
 
 
 def test_a_pool_does_not_grow_without_bound() -> None:
-    reach = NOWHERE.after(sighting(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(MOST + 50))
+    reach = NOWHERE.after(release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(MOST + 50))
     assert [root.key for root in reach.roots] == list(range(50, MOST + 50))
 
 
 def test_one_program_more_changes_only_the_seeds_that_it_wins() -> None:
-    some = [sighting(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(40)]
+    some = [release_result(n, *range(ENOUGH * n, ENOUGH * (n + 1))) for n in range(40)]
     one, two = NOWHERE.after(some[1:]), NOWHERE.after(some)
     parted = [(one.choose(seed), two.choose(seed)) for seed in range(1000)]
     changed = [new for old, new in parted if old != new]
@@ -65,11 +69,13 @@ def test_one_program_more_changes_only_the_seeds_that_it_wins() -> None:
 
 
 @pytest.fixture(scope="module")
-def lesson() -> Lesson:
-    return Lesson(reach=NOWHERE.after(sighting(n, *range(9 * n, 9 * n + 9)) for n in range(6)))
+def lesson() -> CoverageSnapshot:
+    return CoverageSnapshot(
+        reach=NOWHERE.after(release_result(n, *range(9 * n, 9 * n + 9)) for n in range(6))
+    )
 
 
-def bred(lesson: Lesson) -> list[Drawn]:
+def bred(lesson: CoverageSnapshot) -> list[DrawnCase]:
     """The tests of the first block of a campaign that breeds."""
     for first in range(0, 100 * BLOCK, BLOCK):
         found = list(make_tests(Plan(NATIVE, nodes=5), range(first, first + BLOCK), lesson))
@@ -78,7 +84,7 @@ def bred(lesson: Lesson) -> list[Drawn]:
     raise AssertionError("no block breeds")
 
 
-def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: Lesson) -> None:
+def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: CoverageSnapshot) -> None:
     tests = bred(lesson)
     parents = {root.lineage for root in lesson.reach.roots}
     whole = [each for each in tests if each.lineage is not None]
@@ -94,16 +100,16 @@ def test_a_child_is_its_parent_changed_and_can_be_made_again(lesson: Lesson) -> 
         }
 
 
-def test_grandchildren_are_no_deeper_than_the_deepest(lesson: Lesson) -> None:
+def test_grandchildren_are_no_deeper_than_the_deepest(lesson: CoverageSnapshot) -> None:
     for _ in range(5):
         lineage = lineage_of(77, 5, lesson)
-        lesson = Lesson(reach=NOWHERE.after([Sighting("build", "", (1, 2, 3, 4), lineage)]))
+        lesson = CoverageSnapshot(reach=NOWHERE.after([ReleaseResult("build", "", (1, 2, 3, 4), lineage)]))
         assert 1 <= len(lineage.changes) <= 3
         assert made(lineage).model.graph.node
 
 
 def test_without_news_the_mixture_makes_fresh_programs() -> None:
-    tests = list(make_tests(Plan(NATIVE, nodes=4), range(20 * BLOCK), Lesson()))
+    tests = list(make_tests(Plan(NATIVE, nodes=4), range(20 * BLOCK), CoverageSnapshot()))
     assert not any(each.arm.startswith(NATIVE) for each in tests)
     assert len({each.arm for each in tests}) > 5
 
@@ -117,8 +123,11 @@ def test_an_arm_that_reaches_more_is_drawn_more() -> None:
 
 
 def test_lessons_in_order_give_one_reach() -> None:
-    one, two = Lesson(sightings=(sighting(1, 1, 2, 3, 4),)), Lesson(sightings=(sighting(2, 3, 4, 5, 6),))
-    folded = together([Lesson(), one, two]).folded()
+    one, two = (
+        CoverageSnapshot(sightings=(release_result(1, 1, 2, 3, 4),)),
+        CoverageSnapshot(sightings=(release_result(2, 3, 4, 5, 6),)),
+    )
+    folded = together([CoverageSnapshot(), one, two]).folded()
     assert [root.key for root in folded.reach.roots] == [1]
     assert folded.reach.bits("build", 8).tolist() == [False, *([True] * 6), False]
     assert not folded.sightings

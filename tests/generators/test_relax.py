@@ -16,7 +16,7 @@ from corpus.graphs.format import evaluate
 from corpus.graphs.program import GraphProgram, graph_of_json, parse_program
 from corpus.target import Target
 from generators.language.budget import UNLIMITED, Budget, seconds_of
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.costs import ONE_TO_ONE, depths_of
 from generators.relax.forms import forms
 from generators.relax.operator import Argument, Asking, Call, Given, Literal, Operator, Want, target_of
@@ -26,9 +26,9 @@ from generators.relax.programs import make_program
 from generators.relax.types import Json, Tensor, Type, type_to_json
 from generators.relax.watched import Unsound, Watched, is_close, outside
 from generators.strategies import find_strategy
-from oracles.in_worker.golden.program import RULES, Evaluation
 from oracles.judge import Judge
 from oracles.numerics.graph_rewrites import REWRITES
+from oracles.worker.relax_reference.program import RULES, Evaluation
 
 SAMPLES, MANY = 12, 60
 """Calls of each operator; many are some nine thousand in all."""
@@ -44,7 +44,7 @@ def judge() -> Iterator[Judge]:
 
 def asking(seed: str) -> Asking:
     return Asking(
-        Draws(seed),
+        RandomSource(seed),
         {"n": 3},
         (1, 2, 3, 4, 5, "n"),
         floats=("float32", "float16", "float64"),

@@ -11,11 +11,11 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import Alloc, Block, Function, Module, Store
 from corpus.tir.values import Buffer, Call, Const, Load
 from corpus.tir.walk import walk
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.relax.forms.loops import is_sound
-from generators.relax.loops.stages import primfunc
 from generators.relax.policy import Policy
 from generators.relax.programs import make_program
+from generators.relax.stages import primfunc
 from generators.relax.types import Tensor
 from generators.relax.watched import Unsound, interpreted
 from oracles.backends.golden import run
@@ -27,7 +27,7 @@ OPERANDS = [Tensor("float32", (4,)), Tensor("int64", (2, 3))]
 
 @cache
 def functions() -> list[Function]:
-    drawn = (primfunc(Draws(f"{seed}"), OPERANDS, Tensor("float32", (3, 2))) for seed in range(40))
+    drawn = (primfunc(RandomSource(f"{seed}"), OPERANDS, Tensor("float32", (3, 2))) for seed in range(40))
     return [each for each in drawn if is_sound(each)]
 
 

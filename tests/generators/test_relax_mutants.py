@@ -15,11 +15,11 @@ from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
 from generators.language.budget import UNLIMITED, Budget
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.mixture import BLOCK, MUTANTS, Plan, make_cases
-from generators.relax.changed.known import learn
-from generators.relax.changed.mutant import Mutant
-from generators.relax.changed.mutations import MUTATIONS, Mutation, mutated
+from generators.relax.mutation.known import learn
+from generators.relax.mutation.mutant import Mutant
+from generators.relax.mutation.mutations import MUTATIONS, Mutation, mutated
 from generators.relax.programs import RelaxProgram, make_program
 from generators.relax.types import Tensor
 from generators.relax.watched import Watched
@@ -38,7 +38,7 @@ def judge() -> Iterator[Judge]:
 
 
 def mutant_of(made: RelaxProgram, seed: int) -> Mutant:
-    return Mutant(made.program, made.inputs, made.types, Draws(f"{seed}"), UNLIMITED)
+    return Mutant(made.program, made.inputs, made.types, RandomSource(f"{seed}"), UNLIMITED)
 
 
 def a_users_program() -> GraphProgram:
@@ -100,7 +100,7 @@ def test_types_that_are_certain_are_those_that_tvm_infers(judge: Judge) -> None:
 def test_values_of_mutants_stay_finite() -> None:
     for seed in range(COUNT):
         made = make_program(seed, 8)
-        found = mutated(made.program, made.inputs, made.types, Draws(f"{seed}"))
+        found = mutated(made.program, made.inputs, made.types, RandomSource(f"{seed}"))
         for value in Watched(json.loads(found.program.to_bytes()), np.inf).main(found.inputs):
             assert np.isfinite(np.asarray(value, np.float64)).all()
 
@@ -131,7 +131,7 @@ def test_what_crux_cannot_compute_stays_as_it_is() -> None:
     unknown = Binding("z", "relax.of.a.user", ({"ref": "h4"},))
     main = replace(program.main, bindings=(*program.main.bindings, unknown), outputs=("z",))
     for seed in range(COUNT):
-        found = mutated(replace(program, main=main), INPUTS, {}, Draws(f"{seed}"))
+        found = mutated(replace(program, main=main), INPUTS, {}, RandomSource(f"{seed}"))
         assert "relax.of.a.user" in {each.op for each in found.program.main.bindings}
 
 

@@ -13,8 +13,8 @@ from corpus.case import Case
 from corpus.formats import relax
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import Mode
 from generators.relax.programs import make_program
 from generators.relax.violations import violated
 from oracles.demand import REFUSAL, demands_refusal

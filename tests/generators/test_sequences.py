@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import median
 
 from corpus.case import Case
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.sequences import LONGEST, MUTATIONS, draw_sequence, sequences
 from oracles.backends import find_backend
@@ -42,7 +42,7 @@ def test_every_pass_is_drawn() -> None:
 def test_each_mutation_makes_something_else() -> None:
     assert PASSES is not None
     for mutate in MUTATIONS:
-        draws = Draws(mutate.__name__)
+        draws = RandomSource(mutate.__name__)
         pairs = [(draw_sequence(draws, PASSES), draw_sequence(draws, PASSES)) for _ in range(20)]
         mutants = [mutate(draws, PASSES, one, other) for one, other in pairs]
         assert sum(mutant != one for mutant, (one, _) in zip(mutants, pairs, strict=True)) > 10

@@ -18,15 +18,15 @@ from corpus.errors import UserError
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
 from generators import Options, generate
-from generators.changes.modes import Mode, in_mode
 from generators.growth.grow import begin, grow, grow_to, leaning_choice
 from generators.language.budget import UNLIMITED, Budget, bytes_of, seconds_of
 from generators.language.counts import Counts, count
-from generators.language.draws import Draws
-from generators.language.program import Realm
-from generators.language.temper import draw_temper
+from generators.language.profile import draw_profile
+from generators.language.program import DTypeFamily
+from generators.language.random_source import RandomSource
 from generators.library import COVERAGE_FILE
 from generators.mixture import BLOCK, Plan, make_cases
+from generators.mutations.modes import Mode, in_mode
 from generators.strategies import find_strategy, strategy_names
 from generators.strategies.backward import BackwardScope, grow_before
 from generators.strategies.coverage import Seen
@@ -138,8 +138,8 @@ def test_backward_also_grows_before_an_input_that_others_read() -> None:
     """NNSmith's backward insertion: what is new stands before the old nodes, and takes the input's place."""
     grown = 0
     for seed in range(30):
-        draws = Draws(f"before/{seed}")
-        scope = BackwardScope(draws, draw_temper(draws), 3)
+        draws = RandomSource(f"before/{seed}")
+        scope = BackwardScope(draws, draw_profile(draws), 3)
         begin(scope)
         grow_to(scope, leaning_choice(draws), 3)
         old, inputs = list(scope.nodes), [operand.name for operand, _ in scope.inputs]
@@ -160,7 +160,7 @@ def test_each_mutation_changes_some_model_and_keeps_it_valid(mutation: Mutation)
     changed = 0
     for seed in range(30):
         program = grow(seed, 8)
-        mutant = Mutant(program.model, Draws(str(seed)))
+        mutant = Mutant(program.model, RandomSource(str(seed)))
         if mutation(mutant):
             del mutant.graph.value_info[:]
             assert checker_complaint(mutant.model) is None
@@ -188,7 +188,7 @@ def test_a_disruptive_program_has_one_violation_that_its_notes_name_and_the_chec
     """But for values of attributes and operands of some operators, of which the checker knows little."""
     kinds: Counter[str] = Counter()
     for seed in range(200):
-        case = in_mode(Mode.DISRUPTIVE, seed, grow(seed, 8, frozenset({Realm.CONTRIB})))
+        case = in_mode(Mode.DISRUPTIVE, seed, grow(seed, 8, frozenset({DTypeFamily.CONTRIB})))
         if not case.notes:
             continue
         (note,) = case.notes
@@ -288,10 +288,10 @@ def test_some_inputs_have_dims_with_names_that_fit_their_values() -> None:
 
 USERS = """
 from dataclasses import replace
-from generators.language.draws import Draws
+from generators.language.random_source import Draws
 from generators.growth.grow import begin, finish, grow_to, leaning_choice
 from generators.language.scope import Scope
-from generators.language.temper import draw_temper
+from generators.language.profile import draw_profile
 
 """
 

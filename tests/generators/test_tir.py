@@ -20,9 +20,9 @@ from corpus.tir.scopes import problems
 from corpus.tir.tree import Block, For, Match, Module, Store
 from corpus.tir.values import Binary, Buffer, Call, Cast, Expr, Select, Unary
 from corpus.tir.walk import children, statements, walk
+from generators.feedback import CoverageSnapshot
 from generators.language.budget import Budget
-from generators.language.draws import Draws
-from generators.learning import Lesson
+from generators.language.random_source import RandomSource
 from generators.mixture import Plan, make_cases
 from generators.pools import Entry, Pool
 from generators.strategies.tir import programs, taught
@@ -61,13 +61,16 @@ def test_a_program_is_well_formed_and_defined_throughout(seed: int) -> None:
 
 
 def test_most_programs_are_sound_before_anything_is_checked() -> None:
-    drawn = [grown(Draws(f"sound/{seed}"), 8) for seed in range(100)]
+    drawn = [grown(RandomSource(f"sound/{seed}"), 8) for seed in range(100)]
     assert sum(is_sound(module, seed) for seed, module in enumerate(drawn)) >= 85
 
 
 @pytest.mark.parametrize("mutator", all_mutators(), ids=lambda each: each.NAME)
 def test_a_mutator_changes_programs_and_leaves_most_of_them_sound(mutator: Mutator) -> None:
-    made = [(seed, mutator.mutate(Draws(f"{mutator.NAME}/{seed}"), each)) for seed, each in enumerate(BASES)]
+    made = [
+        (seed, mutator.mutate(RandomSource(f"{mutator.NAME}/{seed}"), each))
+        for seed, each in enumerate(BASES)
+    ]
     changed = [(seed, found) for seed, found in made if found is not None and found != BASES[seed]]
     assert changed
     assert sum(not problems(found) for _, found in changed) >= 0.7 * len(changed)
@@ -147,7 +150,7 @@ def test_lowered_operators_are_sound_starts_and_some_programs_begin_with_one(tmp
 def test_a_program_never_exceeds_its_budget(seed: int, budget: Budget) -> None:
     """What it costs is counted anew here: bytes, dims, and statements that the interpreter runs."""
     (made,) = programs(range(seed, seed + 1), 8, None, budget)
-    (bred,) = taught(range(seed, seed + 1), 8, Lesson(pool=POOL), budget)
+    (bred,) = taught(range(seed, seed + 1), 8, CoverageSnapshot(pool=POOL), budget)
     for each in (made, bred):
         memory = [item for item in walk(each.module.main) if isinstance(item, Buffer)]
         own = [item for item in memory if not any(item == view.buffer for view in _views(each.module))]
@@ -201,5 +204,5 @@ def test_statements_are_grown_among_buffers_without_dims() -> None:
     starts = [each for each in lowered() if any(not buffer.shape for buffer in each.main.buffers)]
     assert starts
     insert = next(each for each in all_mutators() if each.NAME == "insert a statement")
-    made = [insert.mutate(Draws(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
+    made = [insert.mutate(RandomSource(f"scalars/{seed}"), each) for each in starts for seed in range(60)]
     assert all(each is None or not problems(each) for each in made)

@@ -74,7 +74,7 @@ def test_every_option_is_named() -> None:
     "folder",
     [
         "oracles/rules",
-        "oracles/asked",
+        "oracles/optional",
         "oracles/backends",
         "generators/ops",
         "corpus/formats",

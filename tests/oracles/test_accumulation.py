@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from oracles.numerics.noisy.perturbation import growth, terms_of
 from oracles.numerics.operators.term_counts import UNKNOWN_TERMS
-from oracles.numerics.sums import growth, terms_of
 from oracles.numerics.value_types import tensor_types
 
 

@@ -13,11 +13,11 @@ import pytest
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.target import Target
-from oracles.asked import Asking, asked_oracles, find_asked, perf
 from oracles.judge import Judge
 from oracles.numerics.rewrites import REWRITES
+from oracles.optional import Asking, asked_oracles, find_asked, perf
 from oracles.run import Config, Phase, Run, Status
-from oracles.sandbox.configurations import configs_of
+from oracles.sandbox.executor import configs_of
 from oracles.verdict import Outcome
 
 F = np.float32

@@ -22,7 +22,7 @@ from oracles.backends import find_backend
 from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox import worker
-from oracles.sandbox.configurations import configs_of, without_twins
+from oracles.sandbox.executor import configs_of, without_twins
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.sandbox.worker import DEVICE_ERRORS, OUT_OF_MEMORY, device_error
 from oracles.verdict import Outcome
@@ -110,15 +110,15 @@ def test_a_graph_built_on_the_cpu_is_moved_to_the_device_with_its_weights_and_in
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    from oracles.in_worker.torch import devices
+    from oracles.worker.torch import tensors
 
     moved: list[Any] = []
     real = torch.nn.Module.to
-    monkeypatch.setitem(devices.NAMES, "cuda", "cpu:0")
+    monkeypatch.setitem(tensors.NAMES, "cuda", "cpu:0")
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, where: moved.append(where) or real(self, where))
     made_on: list[Any] = []
     seen = SimpleNamespace(device=lambda where: made_on.append(where) or torch.device(where))
-    monkeypatch.setattr(devices, "torch", seen)
+    monkeypatch.setattr(tensors, "torch", seen)
     settings = {"device": "cuda", "backend": "eager"}
     found = find_worker_half(name).run(model(), dict(INPUTS), settings, None, lambda phase: None)
     assert (moved, made_on) == (["cpu:0"], ["cpu:0"])
@@ -151,7 +151,7 @@ def test_tvm_runs_a_graph_on_the_device_that_it_was_built_for(monkeypatch: pytes
 def test_onnxruntime_is_asked_for_the_provider_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU's provider under the name of the GPU's: all of a run but the kernels."""
     pytest.importorskip("onnxruntime")
-    from oracles.in_worker.ort import sessions
+    from oracles.worker.ort import sessions
 
     real, started = sessions.core, list[Any]()
 
@@ -188,7 +188,7 @@ def test_a_zygote_that_has_opened_the_gpu_forks_no_worker(monkeypatch: pytest.Mo
 
 def test_a_process_that_has_started_the_gpu_is_never_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from oracles.in_worker.lowered import module
+    from oracles.worker.lowered import module
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("it was forked"))

@@ -13,8 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from oracles.run import Config, Limits, Phase, Run, Status
-from oracles.sandbox.crash_handler import crash_handler
-from oracles.sandbox.processes import Zygote
+from oracles.sandbox.processes import Zygote, crash_handler
 from oracles.sandbox.sandbox import Job, Sandbox
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the faults are x86-64 code")

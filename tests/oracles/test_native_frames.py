@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from oracles.run import Frame
-from oracles.sandbox import native_frames
-from oracles.sandbox.crash_handler import crash_handler
-from oracles.sandbox.native_frames import (
+from oracles.sandbox import deaths
+from oracles.sandbox.deaths import (
     GLUE_FUNCTION,
     collapse,
     frames_of,
@@ -20,6 +19,7 @@ from oracles.sandbox.native_frames import (
     parse_evidence,
     resolve,
 )
+from oracles.sandbox.processes import crash_handler
 from oracles.text.normalise import plain_function
 
 SOURCE = """
@@ -78,7 +78,7 @@ def test_a_hidden_function_has_its_start_for_a_name(library: Path) -> None:
 def test_this_process_own_addresses_resolve_to_the_c_librarys_names() -> None:
     address = ctypes.cast(ctypes.CDLL("libm.so.6").sinh, ctypes.c_void_p).value
     assert address
-    mappings = tuple(native_frames.parse_maps(Path("/proc/self/maps").read_text()))
+    mappings = tuple(deaths.parse_maps(Path("/proc/self/maps").read_text()))
     found = resolve(address + 4, mappings)
 
     assert found is not None
@@ -149,8 +149,8 @@ def test_evidence_that_breaks_off_is_read_as_far_as_it_goes(length: int) -> None
 
 
 def test_cxx_names_are_shown_as_in_the_source() -> None:
-    assert native_frames.demangle("plain") == "plain"
-    assert native_frames.demangle("_ZN3ort3RunEi") in ("ort::Run(int)", "_ZN3ort3RunEi")
+    assert deaths.demangle("plain") == "plain"
+    assert deaths.demangle("_ZN3ort3RunEi") in ("ort::Run(int)", "_ZN3ort3RunEi")
 
 
 def test_a_function_has_its_name_without_types_and_parameters() -> None:

@@ -33,9 +33,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tvm import tirx  # noqa: E402
 from tvm.script import tirx as T  # noqa: E402
 
-from oracles.in_worker.tvm.loops.build import PRIM, STATEMENTS, build_module  # noqa: E402
-from oracles.in_worker.tvm.loops.read import _STATEMENTS, read_module  # noqa: E402
-from oracles.in_worker.tvm.types import NotData  # noqa: E402
+from oracles.worker.tvm.loops.build import PRIM, STATEMENTS, build_module  # noqa: E402
+from oracles.worker.tvm.loops.read import _STATEMENTS, read_module  # noqa: E402
+from oracles.worker.tvm.types import NotData  # noqa: E402
 from tests.oracles.tir_samples import SAMPLES  # noqa: E402
 
 

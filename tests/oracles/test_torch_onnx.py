@@ -13,14 +13,14 @@ from corpus.case import Case
 from corpus.errors import UserError
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.legality import Legality
 from generators.mixture import Plan, make_cases
+from generators.mutations.modes import Mode
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.probes.handed_on import RUNNER, WRITTEN, is_handed_on, say_whose
+from oracles.probes.exporter_blame import RUNNER, WRITTEN, is_exported, say_whose
 from oracles.run import Config, Phase, Run, Status
-from oracles.sandbox.configurations import configs_of
+from oracles.sandbox.executor import configs_of
 from oracles.verdict import Mark, Outcome, Verdict
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -115,6 +115,6 @@ def test_an_independent_run_says_whether_the_exporter_or_the_runner_is_wrong(
 
 def test_what_the_exporter_itself_raises_is_asked_of_nobody_else() -> None:
     raised = (run("eager", 1.0), run("dynamo", None, Phase.OPTIMISE))
-    assert not is_handed_on(Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "t", runs=raised))
+    assert not is_exported(Verdict(Outcome.EXCEPTION, Phase.OPTIMISE, "t", runs=raised))
     refused = (run("eager", 1.0), run("dynamo", None))
-    assert is_handed_on(Verdict(Outcome.EXCEPTION, Phase.EXECUTE, "t", runs=refused))
+    assert is_exported(Verdict(Outcome.EXCEPTION, Phase.EXECUTE, "t", runs=refused))

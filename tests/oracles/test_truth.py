@@ -16,10 +16,10 @@ from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare
-from oracles.numerics.in_double import inputs_in_double, program_in_double
+from oracles.numerics.float64_model import inputs_in_double, program_in_double
 from oracles.numerics.left_open import left_open
 from oracles.numerics.mismatch_kind import finest_kind
-from oracles.probes.parting import FirstParting
+from oracles.probes.divergence import FirstDivergence
 from oracles.probes.record import record
 from oracles.run import Run
 from oracles.sandbox.sandbox import Job
@@ -161,7 +161,7 @@ def test_values_part_at_the_first_tensor_that_shows_it(
     def differs(name: str, left: Value, right: Value) -> bool:
         return compare(name, left, right, Tolerance()) is not None
 
-    found = FirstParting(model, job, wrong, values, differs).first("y", {"a", "b", "c", "x", "y"})
+    found = FirstDivergence(model, job, wrong, values, differs).first("y", {"a", "b", "c", "x", "y"})
     assert found is not None
     assert (found.name, found.node.output[0]) == (shows[0], shows[0])
 

@@ -21,7 +21,14 @@ from corpus.target import Target
 from corpus.tir.document import to_bytes
 from corpus.tir.tree import For, Function, Module
 from corpus.tir.values import Const, Var
-from oracles.in_worker.tvm.passes import (
+from oracles.judge import Judge
+from oracles.optimisers import tvm_log
+from oracles.optimisers.tvm_sequences import facts_of
+from oracles.sandbox.importing import imported
+from oracles.sandbox.sandbox import Sandbox
+from oracles.sequence import with_sequence
+from oracles.verdict import Outcome
+from oracles.worker.tvm.passes import (
     AT_WILL,
     OPTIONAL,
     PASSES,
@@ -31,13 +38,6 @@ from oracles.in_worker.tvm.passes import (
     misplaced,
     repaired,
 )
-from oracles.judge import Judge
-from oracles.optimisers import tvm_passes
-from oracles.optimisers.tvm_sequences import facts_of
-from oracles.sandbox.importing import imported
-from oracles.sandbox.sandbox import Sandbox
-from oracles.sequence import with_sequence
-from oracles.verdict import Outcome
 from reducer.api import reduce_case
 from reducer.options import Options
 from reducer.pass_sets import find_pass_set
@@ -51,8 +51,8 @@ EACH_PASS = """
 import json, sys
 import onnx, tvm
 from tvm.relax.frontend.onnx import from_onnx
-from oracles.in_worker.tvm.passes import PASSES, repaired
-from oracles.in_worker.tvm.watch import apply_passes
+from oracles.worker.tvm.passes import PASSES, repaired
+from oracles.worker.tvm.watch import apply_passes
 model = onnx.load_model_from_string(sys.stdin.buffer.read())
 broken = {}
 with tvm.target.Target("llvm"):
@@ -95,7 +95,7 @@ def test_functions_of_plain_loops_go_through_what_suits_them(judge: Judge) -> No
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
     (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
-    assert {*LOOPS[:3], "tirx.NarrowDataType"} <= set(tvm_passes.fired(run))
+    assert {*LOOPS[:3], "tirx.NarrowDataType"} <= set(tvm_log.fired(run))
 
 
 @pytest.mark.parametrize("name", ["ConvertToDataflow", "SplitLayoutRewritePreproc"])
@@ -206,9 +206,9 @@ def test_a_sequence_changes_the_case_and_not_its_results(judge: Judge) -> None:
     verdict = judge.verdict(case)
     assert verdict.outcome is Outcome.PASS, verdict.title
     (run,) = judge.runs(case, judge.configs[1:2], collect_log=True)
-    assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm_passes.fired(run))
+    assert {"FuseOps", "FuseTIR", "LegalizeOps"} <= set(tvm_log.fired(run))
     (plain,) = judge.runs(case_of(), judge.configs[1:2], collect_log=True)
-    assert "FuseOps" not in tvm_passes.fired(plain)
+    assert "FuseOps" not in tvm_log.fired(plain)
 
 
 IN_A_BRANCH = """
@@ -249,10 +249,10 @@ def test_the_pass_that_breaks_a_module_is_named() -> None:
 def test_a_disabled_pass_runs_neither_in_the_sequence_nor_in_the_pipeline(judge: Judge) -> None:
     case = case_of("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR")
     disabled = ("FuseOps", "FuseTIR", "tirx.CommonSubexprElim", "llvm")
-    config = tvm_passes.without(judge.configs[1], disabled)
+    config = tvm_log.without(judge.configs[1], disabled)
     (run,) = judge.runs(case, (config,), collect_log=True)
     assert run.is_ok, run.message
-    assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm_passes.optimizers(run))
+    assert not {"FuseOps", "FuseTIR", "tirx.CommonSubexprElim"} & set(tvm_log.optimizers(run))
 
 
 @pytest.mark.slow
@@ -287,7 +287,7 @@ def test_the_passes_of_a_sequence_that_a_failure_takes_are_named_and_left(tmp_pa
 
 def test_a_build_does_without_all_passes_that_are_called_optional(judge: Judge) -> None:
     case = case_of(*repaired(["FuseTIR"]))
-    config = tvm_passes.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
+    config = tvm_log.without(judge.configs[1], [*OPTIONAL, *AT_WILL])
     (run,) = judge.runs(case, (config,))
     assert run.is_ok, run.message
 

@@ -15,7 +15,7 @@ from corpus.case import Case
 from corpus.formats.onnx import parse
 from corpus.onnx.check import checker_complaint
 from corpus.onnx.graph import walk_nodes
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from corpus.values import Value
 from oracles.judge import Judge

@@ -14,16 +14,16 @@ from oracles.judge import Judge
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict
 from reducer.api import reduce_case
+from reducer.engine.estimates import AGAIN, MARGIN, MEASURED, patience
 from reducer.engine.predicates import JudgePool
-from reducer.engine.yields import AGAIN, MARGIN, MEASURED, patience
 from reducer.evidence import needed_operator, read_hints
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.moves.last_look import proposals, subsets
+from reducer.moves.exhaust_small import proposals, subsets
 from reducer.moves.named_nodes import above
 from reducer.options import Options
-from reducer.plain_runs import Bounds, PlainRuns
 from reducer.result import covered
+from reducer.session import Bounds, PlainRuns
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import ORT, case_of, drive, find_move, model_of, subject_of
 

@@ -11,7 +11,7 @@ import pytest
 from oracles.judge import Judge
 from reducer.move import Hints, Search
 from reducer.moves.computed_sizes import bypass_computed_sizes
-from reducer.moves.last_look import look_at_subsets
+from reducer.moves.exhaust_small import look_at_subsets
 from reducer.search import drop_runs
 from reducer.subject.onnx.retype import retype_outputs
 from reducer.subject.onnx.subject import OnnxSubject

@@ -10,7 +10,7 @@ import pytest
 
 from corpus.case import Case
 from reducer.api import Reduction, reduce_case
-from reducer.engine.steadiness import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Refusals, Steadiness
+from reducer.engine.decider import MISSED, MISSED_AT_FIRST, MOST_AT_FIRST, MOST_RUNS, Flakiness, Refusals
 from reducer.options import Options
 from reducer.subject.onnx.subject import OnnxSubject
 from tests.reducer.driving import case_of, model_of
@@ -98,7 +98,7 @@ def test_nineteen_of_twenty_reductions_end_right(
     ("shown", "runs"), [(10, 10), (9, 10), (6, 10), (3, 10), (60, 100), (30, 100), (1, 10)]
 )
 def test_the_rarer_the_failure_the_more_runs_a_decision_takes(shown: int, runs: int) -> None:
-    steadiness = Steadiness(shown, runs)
+    steadiness = Flakiness(shown, runs)
     assert (1 - shown / runs) ** steadiness.repeats <= MISSED or steadiness.repeats == MOST_RUNS
     missed_at_first = (1 - shown / runs) ** steadiness.repeats_at_first
     assert missed_at_first <= MISSED_AT_FIRST or steadiness.repeats_at_first == MOST_AT_FIRST
@@ -123,5 +123,5 @@ def test_a_failure_that_was_seen_once_is_neither_denied_nor_searched(tmp_path: P
 
 
 def test_a_failure_is_too_rare_where_the_most_runs_would_miss_it() -> None:
-    assert Steadiness(1, 41).is_too_rare
-    assert not any(Steadiness(*seen).is_too_rare for seen in ((1, 11), (2, 41), (41, 41), (0, 0)))
+    assert Flakiness(1, 41).is_too_rare
+    assert not any(Flakiness(*seen).is_too_rare for seen in ((1, 11), (2, 41), (41, 41), (0, 0)))

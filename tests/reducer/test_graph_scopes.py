@@ -15,9 +15,8 @@ from corpus.graphs.program import GRAPH, REF, Binding, Graph, GraphProgram, Inpu
 from corpus.target import Target
 from corpus.values import Value
 from reducer.move import Hints, Search
-from reducer.moves.graphs.bodies import shrink_graph_bodies
+from reducer.moves.graphs.bodies import see_through_tuples, shrink_graph_bodies, unfold
 from reducer.moves.graphs.forms import plain_types, static_dims
-from reducer.moves.graphs.scopes import see_through_tuples, unfold
 from reducer.subject.base import Subject
 from reducer.subject.graphs.edits import keep_bindings, resize
 from reducer.subject.graphs.subject import GraphSubject

@@ -22,9 +22,8 @@ from oracles.sandbox.importing import importer_of
 from reducer.api import reduce_case
 from reducer.move import Hints, Search
 from reducer.moves import all_moves
-from reducer.moves.graphs.dtypes import plain_dtypes
-from reducer.moves.graphs.forms import plain_graph_names, plain_types, static_dims
-from reducer.moves.graphs.scopes import unfold
+from reducer.moves.graphs.bodies import unfold
+from reducer.moves.graphs.forms import plain_dtypes, plain_graph_names, plain_types, static_dims
 from reducer.options import Options
 from reducer.subject.base import Facts
 from reducer.subject.graphs.edits import change_flow, keep_bindings, resize

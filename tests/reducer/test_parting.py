@@ -11,7 +11,7 @@ from corpus.values import Tensor
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
 from oracles.probes.record import record
-from reducer.subject.onnx.parting import PartedTensors, find_parting
+from reducer.subject.onnx.divergence import DivergedTensors, find_divergence
 from tests.reducer.driving import ORT, case_of, model_of, subject_of
 
 ORIGINAL = (
@@ -26,34 +26,34 @@ def judge() -> Iterator[Judge]:
         yield made
 
 
-def part(judge: Judge, original: str, optimised: str) -> PartedTensors:
+def part(judge: Judge, original: str, optimised: str) -> DivergedTensors:
     inputs: Mapping[str, Tensor] = {"x": np.array([1, -2, 3], np.float32)}
     case, other = case_of(model_of(original), inputs), case_of(model_of(optimised), inputs)
     values = record(judge.executor, other).values
-    return find_parting(subject_of(judge, case), model_of(optimised), values, Tolerance())
+    return find_divergence(subject_of(judge, case), model_of(optimised), values, Tolerance())
 
 
 @pytest.mark.parametrize(
     ("optimised", "expected"),
     {
-        "nothing is wrong": (ORIGINAL, PartedTensors()),
-        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), PartedTensors(("c",))),
+        "nothing is wrong": (ORIGINAL, DivergedTensors()),
+        "a node gone wrong": (ORIGINAL.replace("Erf", "Tanh"), DivergedTensors(("c",))),
         "several nodes became one": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b) d = Mul (c, w)", "d = Erf (a)"),
-            PartedTensors(("b", "c", "d")),
+            DivergedTensors(("b", "c", "d")),
         ),
         "what only the optimised program has is seen through": (
             ORIGINAL.replace("b = Div (a, w) c = Erf (b)", "t = Erf (a) u = Identity (t) c = Identity (u)"),
-            PartedTensors(("b", "c")),
+            DivergedTensors(("b", "c")),
         ),
         "a folded constant under another name is no change": (
             ORIGINAL.replace("w = {1,2,4}", "v = {1,2,4}").replace(", w)", ", v)").replace("Exp", "Sin"),
-            PartedTensors(("e",)),
+            DivergedTensors(("e",)),
         ),
     }.values(),
 )
 def test_a_parting_names_what_was_rewritten_and_what_shows_it(
-    judge: Judge, optimised: str, expected: PartedTensors
+    judge: Judge, optimised: str, expected: DivergedTensors
 ) -> None:
     assert part(judge, ORIGINAL, optimised) == expected
 
@@ -64,4 +64,4 @@ def test_what_is_wrong_within_the_tolerance_is_named_with_what_makes_it_grow(jud
         " a = Mul (x, w) b = Neg (a) c = Identity (b) d = Exp (c) y = Abs (d) }"
     )
     rewritten = grows.replace("b = Neg (a)", "t = Neg (a) b = Mul (t, k)")
-    assert part(judge, grows, rewritten) == PartedTensors(("b",), ("c", "d"))
+    assert part(judge, grows, rewritten) == DivergedTensors(("b",), ("c", "d"))

@@ -17,7 +17,7 @@ from corpus.values import Value
 from oracles.judge import Judge
 from reducer.move import Hints
 from reducer.moves import all_moves
-from reducer.subject.onnx.parting import PartedTensors
+from reducer.subject.onnx.divergence import DivergedTensors
 from reducer.subject.onnx.subject import OnnxSubject
 from reducer.subject.order import size
 from tests.reducer.driving import (
@@ -236,23 +236,25 @@ PARTED = "keep the nodes where values part"
             CHAIN,
             has("Erf"),
             "g (float[2] a) => (float[2] b) { b = Erf (a) }",
-            hints=Hints(parting=PartedTensors(("b",))),
+            hints=Hints(divergence=DivergedTensors(("b",))),
         ),
         "and what stands around it": Row(
             PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] e) { b = Erf (a) c = Relu (b) d = Exp (c) e = Relu (d) }",
-            hints=Hints(parting=PartedTensors(("d",))),
+            hints=Hints(divergence=DivergedTensors(("d",))),
         ),
         "and what makes the difference grow": Row(
             PARTED,
             LONG,
             has("Erf", "Exp"),
             "g (float[2] a) => (float[2] d) { b = Erf (a) c = Relu (b) d = Exp (c) }",
-            hints=Hints(parting=PartedTensors(("b",), ("c", "d"))),
+            hints=Hints(divergence=DivergedTensors(("b",), ("c", "d"))),
         ),
-        "wrong evidence": Row(PARTED, CHAIN, has("Neg"), None, hints=Hints(parting=PartedTensors(("a",)))),
+        "wrong evidence": Row(
+            PARTED, CHAIN, has("Neg"), None, hints=Hints(divergence=DivergedTensors(("a",)))
+        ),
         "no evidence": Row(PARTED, CHAIN, has("Neg"), None),
     }
 )
@@ -261,7 +263,7 @@ def test_parting_nodes(judge: Judge, row: Row) -> None:
 
 
 def test_where_a_difference_is_small_the_nodes_get_values_of_many_magnitudes(judge: Judge) -> None:
-    hints = Hints(parting=PartedTensors(("b",), ("c",)))
+    hints = Hints(divergence=DivergedTensors(("b",), ("c",)))
     driven = _drive(judge, Row(PARTED, CHAIN, has("Erf"), None, hints=hints), model_of(CHAIN))
     assert operators(driven.subject.model) == ["Erf"]
     np.testing.assert_allclose(driven.subject.inputs["a"], [1, -3])

@@ -28,8 +28,7 @@ from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Verdict
 from reducer.api import reduce_case
 from reducer.engine.journal import Answer
-from reducer.engine.patience import FLOOR, Patience
-from reducer.engine.predicates import Both, Command, JudgePool, SameSymptom
+from reducer.engine.predicates import FLOOR, AdaptiveTimeout, Both, Command, JudgePool, SameSymptom
 from reducer.options import Options
 from tests.reducer.driving import ORT, case_of, model_of
 
@@ -274,25 +273,25 @@ def with_environment(marker: str) -> list[int]:
 
 
 def test_a_candidate_gets_a_multiple_of_what_the_others_took_and_no_less_than_a_stall() -> None:
-    patience = Patience(300)
+    patience = AdaptiveTimeout(300)
     assert patience.limit == 300
     for seconds in (1.0, 2.0, 3.0, 2.0):
         patience.taken.append(seconds)
     assert patience.limit == 20 * 2.0
-    assert Patience(10, patience.taken).limit == 10
+    assert AdaptiveTimeout(10, patience.taken).limit == 10
     patience.taken.extend([0.01] * 10)
     assert patience.limit == FLOOR
 
 
 def test_what_ran_out_of_time_says_nothing_of_the_others() -> None:
-    command = Command("sleep 60; :", timeout=0.2, patience=Patience(0.2))
+    command = Command("sleep 60; :", timeout=0.2, patience=AdaptiveTimeout(0.2))
     assert command(small_case()) == Answer(False, "timeout")
     assert command.patience is not None
     assert not command.patience.taken
 
 
 def test_what_ended_in_time_counts() -> None:
-    command = Command("true", patience=Patience(300))
+    command = Command("true", patience=AdaptiveTimeout(300))
     assert command(small_case()).interesting
     assert command.patience is not None
     assert len(command.patience.taken) == 1

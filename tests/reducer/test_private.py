@@ -21,7 +21,7 @@ from corpus.formats.onnx import parse
 from corpus.values import Tensor, Value
 from reducer.api import Reduction, reduce_case
 from reducer.move import Move
-from reducer.moves import hiding_moves
+from reducer.moves import anonymizing_moves
 from reducer.options import Options
 from reducer.private.remains import holds_run, words_left
 from reducer.private.strings import placeholders
@@ -313,11 +313,11 @@ def test_only_a_run_of_different_values_tells(array: Tensor, expected: bool) -> 
     assert tells(array) is expected
 
 
-@pytest.mark.parametrize("move", hiding_moves(), ids=lambda move: move.name)
+@pytest.mark.parametrize("move", anonymizing_moves(), ids=lambda move: move.name)
 def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move) -> None:
     case = weights_case()
     subject = OnnxSubject(parse(case.program), inputs=case.inputs)
-    for each in hiding_moves():
+    for each in anonymizing_moves():
         subject = drive(each, subject, lambda model, inputs: True).subject
     driven = drive(move, subject, lambda model, inputs: True)
     assert driven.candidates == []
@@ -327,7 +327,7 @@ def test_a_hiding_move_proposes_nothing_where_nothing_is_left_to_hide(move: Move
 def test_names_that_matter_stay_and_the_others_go() -> None:
     case = weights_case()
     subject = OnnxSubject(parse(case.program), inputs=case.inputs)
-    hide_names = hiding_moves()[0]
+    hide_names = anonymizing_moves()[0]
     found = drive(hide_names, subject, lambda model, inputs: "hush-input" in inputs).subject
     assert list(found.inputs) == ["hush-input"]
     hidden = re.findall(rb"hush-[a-z]+", found.model.SerializeToString())
@@ -359,7 +359,7 @@ def test_a_model_that_tells_nothing_is_left_as_it_is() -> None:
     for item in (model.opset_import[0], model.graph.node[0]):
         item.ClearField("domain")
     subject = OnnxSubject(model, inputs={"x0": np.zeros(8, np.float32)})
-    assert [drive(move, subject, lambda model, inputs: True).candidates for move in hiding_moves()] == [
+    assert [drive(move, subject, lambda model, inputs: True).candidates for move in anonymizing_moves()] == [
         [],
         [],
         [],

@@ -22,7 +22,7 @@ from onnx import TensorProto, helper
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.reading import Fields, Text, held_to, parse_json, read_bytes, read_json, read_toml, unpack
-from generators.learning import LESSON, Lesson
+from generators.feedback import LESSON, CoverageSnapshot
 from tests.corpus.models import relu, write
 from tests.safety.test_launcher import sources
 from tests.triage.failing import division_crash, verdict
@@ -306,8 +306,8 @@ def test_an_odd_lesson_is_refused(lesson: dict[str, Any]) -> None:
 
 
 def test_a_lesson_is_read_as_it_was_written() -> None:
-    lesson = Lesson(covered={"a": 1}, tried={"b": 2})
-    assert Lesson.of(held_to(json.loads(json.dumps(lesson.document())), LESSON, "it")) == lesson
+    lesson = CoverageSnapshot(covered={"a": 1}, tried={"b": 2})
+    assert CoverageSnapshot.of(held_to(json.loads(json.dumps(lesson.document())), LESSON, "it")) == lesson
 
 
 COLUMNS = [
@@ -346,26 +346,26 @@ OPENERS = {
     "corpus/reading.py": "the reader",
     "corpus/outputs.py": "our own lists, opened without following links",
     "corpus/external.py": "hashes weights, which were looked at when the case was opened",
-    "corpus/onnx/opening/file.py": "maps a model into memory after it was looked at",
+    "corpus/onnx/model_file.py": "maps a model into memory after it was looked at",
     "corpus/onnx/weights.py": "maps weights into memory after they were looked at",
     "generators/tir/lowered.py": "shipped with crux",
     "generators/legality.py": "shipped with crux",
     "generators/library.py": "compares a program that it is about to write",
     "oracles/edition.py": "crux's own code",
     "triage/bisection/environments.py": "what pip has installed",
-    "triage/cases/standard.py": "the tests that come with onnx",
+    "triage/cases/conformance.py": "the tests that come with onnx",
     "triage/projects/tvm/relax.py": "crux's own code",
     "triage/reports/bundle.py": "the sums of a report, bounded there",
     "triage/setup/environment.py": "the processor, as Linux tells it",
     "triage/store/artifacts.py": "a report's zip that was written just now",
     "triage/store/blobs.py": "contents named by their hash, which is compared",
-    "triage/store/upkeep/care.py": "shipped with crux",
-    "triage/store/upkeep/foreign.py": "the first bytes of a database, which SQLite reads then",
-    "triage/store/upkeep/unpacking.py": "writes members of a zip that was looked at",
+    "triage/store/maintenance/vacuum.py": "shipped with crux",
+    "triage/store/maintenance/import_archive.py": "the first bytes of a database, which SQLite reads then",
+    "triage/store/maintenance/import_archive.py": "writes members of a zip that was looked at",
 }
 
 
-INSIDE = ("oracles/in_worker/", "oracles/sandbox/", "oracles/backends/", "oracles/native/")
+INSIDE = ("oracles/worker/", "oracles/sandbox/", "oracles/backends/", "oracles/native/")
 """Where the other side of the sandbox is, and what knows machine code."""
 READS = ("read_text", "read_bytes", "memmap", "fromfile")
 

@@ -18,14 +18,14 @@ from onnx import ModelProto
 from corpus.allowance import OutOfTime, allowance, allowed, is_short_of, left_of, take
 from corpus.case import Case
 from corpus.errors import UserError
-from corpus.onnx.work import steps
+from corpus.onnx.measure import steps
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.run import Config, Limits, Status
 from oracles.sandbox.sandbox import Job, Sandbox
 from oracles.verdict import Mark, Outcome
 from tests.safety.endless_models import ENDLESS, doubling_functions, endless_loop, many_nodes
-from triage.cases.bounded import bounded
+from triage.cases.sources import bounded
 
 HOSTILE = str(Path(__file__).with_name("hostile_backend.py"))
 SECONDS = 1.0

@@ -25,8 +25,8 @@ from corpus.target import Target
 from oracles.run import Config
 from oracles.sandbox.sandbox import Job, Sandbox
 from triage.cli import run
+from triage.store.blobs import is_clean
 from triage.store.database import Store
-from triage.store.names_of_files import is_clean
 
 
 def small_case(target: Target | None = None) -> Case:
@@ -420,7 +420,7 @@ ENDLESS = """
 import sqlite3, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from triage.store.upkeep.foreign import interruptible
+from triage.store.maintenance.import_archive import interruptible
 with sqlite3.connect(":memory:") as opened, interruptible(opened):
     print("begun", flush=True)
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"

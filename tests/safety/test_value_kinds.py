@@ -17,7 +17,7 @@ from corpus.target import Target
 from corpus.values import Tensor, Value
 from oracles.probes.record import Recording
 from reducer.api import reduce_case
-from reducer.moves import all_moves, hiding_moves
+from reducer.moves import all_moves, anonymizing_moves
 from reducer.options import Options
 from reducer.subject.onnx.facts import learn
 from reducer.subject.onnx.subject import OnnxSubject
@@ -25,7 +25,7 @@ from reducer.subject.tensors import initializer
 from tests.reducer.driving import drive
 
 ML = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]
-MOVES = {move.name: move for move in (*all_moves(OnnxSubject), *hiding_moves())}
+MOVES = {move.name: move for move in (*all_moves(OnnxSubject), *anonymizing_moves())}
 
 
 def array(code: int) -> Tensor:

@@ -8,7 +8,7 @@ from corpus.case import Case
 from oracles.verdict import Outcome
 from tests.triage.failing import ORT, healthy, model, verdict
 from triage.bugs.known import KnownIssue, read_known
-from triage.campaigns.avoiding import avoiding, chains, found_in
+from triage.campaigns.testers import avoiding, chains, found_in
 
 ISSUE = KnownIssue("mine", "t", "onnxruntime", {}, fixed="1.40", avoid=("Relu:float.*", "Clip:.*"))
 

@@ -21,12 +21,26 @@ from corpus.errors import UserError
 from corpus.release import Range
 from corpus.target import Target
 from tests.triage.failing import clip_exception, verdict
-from triage.bisection.bisection import bisect_releases, document, target_for
-from triage.bisection.change_search import PROBES, Interval, changes, evenly, intervals, upcoming
+from triage.bisection.bisection import (
+    PROBES,
+    Interval,
+    bisect_releases,
+    changes,
+    document,
+    evenly,
+    intervals,
+    target_for,
+    upcoming,
+)
 from triage.bisection.environments import EnvironmentCache, Unavailable
-from triage.bisection.looking import Looker, Settings
 from triage.bisection.package_index import Interpreter, Offer, choose_interpreters, list_releases
-from triage.bisection.sightings import Sighting, SightingJournal, sighting
+from triage.bisection.release_results import (
+    ReleaseJournal,
+    ReleaseResult,
+    ReleaseRunner,
+    Settings,
+    release_result,
+)
 from triage.console.options import CaseOptions
 from triage.console.progress import PlainLines
 
@@ -110,19 +124,21 @@ def test_intervals_of_a_failure(row, expected):
     assert intervals(seen, "x", frozenset("u")) == [Interval(*each) for each in expected]
 
 
-def seen_as(release: str, what: str) -> Sighting:
+def seen_as(release: str, what: str) -> ReleaseResult:
     """A sighting: `.` passes, `u` is unsupported, any other letter is an exception of its own."""
     case = clip_exception()
     if what in ".u":
         outcome = "pass" if what == "." else "unsupported"
-        return Sighting(release, outcome, "compare", "", outcome, 0, (), "3.11", "2")
-    return sighting(release, case, verdict({"x": "no kernel for it", "y": "bad shape"}[what]), "3.11", "2")
+        return ReleaseResult(release, outcome, "compare", "", outcome, 0, (), "3.11", "2")
+    return release_result(
+        release, case, verdict({"x": "no kernel for it", "y": "bad shape"}[what]), "3.11", "2"
+    )
 
 
 def bisected(row: str, seen_on: str = "") -> dict[str, object]:
     releases = [f"1.{at}.0" for at in range(len(row))]
 
-    def look(release: str) -> Sighting:
+    def look(release: str) -> ReleaseResult:
         what = row[int(release.split(".")[1])]
         if what == "?":
             raise Unavailable("no wheel")
@@ -139,10 +155,10 @@ def test_a_release_that_words_the_same_failure_anew_is_said():
     releases = ["1.0.0", "1.1.0", "1.2.0"]
     words = {"1.0.0": "no kernel found for it here", "1.1.0": "no kernel for it found here"}
 
-    def look(release: str) -> Sighting:
+    def look(release: str) -> ReleaseResult:
         if release not in words:
             return seen_as(release, ".")
-        return sighting(release, clip_exception(), verdict(words[release]), "3.11", "2")
+        return release_result(release, clip_exception(), verdict(words[release]), "3.11", "2")
 
     found = document(bisect_releases(releases, look), {})
     assert (found["first_bad"], found["last_bad"], found["first_fixed"]) == ("1.0.0", "1.1.0", "1.2.0")
@@ -151,7 +167,7 @@ def test_a_release_that_words_the_same_failure_anew_is_said():
     assert words["1.0.0"] in failure["reworded"][0]["symptom"]
 
 
-class Canned(Looker):
+class Canned(ReleaseRunner):
     """Looks that need no environments; the first ones end only when as many as there are jobs have begun."""
 
     def __init__(self, row: str, jobs: int, cache: Path) -> None:
@@ -162,7 +178,7 @@ class Canned(Looker):
         super().__init__(clip_exception(), options, settings, Offer(releases, {}), PlainLines())
         self.looked: list[str] = []
 
-    def _judge(self, release: str, interpreter: Interpreter) -> Sighting:
+    def _judge(self, release: str, interpreter: Interpreter) -> ReleaseResult:
         self.looked.append(release)
         if len(self.looked) <= self.together.parties:
             self.together.wait(timeout=60)
@@ -224,13 +240,13 @@ def test_several_failures_are_told_apart_and_what_was_skipped_is_named():
 
 
 def test_a_journal_gives_back_what_was_seen_and_passes_over_a_torn_line(tmp_path):
-    journal = SightingJournal(tmp_path / "journal.jsonl")
+    journal = ReleaseJournal(tmp_path / "journal.jsonl")
     journal.add(seen_as("1.0", "x"))
     with journal.path.open("a") as file:
         file.write('{"release": "1.1", "outc')
-    again = SightingJournal(journal.path)
+    again = ReleaseJournal(journal.path)
     again.add(seen_as("1.2", "."))
-    assert SightingJournal(journal.path).known == {"1.0": seen_as("1.0", "x"), "1.2": seen_as("1.2", ".")}
+    assert ReleaseJournal(journal.path).known == {"1.0": seen_as("1.0", "x"), "1.2": seen_as("1.2", ".")}
 
 
 @pytest.mark.parametrize("text", ["1.2", "", "a..b", "2.0..1.0"])

@@ -20,7 +20,7 @@ from triage.pages.sarif import write_sarif
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store
 from triage.views.bars import over_time
-from triage.views.marked_text import shown_text
+from triage.views.rendering import shown_text
 
 HOSTILE = "Failed on '<script>alert(1)</script>' of shape {3,4}"
 FACTS = {"nodes_before": 1, "nodes_after": 1, "checks": 9, "passes": [], "ops": ["Relu"], "minimal": True}

@@ -19,7 +19,7 @@ from triage.console.progress import PlainLines
 from triage.reductions.selection import Selection, waiting
 from triage.store.database import Store
 from triage.store.failures import EXPLAINED, NEW, REDUCED, list_failures
-from triage.store.upkeep.health import examine
+from triage.store.maintenance.vacuum import examine
 
 
 @pytest.fixture(scope="module")

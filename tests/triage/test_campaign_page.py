@@ -28,31 +28,33 @@ from tests.triage.failing import division_crash
 from tests.triage.test_cli import command, environment
 from triage.bugs.failures import record_failure
 from triage.campaigns.serving import serving
-from triage.campaigns.shares import FLOOR, Shares
-from triage.console.display import JsonLines, LiveScreen, PlainDisplay
+from triage.campaigns.target_campaigns import FLOOR, CpuShares
+from triage.console.display import JsonLines, LiveScreen, PlainDisplay, picture
 from triage.console.progress import clock
-from triage.console.screen import picture
-from triage.console.situation import Arm, Find, Situation
+from triage.console.status import HuntStatus, LatestFinding, StrategyStats
 from triage.pages.campaign import campaign_page, write_campaign_page
 from triage.store.database import Store
-from triage.store.jobs.campaigns import keep_arms, start_campaign
-from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage
-from triage.store.jobs.progress import (
+from triage.store.jobs.campaigns import (
     MOST_ROWS,
-    ArmCost,
     Sample,
+    StrategyCost,
+    keep_arms,
     keep_costs,
     keep_decision,
     keep_sample,
     load_costs,
     progress_document,
+    start_campaign,
+    start_run,
 )
-from triage.store.jobs.runs import start_run
+from triage.store.jobs.coverage import FileRow, LibraryRow, keep_coverage
 from triage.views.series import Line, series
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J of shape {3,4}"
-ARMS = tuple(Arm(f"strategy{at}|strict", 100 * at, at / 45, float(at), at, at / 2) for at in range(10))
-NOW = Situation(
+ARMS = tuple(
+    StrategyStats(f"strategy{at}|strict", 100 * at, at / 45, float(at), at, at / 2) for at in range(10)
+)
+NOW = HuntStatus(
     "ort, tvm",
     "reducing F00012: drop outputs: 14 nodes, 5,694 bytes, 31 checks",
     3725.0,
@@ -68,12 +70,12 @@ NOW = Situation(
     812.4,
     230 << 20,
     ARMS,
-    Find("F00027", HOSTILE, 72.0),
+    LatestFinding("F00027", HOSTILE, 72.0),
     {"fuzzing ort": 500.0, "reducing ort": 200.0},
 )
 
 
-def drawn(now: Situation, width: int) -> list[str]:
+def drawn(now: HuntStatus, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
     console.print(picture(now, width))
     found = console.file
@@ -102,7 +104,7 @@ def test_the_screen_says_all_that_matters_at_any_width_and_in_few_lines(width: i
 def test_nothing_breaks_the_screen(
     doing: str, tests: int, elapsed: float, left: float | None, width: int
 ) -> None:
-    now = Situation("ort", doing, elapsed, left, tests, tests, 0.0, 0, 0, 0, 0, {}, 0.0, 0)
+    now = HuntStatus("ort", doing, elapsed, left, tests, tests, 0.0, 0, 0, 0, 0, {}, 0.0, 0)
     assert max(map(len, drawn(now, width))) <= width
     assert "no find yet" in "\n".join(drawn(now, width))
 
@@ -147,7 +149,7 @@ def store(tmp_path: Path):
                     made, run, Sample(100 * at, 90 * at, at, 1000 * at, 0, at, 1, 2, float(at), 2**27)
                 )
             keep_decision(made, run, "fuzzing ort", HOSTILE, 40.0, 2)
-        keep_costs(made, campaign.id, {"random|strict": ArmCost(100, 40.0, 3)})
+        keep_costs(made, campaign.id, {"random|strict": StrategyCost(100, 40.0, 3)})
         keep_arms(made, campaign.id, 4, {"random|strict": (100, 2.5)})
         yield made
 
@@ -283,7 +285,7 @@ def test_what_is_kept_of_a_long_run_stays_small_and_its_sums_stay_right(store: S
         keep_arms(store, campaign.id, blocks, {"random|strict": (blocks, 0.0)})
     assert len(store.rows("SELECT blocks FROM arms WHERE campaign = ?", (campaign.id,))) <= 256
     assert progress_document(store)["choices"]
-    assert load_costs(store, 1) == {"random|strict": ArmCost(100, 40.0, 3)}
+    assert load_costs(store, 1) == {"random|strict": StrategyCost(100, 40.0, 3)}
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e9)), min_size=2, max_size=50))
@@ -299,7 +301,7 @@ def test_lines_stay_within_their_chart(points: list[tuple[float, float]]) -> Non
 
 
 def test_time_goes_to_what_yields_and_nothing_starves() -> None:
-    shares = Shares()
+    shares = CpuShares()
     for _ in range(200):
         chosen = shares.choose(("poor", "rich", "dry"))
         gain = {"poor": 0.05, "rich": 0.5, "dry": 0.0}[chosen.name]
@@ -308,11 +310,11 @@ def test_time_goes_to_what_yields_and_nothing_starves() -> None:
     parts = {name: cpu / whole for name, cpu in shares.whole.items()}
     assert parts["rich"] > 0.6
     assert min(parts.values()) >= 0.8 * FLOOR / 3
-    assert "floor" in Shares().choose(("one", "other")).why
+    assert "floor" in CpuShares().choose(("one", "other")).why
 
 
 def test_a_yield_that_dries_up_loses_its_share() -> None:
-    shares = Shares()
+    shares = CpuShares()
     chosen = []
     for at in range(200):
         name = shares.choose(("first", "second")).name
@@ -323,7 +325,7 @@ def test_a_yield_that_dries_up_loses_its_share() -> None:
 
 
 def test_a_database_of_a_hunt_answers_the_canned_queries(store: Store) -> None:
-    document = json.loads((Path(__file__).parents[2] / "triage/store/upkeep/datasette.json").read_text())
+    document = json.loads((Path(__file__).parents[2] / "triage/store/maintenance/datasette.json").read_text())
     queries = document["databases"]["crux"]["queries"]
     connection = sqlite3.connect(store.path)
     answered = ("campaign_over_time", "throughput", "yield_of_arms", "where_the_time_went")

@@ -23,18 +23,15 @@ from tests.triage.failing import ORT, clip_exception, division_crash, healthy, m
 from tests.triage.test_cli import crux
 from triage.bugs.failures import mark_explained, record_failure
 from triage.bugs.overview import overview
-from triage.campaigns.yields import Worth, Yield, worth_of
-from triage.causes.bodies import ended_earlier
-from triage.causes.consequences import MOST_CHECKS, find_root
-from triage.causes.cores import core_of
-from triage.causes.effects import may_follow, names_itself
-from triage.causes.explaining import Bug, by_symptom, explain
-from triage.causes.forms import form_of
+from triage.campaigns.target_campaigns import Worth, Yield, worth_of
+from triage.causes.consequences import MOST_CHECKS, ended_earlier, find_root
+from triage.causes.cores import core_of, form_of
+from triage.causes.explaining import Bug, by_symptom, explain, may_follow, names_itself
 from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.clustering.similarity import MERGE, compare
 from triage.reductions.roots import name_reduced
 from triage.reductions.selection import Selection, waiting
-from triage.reports.requests import request_labels, request_title
+from triage.reports.limit_request import request_labels, request_title
 from triage.store.causes import note_explained
 from triage.store.database import Store
 from triage.store.failures import UNREDUCIBLE, get_failure

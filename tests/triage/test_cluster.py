@@ -16,7 +16,7 @@ from generators.fuzz import fuzz
 from generators.mixture import BLOCK, Plan
 from tests.triage.failing import ORT
 from tests.triage.test_cli import crux
-from triage.campaigns.cluster import LOCAL, cluster_testers
+from triage.campaigns.ray_testers import LOCAL, cluster_testers
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store

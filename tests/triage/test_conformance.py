@@ -15,8 +15,7 @@ import pytest
 from corpus.case import Case
 from corpus.target import Target
 from oracles.judge import Judge
-from triage.cases.conformance import conform_one, save
-from triage.cases.standard import StandardTest, standard_tests
+from triage.cases.conformance import StandardTest, conform_one, save, standard_tests
 from triage.cli import run
 
 ADD = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Add(x, x) }'

@@ -16,12 +16,11 @@ from oracles.run import Config
 from tests.triage.failing import ORT, division_crash, model, verdict
 from triage.bugs.failures import record_failure
 from triage.bugs.history import History, bisection_of, history_of_folder, history_of_name, note_bisection
-from triage.bugs.known import KnownIssue
-from triage.bugs.library import Library
-from triage.claims.words import in_short, in_words, only_with
+from triage.bugs.known import KnownIssue, Library
+from triage.claims.titles import in_short, in_words, only_with
 from triage.projects import GENERAL, find_form, project_of, projects
+from triage.reports.draft import in_type, retyped, vary_dtypes
 from triage.reports.issue import tried_releases
-from triage.reports.variations import in_type, retyped, vary_dtypes
 from triage.store.database import Store
 from triage.store.failures import MET, ROOT, add_origin
 

@@ -18,7 +18,7 @@ from tests.triage.test_cli import crux
 from triage.bugs.failures import record_failure, record_reduction
 from triage.bugs.overview import overview
 from triage.clustering.decisions import mark, merge, rename, split
-from triage.clustering.related import related_clusters
+from triage.clustering.ranking import related_clusters
 from triage.clustering.similarity import BEFORE_REDUCTION
 from triage.clustering.why import why
 from triage.store.clusters import clusters, get_cluster, signatures_of

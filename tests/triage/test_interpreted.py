@@ -15,9 +15,8 @@ from oracles.numerics.compare import Tolerance
 from oracles.probes.tir_context import INTERPRETER
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome, Symptom, Verdict, WrongResult
-from triage.claims.claim import expect
-from triage.claims.interpreted import interpreted
-from triage.claims.words import whose
+from triage.claims.claim import expect, interpreted
+from triage.claims.titles import whose
 from triage.projects import project_of
 
 A = Buffer("A", (Const(1),), "int32")

@@ -11,9 +11,9 @@ from onnx import TensorProto
 
 from corpus.case import Case
 from corpus.target import Target
-from oracles.in_worker.limits import claim_of, documents_along, form_of
 from oracles.judge import Judge
 from oracles.verdict import Mark
+from oracles.worker.limits import claim_of, documents_along, form_of
 from tests.triage.failing import healthy, model, verdict
 from tests.triage.test_cli import crux
 from triage.bugs.failures import record_failure

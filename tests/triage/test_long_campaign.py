@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from generators.learning import Lesson, together
+from generators.feedback import CoverageSnapshot, together
 from tests.triage.test_cli import command, crux, environment
-from triage.campaigns.teaching import FEWEST_FOLDED
+from triage.campaigns.coverage_sync import FEWEST_FOLDED
 from triage.store.database import Store
 from triage.store.failures import list_failures
 from triage.store.jobs.campaigns import last_campaign, load_folded, load_lessons
-from triage.store.upkeep.health import examine
+from triage.store.maintenance.vacuum import examine
 
 KILLS = int(os.environ.get("CRUX_KILLS", "50"))
 ROOM = "48m"
@@ -48,8 +48,8 @@ def state(folder: Path) -> tuple[int, int]:
         if campaign is None:
             return 0, 0
         _, folded = load_folded(store, campaign.id)
-        parts = [Lesson.of(each) for each in load_lessons(store, campaign.id).values()]
-        return campaign.next_seed, sum(together([Lesson.of(folded), *parts]).tried.values())
+        parts = [CoverageSnapshot.of(each) for each in load_lessons(store, campaign.id).values()]
+        return campaign.next_seed, sum(together([CoverageSnapshot.of(folded), *parts]).tried.values())
 
 
 def cases(folder: Path) -> set[tuple[str, str]]:

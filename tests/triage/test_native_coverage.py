@@ -14,7 +14,7 @@ from generators.strategies.native import lineage_of
 from tests.bench.bench_campaigns import Remembering
 from tests.triage.failing import ORT
 from tests.triage.test_cli import crux
-from triage.campaigns.teaching import Teaching
+from triage.campaigns.coverage_sync import CoverageSync
 from triage.campaigns.testers import open_testers
 from triage.console.options import CaseOptions
 from triage.store.database import Store
@@ -47,7 +47,7 @@ def test_a_campaign_that_is_led_by_the_code_remembers_what_reached_it(tmp_path: 
     printed(tmp_path, "fuzz", "--tests", "64", *words)
     printed(tmp_path, "fuzz", "--tests", "192", *words)
     with Store(tmp_path / "crux.db") as store:
-        teaching = Teaching(store, "ort", None)
+        teaching = CoverageSync(store, "ort", None)
         lesson = teaching.lesson(range(teaching.seed, teaching.seed + 16))
     assert lesson is not None
     assert lesson.reach.roots
@@ -65,7 +65,7 @@ def test_a_campaign_that_is_led_by_the_code_is_the_same_for_any_number_of_worker
             found.append(list(fuzz(testers.all, tests=20 * BLOCK, teacher=teacher)))
     one, two = found
     assert [each.case_id for each in one] == [each.case_id for each in two]
-    same = sum(each.sighting == other.sighting for each, other in zip(one, two, strict=True))
+    same = sum(each.release_result == other.release_result for each, other in zip(one, two, strict=True))
     assert same >= 0.95 * len(one)
 
 

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from corpus.errors import UserError
 from tests.triage.failing import healthy
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
 from triage.reports.by_name import report_word
 

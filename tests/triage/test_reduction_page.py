@@ -17,8 +17,8 @@ from tests.counting import calls_of
 from tests.triage.failing import ORT, model
 from triage.pages.reduction import NAME, write_page
 from triage.views.curve import curve
+from triage.views.graph_layout import Box, Drawing, Gaps, draw, topological_order
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture
-from triage.views.layered import Box, Drawing, Gaps, draw, topological_order
 
 FLOAT = (TensorProto.FLOAT, [2, 3])
 

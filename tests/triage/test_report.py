@@ -35,7 +35,7 @@ from triage.reports.checklist import sizes
 from triage.reports.issue import short_output
 from triage.reports.report import write_report
 from triage.repro.proving import SAYS, prove
-from triage.views.drawn import Drawn
+from triage.views.drawn import DrawnGraph
 from triage.views.listing import describe_value, list_model, mermaid
 from triage.views.privacy import private_words_in, scrub
 from triage.views.rendering import as_cell, as_code, as_comment, as_fence
@@ -375,8 +375,8 @@ def test_foreign_text_cannot_leave_its_place():
 
 def test_a_picture_quotes_its_labels():
     made = model([("Relu", ['x"];click'], ["y"])], {'x"];click': (1, [2])}, {"y": (1, [2])})
-    assert "x#quot;];click" in mermaid(Drawn(made.graph, {}))
-    assert "i0 --> n0" in mermaid(Drawn(made.graph, {}))
+    assert "x#quot;];click" in mermaid(DrawnGraph(made.graph, {}))
+    assert "i0 --> n0" in mermaid(DrawnGraph(made.graph, {}))
 
 
 def test_a_listing_has_the_types_that_were_not_declared():

@@ -21,7 +21,7 @@ from oracles.judge import Judge
 from triage.bugs.history import History
 from triage.projects import runner_of
 from triage.reports.report import Report, write_report
-from triage.repro.plain_code import surprise
+from triage.repro.source import surprise
 from triage.views.drawn import drawn
 from triage.views.listing import mermaid
 from triage.views.privacy import private_words_in

@@ -11,13 +11,13 @@ import pytest
 from corpus.case import Case
 from corpus.graphs.program import Binding, Graph, GraphProgram, Input
 from corpus.target import Target
-from oracles.asked import named
 from oracles.judge import Judge
 from oracles.optimisers.tvm_ways import configs_of_graphs
+from oracles.optional import named
 from oracles.run import Config
 from triage.bugs.history import History
-from triage.cases.alone import alone
-from triage.projects import ToShow, runner_of
+from triage.cases.judging import alone
+from triage.projects import ClaimedRun, runner_of
 from triage.reports.report import write_report
 from triage.repro.source import Source
 from triage.views.rendering import template_of
@@ -46,7 +46,7 @@ def test_the_script_runs_the_program_as_the_oracle_did(oracle: str) -> None:
     config, does = WAYS[oracle]
     runner = runner_of("tvm", "relax")
     assert oracle in runner.tells
-    shown = ToShow(config, {"base": BASELINE, "failing": config})
+    shown = ClaimedRun(config, {"base": BASELINE, "failing": config})
     for template in (runner.part, runner.short):
         given = {"source": SOURCE, "seen": "exception", "expected": {}, **runner.settings(shown)}
         text = template_of(template).render(given)

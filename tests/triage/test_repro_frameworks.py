@@ -16,7 +16,7 @@ from corpus.regression import FOLDER
 from corpus.target import Target
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance
-from oracles.probes.handed_on import WRITTEN
+from oracles.probes.exporter_blame import WRITTEN
 from oracles.run import Config, Phase, Run, Status
 from oracles.verdict import Outcome
 from tests.triage.failing import model

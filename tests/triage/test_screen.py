@@ -7,14 +7,14 @@ import io
 import pytest
 from rich.console import Console
 
-from triage.console.screen import picture
-from triage.console.situation import Find, Situation
+from triage.console.display import picture
+from triage.console.status import HuntStatus, LatestFinding
 
 TITLE = "another result on every run: v5: 185 of 189 elements differ, most at [1, 8, 1]"
 
 
-def situation(what: str) -> Situation:
-    return Situation(
+def situation(what: str) -> HuntStatus:
+    return HuntStatus(
         target="ort",
         doing="reducing F00025: keep the nodes where values part: 4 nodes, 1,083 bytes, 13 checks",
         elapsed=160,
@@ -29,13 +29,13 @@ def situation(what: str) -> Situation:
         bugs={"new": 18, "known": 8},
         cpu=120,
         memory=400 << 20,
-        last=Find("F00098", TITLE, 2.0, what),
+        last=LatestFinding("F00098", TITLE, 2.0, what),
         explained=61,
         faces=4,
     )
 
 
-def shown(now: Situation, width: int) -> str:
+def shown(now: HuntStatus, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(picture(now, width))
     return console.file.getvalue()

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from oracles.naming.signature import Signature
-from triage.causes.effects import says_the_same
+from triage.causes.explaining import says_the_same
 from triage.clustering.linkage import average_linkage
 from triage.clustering.similarity import MERGE, RELATED, compare, distance_within
 

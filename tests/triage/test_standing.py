@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from oracles.naming.signature import Signature
-from triage.bugs.standing import counted, next_step, state_of
-from triage.pages.rows import row_of, totals_of
+from triage.bugs.overview import counted, next_step, state_of
+from triage.pages.bugs import row_of, totals_of
 
 DATABASE = Path("crux.db")
 

@@ -19,8 +19,8 @@ from tests.triage.failing import ORT, division_crash, healthy, verdict
 from triage.bugs.failures import record_failure
 from triage.store.database import Store, open_existing
 from triage.store.failures import get_failure, list_failures, origins
+from triage.store.maintenance.vacuum import examine
 from triage.store.names import find_case
-from triage.store.upkeep.health import examine
 
 FORK = multiprocessing.get_context("fork")
 

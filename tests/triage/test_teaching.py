@@ -13,17 +13,16 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.changes.modes import Mode
 from generators.fuzz import fuzz, judge_cases
 from generators.mixture import BLOCK, Plan, make_tests
+from generators.mutations.modes import Mode
 from oracles.run import Phase
 from oracles.verdict import Outcome, Verdict
+from triage.campaigns.coverage_sync import FEWEST_FOLDED, CoverageSync, must_go_on
 from triage.campaigns.fuzzing import Fuzzer
-from triage.campaigns.teaching import FEWEST_FOLDED, Teaching, must_go_on
 from triage.console.options import CaseOptions
 from triage.store.database import Store
-from triage.store.jobs.campaigns import last_campaign, load_folded
-from triage.store.jobs.progress import load_costs
+from triage.store.jobs.campaigns import last_campaign, load_costs, load_folded
 
 GUIDED = Plan("coverage", Mode.STRICT, nodes=5)
 TESTS = 9 * BLOCK
@@ -37,7 +36,7 @@ def worker(seeds, seconds, lesson):
 def ran(path: Path, tests: int, seed: int | None) -> list[tuple[int, str]]:
     """The seeds and cases of one run that goes on in a database."""
     with Store(path) as store:
-        teaching = Teaching(store, "ort", seed)
+        teaching = CoverageSync(store, "ort", seed)
         found = fuzz([worker], seed=teaching.seed, tests=tests, teacher=teaching)
         told = [(each.seed, each.case_id) for each in found]
         teaching.keep()
@@ -60,7 +59,7 @@ def test_a_seed_that_is_given_begins_anew(tmp_path: Path) -> None:
 
 def test_the_case_of_a_seed_under_way_is_made_again(tmp_path: Path) -> None:
     with Store(tmp_path / "crux.db") as store:
-        teaching = Teaching(store, "ort", 0)
+        teaching = CoverageSync(store, "ort", 0)
         for each in fuzz([worker], seed=0, tests=TESTS, teacher=teaching):
             (made,) = make_tests(GUIDED, range(each.seed, each.seed + 1), teaching.lesson_of_seed(each.seed))
             assert made.case.case_id == each.case_id
@@ -119,7 +118,7 @@ def test_an_interrupted_run_has_kept_what_each_test_taught(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path / "crux.db", BLOCK + 3)
     with Store(tmp_path / "crux.db") as store:
-        assert Teaching(store, "reference", None).seed == BLOCK + 3
+        assert CoverageSync(store, "reference", None).seed == BLOCK + 3
         assert sum(each.tests for each in load_costs(store, 1).values()) == BLOCK + 3
 
 

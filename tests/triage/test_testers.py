@@ -10,10 +10,10 @@ import pytest
 
 from corpus.errors import UserError
 from corpus.target import Target
-from generators.changes.modes import Mode
+from generators.feedback import Course, CoverageSnapshot
 from generators.fuzz import fuzz, lesson_of
-from generators.learning import Course, Lesson
 from generators.mixture import BLOCK, LOOPS, Plan
+from generators.mutations.modes import Mode
 from tests.triage.failing import ORT
 from triage.campaigns.testers import RemoteError, open_testers
 from triage.console.options import CaseOptions
@@ -42,7 +42,7 @@ class Classroom:
     def __init__(self) -> None:
         self.course = Course()
 
-    def lesson(self, block: range) -> Lesson | None:
+    def lesson(self, block: range) -> CoverageSnapshot | None:
         return self.course.lesson(block.start // BLOCK)
 
     def learn(self, block: range, tests: Sequence[Tested]) -> None:

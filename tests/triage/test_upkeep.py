@@ -25,16 +25,21 @@ from triage.clustering.grouping import regroup
 from triage.store.artifacts import keep_artifact, note_check
 from triage.store.clusters import get_cluster
 from triage.store.database import Store
-from triage.store.failures import get_failure, list_failures, origins
-from triage.store.jobs.campaigns import keep_arms, start_campaign
-from triage.store.jobs.progress import ArmCost, Sample, keep_costs, keep_decision, keep_sample
-from triage.store.jobs.runs import start_run
+from triage.store.failures import find_clusters, get_failure, list_failures, origins
+from triage.store.jobs.campaigns import (
+    Sample,
+    StrategyCost,
+    keep_arms,
+    keep_costs,
+    keep_decision,
+    keep_sample,
+    start_campaign,
+    start_run,
+)
 from triage.store.jobs.watched import WatchedRow, keep_watch
+from triage.store.maintenance.merging import take_in
+from triage.store.maintenance.vacuum import collect_garbage, datasette_metadata, examine, export
 from triage.store.schema import migrations
-from triage.store.search import find_clusters
-from triage.store.upkeep.care import collect_garbage, datasette_metadata, export
-from triage.store.upkeep.health import examine
-from triage.store.upkeep.merging import take_in
 
 
 @pytest.fixture
@@ -285,7 +290,7 @@ def test_every_table_and_view_has_words_for_datasette_and_every_canned_query_run
     keep_sample(store, run, Sample(1, 1, 0, 0, 0, 0, 0, 0, 1.0, 1))
     keep_decision(store, run, "fuzzing ort", "", 1.0, 0)
     campaign = start_campaign(store, "ort", 0).id
-    keep_costs(store, campaign, {"random|strict": ArmCost(1, 1.0, 0)})
+    keep_costs(store, campaign, {"random|strict": StrategyCost(1, 1.0, 0)})
     keep_arms(store, campaign, 16, {"random|strict": (1, 0.5)})
     (metadata,) = datasette_metadata(store.path)["databases"].values()
     inner = "name GLOB 'sqlite_*' OR name GLOB 'failures_search_*'"

@@ -9,7 +9,7 @@ from corpus.case import Case
 from oracles.naming.signature import Signature
 from oracles.verdict import Verdict
 from triage.claims.titles import bug_title
-from triage.clustering.assignment import assign, by_symptom, note_sighting
+from triage.clustering.grouping import assign, by_symptom, record_release_result
 from triage.store.clusters import list_apart, move
 from triage.store.database import Store
 from triage.store.failures import (
@@ -56,7 +56,7 @@ def record_failure(
                 list_apart(store, cluster)
             number = add_failure(store, case, verdict, signature, cluster, run=run, release=release)
         add_origin(store, number, case.origin or case_id)
-        note_sighting(store, get_failure(store, number).cluster, release)
+        record_release_result(store, get_failure(store, number).cluster, release)
     return get_failure(store, number)
 
 
@@ -76,7 +76,7 @@ def record_reduction(
         point_at_reduced(store, failure.id, case_id, signature, title, verdict)
         move(store, failure.id, cluster, "the reduced case's signature")
         if cluster != failure.cluster:
-            note_sighting(store, cluster, failure.release)
+            record_release_result(store, cluster, failure.release)
         keep_reduction(store, failure.id, case_id, REDUCED, document)
     return get_failure(store, failure.id)
 
@@ -94,7 +94,7 @@ def mark_explained(store: Store, failure: Failure, bug: Failure, why: str) -> No
         name_failure(store, failure.id, bug.signature)
         set_status(store, failure.id, EXPLAINED)
         move(store, failure.id, bug.cluster, why)
-        note_sighting(store, bug.cluster, failure.release)
+        record_release_result(store, bug.cluster, failure.release)
 
 
 def return_to_new(store: Store, failures: Iterable[int]) -> None:

@@ -20,8 +20,10 @@ from corpus.errors import UserError
 from corpus.reading import read_toml
 from corpus.release import is_before
 from oracles.naming.signature import Signature
+from triage.clustering.similarity import RELATED, compare, group_of
 from triage.projects import project_of_package
 from triage.store.artifacts import replace_known
+from triage.store.clusters import clusters, signatures_of
 from triage.store.database import Store, dump, own_file
 
 
@@ -121,3 +123,42 @@ def _entry(path: Path, name: str, facts: Any) -> KnownIssue:
     except (re.error, TypeError) as error:
         raise UserError(f"{where}: a match is no regular expression ({error})") from error
     return KnownIssue(id=name, patterns=patterns, **{**facts, "avoid": tuple(facts.get("avoid", ()))})
+
+
+@dataclass(frozen=True)
+class Library:
+    """`signatures` are those of every cluster, by its name."""
+
+    issues: tuple[KnownIssue, ...] = ()
+    signatures: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def shipped(cls) -> Library:
+        """Return the known issues that come with crux, and no cluster."""
+        return cls(read_known(SHIPPED))
+
+    @classmethod
+    def of_store(cls, store: Store, known: Path | None = None) -> Library:
+        """Collect the bugs of a store and the known issues; `known` is a file of more of these."""
+        found = {
+            each.name: tuple(alias.signature for alias in signatures_of(store, each.id))
+            for each in clusters(store)
+        }
+        return cls(load_known(store.path, known), found)
+
+    def known(self, signature: Signature, release: str) -> KnownIssue | None:
+        """Return the known issue that the signature is, on that release."""
+        return known_issue(self.issues, (signature,), (release,))
+
+    def similar(self, signature: Signature, own: str = "") -> dict[str, float]:
+        """Return the other clusters that may be the same bug, with their distance, the nearest first."""
+        found = {}
+        for name, others in self.signatures.items():
+            near = [
+                compare(signature, each).distance
+                for each in others
+                if group_of(each) == group_of(signature) and each.digest != signature.digest
+            ]
+            if name != own and min(near, default=1.0) <= RELATED:
+                found[name] = min(near)
+        return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.in_worker.limits import form_of
+from oracles.worker.limits import form_of
 from triage.store.database import Row, Store
 from triage.store.failures import declared_rows
 from triage.store.names import cluster_name, failure_name

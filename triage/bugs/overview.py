@@ -1,20 +1,25 @@
 """The clusters of a store as documents, in the order in which to look at them.
 
 Nothing here reads every failure: counts are kept as failures come, and of many failures a cluster shows some.
+
+`crux hunt`, `crux triage` and the page say the same, since all of them ask here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from triage.bugs.known import KnownIssue, known_issue
 from triage.clustering.decisions import CLOSED
-from triage.clustering.ranking import Candidate, ranked
-from triage.clustering.related import related_clusters
-from triage.store.causes import Face, explained_in, faces_of
-from triage.store.clusters import BY_SYMPTOM, Alias, Cluster, clusters
+from triage.clustering.ranking import Candidate, ranked, related_clusters
+from triage.store.artifacts import last_reports
+from triage.store.causes import Manifestation, explained_in, manifestations_of
+from triage.store.clusters import BY_SYMPTOM, NEW, REGRESSED, Alias, Cluster, clusters
 from triage.store.counted import Counts, Listed, counts_of_clusters, first_failures, signatures_by_cluster
 from triage.store.database import Store
 
@@ -47,7 +52,7 @@ def overview(
             documents[cluster.id] = document | {
                 "failures": listed,
                 "related": related.get(cluster.id, {}),
-                "faces": [_face(row) for row in faces_of(store, cluster.id)],
+                "faces": [_face(row) for row in manifestations_of(store, cluster.id)],
                 "explained": [asdict(row) for row in explained_in(store, cluster.id)],
             }
             candidates.append(_candidate(documents[cluster.id], cluster, signatures[cluster.id]))
@@ -87,7 +92,7 @@ def _failure_document(listed: Listed) -> Document:
     }
 
 
-def _face(face: Face) -> Document:
+def _face(face: Manifestation) -> Document:
     """Describe another face of a bug: `title`, `failures`, `first`."""
     return {"title": face.title, "failures": face.failures, "first": face.first}
 
@@ -96,3 +101,76 @@ def _candidate(document: Document, cluster: Cluster, aliases: Sequence[Alias]) -
     best = next((each for each in aliases if each.how != BY_SYMPTOM), aliases[0])
     tier = (cluster.status in CLOSED, bool(document["known"]), not document["reduced"])
     return Candidate(cluster.id, tier, (-document["reduced"], -document["count"]), best.signature)
+
+
+Summary = Mapping[str, Any]
+READY, UNREPORTED, KNOWN, UNREDUCED = "ready", "new", "known", "not reduced"
+COUNTED = {
+    REGRESSED: "regressed",
+    READY: "new and ready",
+    UNREPORTED: "new",
+    KNOWN: "known",
+    UNREDUCED: "not reduced yet",
+}
+"""The words of a count, in the order in which to look at them; other states follow by their own names."""
+MOST_NAMED = 3
+
+
+def overview_with_states(
+    store: Store, issues: tuple[KnownIssue, ...] = (), only: Any = None
+) -> list[dict[str, Any]]:
+    """Return the overview's documents, each with its `state` and the folder of its last `report`."""
+    reports = last_reports(store)
+    found = []
+    for document in overview(store, issues, only):
+        folder, is_ready = reports.get(document["id"], ("", False))
+        state = state_of(document, is_ready)
+        found.append({**document, "state": state, "report": folder})
+    return found
+
+
+def state_of(document: Summary, is_ready: bool) -> str:
+    """Return a bug's state in a word; a person's decision comes first."""
+    if document["status"] != NEW:
+        return str(document["status"])
+    if document["known"]:
+        return KNOWN
+    if not document["reduced"]:
+        return UNREDUCED
+    return READY if is_ready else UNREPORTED
+
+
+def counted(states: Iterable[str]) -> str:
+    """Count states in words, such as `13 bugs: 5 new and ready, 2 known, 6 not reduced yet`."""
+    found = Counter(states)
+    total = sum(found.values())
+    order = [*COUNTED, *sorted(found.keys() - COUNTED.keys())]
+    parts = [f"{found[state]} {COUNTED.get(state, state)}" for state in order if found[state]]
+    return f"{total} bug{'' if total == 1 else 's'}{': ' if parts else ''}{', '.join(parts)}"
+
+
+def next_step(documents: Sequence[Summary], database: Path) -> str:
+    """The command to give next, for the user's database."""
+    at = f" --db {quote(str(database))}" if str(database) != "crux.db" else ""
+    by_state = {state: [each for each in documents if each["state"] == state] for state in COUNTED}
+    if by_state[UNREDUCED]:
+        return f"crux reduce --all{at}"
+    if waiting := [*by_state[REGRESSED], *by_state[UNREPORTED]]:
+        names = [str(each["id"]) for each in waiting if not each["report"]]
+        if names:
+            return f"crux report {' '.join(names[:MOST_NAMED])}{at}"
+    if ready := by_state[READY]:
+        first = ready[0]
+        return f"file {_near(first['report'])}/issue.md, then: crux triage mark {first['id']} filed URL{at}"
+    return f"crux hunt{at}"
+
+
+def _near(folder: str) -> str:
+    """Return the folder as seen from here, where it lies below."""
+    path = Path(folder)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else folder
+
+
+def in_a_line(documents: Sequence[Summary], database: Path) -> str:
+    """The count and the next step, as every list of bugs ends."""
+    return f"{counted(each['state'] for each in documents)}; next: {next_step(documents, database)}"

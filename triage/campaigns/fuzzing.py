@@ -19,17 +19,22 @@ from oracles.backends import find_backend
 from oracles.sequence import split
 from triage.bugs.failures import record_failure
 from triage.bugs.known import KnownIssue
-from triage.campaigns.cluster import cluster_testers
-from triage.campaigns.native import NativeCoverage, open_watch
-from triage.campaigns.teaching import Teaching
+from triage.campaigns.coverage_sync import CoverageSync
+from triage.campaigns.native_coverage import NativeCoverage, open_watch
+from triage.campaigns.ray_testers import cluster_testers
 from triage.campaigns.testers import Testers, open_testers
 from triage.console.options import CaseOptions
 from triage.setup.environment import describe_environment
 from triage.store.database import Store
 from triage.store.failures import Failure, count_again, count_alike, first_alike, get_failure
-from triage.store.jobs.campaigns import keep_refusals, load_refusals
-from triage.store.jobs.progress import ArmCost
-from triage.store.jobs.runs import finish_run, start_run, update_run
+from triage.store.jobs.campaigns import (
+    StrategyCost,
+    finish_run,
+    keep_refusals,
+    load_refusals,
+    start_run,
+    update_run,
+)
 
 MOST_ALIKE = 1000
 """Failing cases of one symptom that are kept; more would say nothing new, and fill the disk."""
@@ -100,7 +105,7 @@ class Fuzzer:
         self._is_native = native
         self._cluster = cluster
         self.native: NativeCoverage | None = None
-        self._teaching = Teaching(store, str(target), options.seed)
+        self._teaching = CoverageSync(store, str(target), options.seed)
         self.seed = self._teaching.seed
         self.tally = Tally()
         self.run = start_run(store, command, str(target), environment, self.seed)
@@ -158,7 +163,7 @@ class Fuzzer:
         return self._teaching.coverage
 
     @property
-    def spent(self) -> Mapping[str, ArmCost]:
+    def spent(self) -> Mapping[str, StrategyCost]:
         """Map each arm to its cost, in this run and earlier ones."""
         return self._teaching.costs
 

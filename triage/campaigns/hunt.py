@@ -16,22 +16,29 @@ from corpus.errors import UserError
 from triage.bugs.failures import set_aside
 from triage.bugs.known import KnownIssue, load_known
 from triage.bugs.overview import overview
-from triage.campaigns.eye import FACE, Eye
-from triage.campaigns.front import Front, cpu_of_the_ended
+from triage.campaigns.monitor import FACE, HuntMonitor
 from triage.campaigns.reporting import Bug, Reporter
-from triage.campaigns.shares import FUZZING, Choice, Shares
-from triage.campaigns.yields import Worth, Yield, worth_of
+from triage.campaigns.target_campaigns import (
+    FUZZING,
+    Choice,
+    CpuShares,
+    ReductionBenefit,
+    TargetCampaign,
+    Worth,
+    cpu_of_the_ended,
+    worth_of,
+)
 from triage.console.display import Display
 from triage.console.options import CaseOptions
 from triage.reductions.failures import BeingReduced, reduce_failure
-from triage.reductions.request import Request
+from triage.reductions.folders import Request
 from triage.store.causes import root_of
 from triage.store.clusters import LIMIT, clusters, get_cluster
 from triage.store.database import Store
 from triage.store.failures import REDUCED, UNREDUCIBLE, Failure, list_failures, why_set_aside
-from triage.store.jobs.progress import keep_decision
+from triage.store.jobs.campaigns import keep_decision
+from triage.store.maintenance.vacuum import collect_garbage, disk_bytes
 from triage.store.names import cluster_name
-from triage.store.upkeep.care import collect_garbage, disk_bytes
 
 RESERVED_SHARE, MOST_RESERVED = 0.25, 60.0
 """The last part of the time in which nothing new is looked for, and its most seconds where nothing waits."""
@@ -58,18 +65,18 @@ class Hunt:
 
     store: Store
     options: CaseOptions
-    fronts: Sequence[Front]
+    fronts: Sequence[TargetCampaign]
     out: Path
     limits: Limits
     shown: Display
-    shares: Shares = field(default_factory=Shares)
+    shares: CpuShares = field(default_factory=CpuShares)
     fuzzed: float = 0.0
-    gained: Yield = field(default_factory=Yield)
+    gained: ReductionBenefit = field(default_factory=ReductionBenefit)
 
     def __post_init__(self) -> None:
         self.start = time.monotonic()
         self.reporter = Reporter(self.store, self.out, self.shown)
-        self.eye = Eye(self.store, self.fronts, self.shares, self.shown, self.limits.seconds)
+        self.eye = HuntMonitor(self.store, self.fronts, self.shares, self.shown, self.limits.seconds)
         self._issues: tuple[KnownIssue, ...] = load_known(self.store.path)
         self._clusters = {each.id for each in clusters(self.store)}
 
@@ -147,7 +154,7 @@ class Hunt:
         else:
             self._reduce_some(front, REDUCING, stretch, chosen.why)
 
-    def _fuzz(self, front: Front, seconds: float, chosen: Choice) -> None:
+    def _fuzz(self, front: TargetCampaign, seconds: float, chosen: Choice) -> None:
         kept = min(self.limits.seconds * RESERVED_SHARE, MOST_RESERVED)
         room = max(self.left - kept, 1.0)
         tests = max(self.limits.tests - self.tests, 1) if self.limits.tests else None
@@ -165,7 +172,7 @@ class Hunt:
         self._count(front, f"{FUZZING} {front.target}", chosen.why, cpu, gained)
 
     def _reduce_some(
-        self, front: Front, what: str, seconds: float, why: str, *, urgent: bool = False
+        self, front: TargetCampaign, what: str, seconds: float, why: str, *, urgent: bool = False
     ) -> None:
         """Reduce the most telling failures first; if `urgent`, only the first of each symptom."""
         least = max(2 * REPORT_SECONDS, self.left - seconds)
@@ -181,7 +188,7 @@ class Hunt:
             name = what if urgent else f"{what} {front.target}"
             self._count(front, name, why or "each symptom's first is reduced at once", cpu, gained)
 
-    def _count(self, front: Front, name: str, why: str, cpu: float, gained: int) -> None:
+    def _count(self, front: TargetCampaign, name: str, why: str, cpu: float, gained: int) -> None:
         """Note what a piece of time cost and gained."""
         self.shares.add(name, cpu, gained)
         keep_decision(self.store, front.fuzzer.run, name, why, cpu, gained)
@@ -206,7 +213,7 @@ class Hunt:
         """Return whether a cluster is a known issue: to report it again is worth no time that finds more."""
         return any(facts["known"] for facts in overview(self.store, self._issues, [cluster]))
 
-    def _explain(self, front: Front, least: float) -> None:
+    def _explain(self, front: TargetCampaign, least: float) -> None:
         """Put aside what a known bug explains, while there is time."""
         for failure, found in front.explainer.run():
             if found.bug is not None:
@@ -216,7 +223,7 @@ class Hunt:
             if self.left <= least:
                 return
 
-    def _reduce(self, front: Front, failure: Failure) -> int:
+    def _reduce(self, front: TargetCampaign, failure: Failure) -> int:
         """Reduce a failure and report its bug if that is new; how many new bugs that made."""
         longest = max(self.limits.seconds * LONGEST_REDUCTION_SHARE, 10.0)
         minutes = min(self.left - REPORT_SECONDS, longest) / 60
@@ -256,7 +263,7 @@ class Hunt:
         alike = len(list_failures(self.store, cluster=reduced.cluster, status=REDUCED))
         return f"{reduced.cluster_name}, {'new' if worth is Worth.NEW else f'known, reduced {alike} times'}"
 
-    def _report(self, front: Front, cluster: int) -> None:
+    def _report(self, front: TargetCampaign, cluster: int) -> None:
         """Write a bug's report, and note what that took; a late one only where there is none yet."""
         if cluster in self.reporter.reported and self.left < REPORT_SECONDS:
             return
@@ -272,7 +279,7 @@ class _Named:
     """A progress display that says whose progress it is."""
 
     inner: Display
-    eye: Eye
+    eye: HuntMonitor
     name: str
 
     def status(self, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from corpus.errors import UserError
 from oracles.judge import Judge
 from triage.bugs.history import history_of_name
-from triage.bugs.library import Library
+from triage.bugs.known import Library
 from triage.console.progress import Progress
 from triage.reports.by_name import note_report
 from triage.reports.report import Report, write_report

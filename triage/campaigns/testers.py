@@ -6,18 +6,24 @@ the seed, the case's id and the verdict. It ends when its pipe does, however thi
 
 from __future__ import annotations
 
+import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
+import onnx
+
 from corpus.case import Case, Remark
 from corpus.errors import UserError
+from corpus.onnx.types import dtype_name
 from corpus.processes import call_apart
 from corpus.target import Target
+from generators.feedback import CoverageSnapshot
 from generators.fuzz import (
+    AVOIDED,
     NO_PATTERNS,
     THOROUGH_EVERY,
     Fired,
@@ -28,18 +34,81 @@ from generators.fuzz import (
     Tester,
     judge_cases,
 )
-from generators.learning import Lesson
 from generators.legality import ANYTHING, Legality
 from generators.mixture import BLOCK, Plan, make_tests
 from generators.reach import NATIVE, is_sampled
 from oracles.judge import Judge
 from oracles.native.watching import Met, Watch
+from oracles.numerics.value_types import Types, tensor_types
+from oracles.run import Phase
 from oracles.screening import FORMAT, passing
-from oracles.verdict import Verdict
+from oracles.verdict import Outcome, Symptom, Verdict
 from triage.bugs.known import KnownIssue
-from triage.campaigns.avoiding import avoiding, chains
-from triage.campaigns.native import open_watch, sighting
+from triage.campaigns.native_coverage import open_watch, release_result
 from triage.console.options import CaseOptions
+
+Chain = tuple[re.Pattern[str], ...]
+
+
+def chains(issues: Iterable[KnownIssue], backend: str, release: str) -> Mapping[str, Chain]:
+    """Map each issue of a backend that lives on that release to the operators that it wants avoided."""
+    return {
+        issue.id: tuple(map(re.compile, issue.avoid))
+        for issue in issues
+        if issue.avoid and issue.is_of(backend) and issue.is_alive_on(release)
+    }
+
+
+def avoiding(judgement: Judgement, avoided: Mapping[str, Chain]) -> Judgement:
+    """Return the judgement, but a program that holds one of the chains is *unsupported*, and not run."""
+    if not avoided:
+        return judgement
+
+    def verdict(case: Case, thorough: bool) -> Verdict:
+        name = found_in(case, avoided)
+        if not name:
+            return judgement(case, thorough)
+        symptom = Symptom(Outcome.UNSUPPORTED, Phase.IMPORT, AVOIDED, name)
+        return Verdict(Outcome.UNSUPPORTED, Phase.IMPORT, f"avoided: known issue {name}", symptom)
+
+    return verdict
+
+
+def found_in(case: Case, avoided: Mapping[str, Chain]) -> str:
+    """Return the first issue whose chain of nodes is in the program's main graph; empty where none is."""
+    if case.format != "onnx":
+        return ""
+    model: onnx.ModelProto = case.parsed
+    types = tensor_types(model)
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for issue, chain in avoided.items():
+        if any(_leads(node, chain, types, readers) for node in model.graph.node):
+            return issue
+    return ""
+
+
+def _leads(
+    node: onnx.NodeProto, chain: Chain, types: Types, readers: Mapping[str, list[onnx.NodeProto]]
+) -> bool:
+    """Return whether the chain begins at a node and goes on along its readers."""
+    first, *rest = chain
+    if not first.fullmatch(_face(node, types)):
+        return False
+    return not rest or any(_leads(each, tuple(rest), types, readers) for each in _next(node, readers))
+
+
+def _next(node: onnx.NodeProto, readers: Mapping[str, list[onnx.NodeProto]]) -> Iterator[onnx.NodeProto]:
+    for name in node.output:
+        yield from readers.get(name, ())
+
+
+def _face(node: onnx.NodeProto, types: Types) -> str:
+    """`operator:dtype`, of its first output, as in the signatures of wrong results."""
+    declared = types.get(node.output[0]) if node.output else None
+    return f"{node.op_type}:{dtype_name(declared.elem_type) if declared is not None else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +169,12 @@ def _in_this_process(judge: Judge, plan: Plan, issues: tuple[KnownIssue, ...]) -
     fired = asker_of(judge)
     start = judge.watch.ever() if judge.watch and plan.strategy == NATIVE else None
 
-    def test(seeds: range, seconds: float, lesson: Lesson | None) -> Iterator[Tested]:
+    def test(seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> Iterator[Tested]:
         known = lesson.pool.seen if lesson is not None else frozenset()
         looks = None if judge.watch or not judge.looks_together(FORMAT) else looking(judge)
         if start is None or not is_sampled(seeds, BLOCK):
             return judge_cases(make_tests(plan, seeds, lesson), judged, seconds, take, fired, looks, known)
-        sighted = sighting(judge, lesson, start)
+        sighted = release_result(judge, lesson, start)
         for each in make_tests(plan, range(seeds.start - seeds.start % BLOCK, seeds.start), lesson):
             judged(each.case, each.seed % THOROUGH_EVERY == 0)  # a block that goes on meets what it had met
         take()
@@ -184,14 +253,14 @@ class _Remote:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._told: Lesson | None = None
+        self._told: CoverageSnapshot | None = None
 
     def greeting(self) -> tuple[str, Met | None, Legality]:
         """The release of the package, what the start met, and what is legal; the tester says them first."""
         found: tuple[str, Met | None, Legality] = self._receive()
         return found
 
-    def __call__(self, seeds: range, seconds: float, lesson: Lesson | None) -> list[Tested]:
+    def __call__(self, seeds: range, seconds: float, lesson: CoverageSnapshot | None) -> list[Tested]:
         """The tests of some seeds; a lesson goes over once, with the first block that draws from it."""
         news = (lesson,) if lesson is not self._told else ()
         self._told = lesson
@@ -232,7 +301,7 @@ def _serve(
             legality = legality_of(judge, plan)
             connection.send(("greeting", (judge.release, begun(watch), legality)))
             test = _in_this_process(judge, replace(plan, legality=legality), issues)
-            lesson: Lesson | None = None
+            lesson: CoverageSnapshot | None = None
             while True:
                 seeds, seconds, news = connection.recv()
                 lesson = news[0] if news else lesson

@@ -1,23 +1,112 @@
-"""How a target does on ONNX's own backend tests: each passes, fails, or is refused as not implemented."""
+"""How a target does on ONNX's own backend tests: each passes, fails, or is refused as not implemented.
+
+The installed `onnx` makes those of single operators itself and keeps the rest in its package; nothing comes
+from the network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
+import numpy as np
+import onnx
+from onnx import ModelProto, TypeProto, numpy_helper
+
+from corpus.case import Case
 from corpus.onnx.graph import walk_model
 from corpus.outputs import own
 from corpus.target import Target
-from corpus.values import write_inputs
+from corpus.values import Value, write_inputs
 from oracles.judge import Judge
 from oracles.numerics.compare import Difference, Tolerance, compare_outputs
 from oracles.run import Run
 from oracles.verdict import Outcome
-from triage.cases.standard import StandardTest
 from triage.console.output import Document
+
+KINDS = ("simple", "pytorch-operator", "pytorch-converted")
+"""Kinds of tests whose files come with onnx; those of the kind `real` would have to be downloaded."""
+
+
+@dataclass(frozen=True)
+class StandardTest:
+    """One test with one set of data; values agree within `rtol` and `atol`, as onnx declares them."""
+
+    name: str
+    case: Case
+    expected: Mapping[str, Value]
+    rtol: float
+    atol: float
+
+
+def standard_tests(only: re.Pattern[str]) -> Iterator[StandardTest]:
+    """Read every test whose name matches, by name; one for each of its sets of data."""
+    found = [test for test in _collected() if only.search(test.name)]
+    for test in sorted(found, key=lambda test: test.name):
+        yield from _read(test)
+
+
+def _collected() -> list[Any]:
+    from onnx.backend.test.case.node import collect_testcases
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():  # numpy's, while the expected values are computed
+        warnings.simplefilter("ignore")
+        kept = [test for kind in KINDS for test in load_model_tests(kind=kind) if test.model_dir]
+        return [*collect_testcases(None), *kept]
+
+
+def _read(test: Any) -> Iterator[StandardTest]:
+    if test.model is None:
+        folder = Path(test.model_dir)
+        model = onnx.load(folder / "model.onnx")
+        sets: Sequence[Any] = [_stored(each, model) for each in sorted(folder.glob("test_data_set_*"))]
+    else:
+        model, sets = test.model, test.data_sets or []
+    program = model.SerializeToString(deterministic=True)
+    for number, (inputs, outputs) in enumerate(sets):
+        name = test.name if len(sets) == 1 else f"{test.name}#{number}"
+        given = _named(model.graph.input, inputs)
+        case = Case("onnx", program, given, origin=f"onnx:{name}")
+        yield StandardTest(name, case, _named(model.graph.output, outputs), test.rtol, test.atol)
+
+
+def _stored(folder: Path, model: ModelProto) -> tuple[list[Any], list[Any]]:
+    """Return the inputs and outputs of a folder `test_data_set_N`, in the order of their numbers."""
+    return (
+        [_from_file(folder / f"input_{at}.pb", each.type) for at, each in enumerate(model.graph.input)],
+        [_from_file(folder / f"output_{at}.pb", each.type) for at, each in enumerate(model.graph.output)],
+    )
+
+
+def _from_file(path: Path, declared: TypeProto) -> Any:
+    if not path.is_file():  # an input with an initializer
+        return None
+    content = path.read_bytes()
+    if declared.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    return onnx.TensorProto.FromString(content)
+
+
+def _named(declared: Sequence[Any], values: Sequence[Any]) -> dict[str, Value]:
+    pairs = zip(declared, values, strict=False)  # the last inputs may be left out
+    return {each.name: _value(value) for each, value in pairs if value is not None}
+
+
+def _value(value: Any) -> Value:
+    if isinstance(value, (list, tuple)):
+        return [np.asarray(_value(each)) for each in value]
+    if isinstance(value, onnx.TensorProto):
+        value = numpy_helper.to_array(value)
+    array = np.asarray(value)
+    return array.astype(np.str_) if array.dtype.kind in "OS" else array
+
 
 PASSES, FAILS, REFUSED = "passes", "fails", "refused"
 EXPECTED = "expected.npz"

@@ -14,7 +14,7 @@ from corpus.errors import UserError
 from corpus.formats import relax, tir
 from corpus.formats.onnx import check, parse
 from corpus.load import open_case
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.target import Target
 from corpus.tir.document import to_bytes
 from oracles.run import Limits

@@ -13,7 +13,7 @@ import onnx
 from corpus.case import Case
 from corpus.onnx.graph import walk_nodes
 from corpus.onnx.inline import inlined
-from corpus.onnx.opening.inputs import make_inputs
+from corpus.onnx.inputs import make_inputs
 from corpus.pattern import Pattern
 from generators.language.program import FIRST_OPSET, LAST_OPSET
 from generators.patterns.joining import is_sound
@@ -21,8 +21,7 @@ from generators.patterns.recipes import recipe_of
 from generators.strategies.patterns import around
 from oracles.judge import Judge
 from oracles.probes.firing import Firing
-from reducer.patterns.least_graph import least_graph
-from reducer.patterns.loosening import Loosened, loosen, static
+from reducer.generalize import Generalized, least_graph, loosen, static
 from triage.cases.documented_tests import Document
 
 OPSETS = range(FIRST_OPSET, LAST_OPSET + 1)
@@ -104,7 +103,7 @@ class Extraction:
         if self.is_whole:
             whole = case.parsed
             version = next(item.version for item in whole.opset_import if item.domain in STANDARD)
-            return self._named(whole, Loosened(whole.graph, (version, version), ()), name, case.origin)
+            return self._named(whole, Generalized(whole.graph, (version, version), ()), name, case.origin)
         model = least_graph(case, lambda program: self.firing.fires(program, name), self.judge)
         if model is None:
             return None
@@ -121,7 +120,7 @@ class Extraction:
         inputs = make_inputs(case.parsed, 0)
         return self.judge.runs(replace(case, inputs=inputs), self.judge.configs[:1])[0].is_ok
 
-    def _named(self, model: onnx.ModelProto, loosened: Loosened, name: str, origin: str) -> Pattern:
+    def _named(self, model: onnx.ModelProto, loosened: Generalized, name: str, origin: str) -> Pattern:
         used = {node.domain for node in walk_nodes(loosened.graph)}
         sets = {item.domain: item.version for item in model.opset_import if item.domain in used}
         domains = tuple(sorted((key, version) for key, version in sets.items() if key not in STANDARD))

@@ -12,7 +12,7 @@ from corpus.outputs import own, put
 from corpus.regression import EXPECTED_FILE, Regression, Shown, load_regression
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
 from triage.console.output import Document
 

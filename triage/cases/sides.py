@@ -9,12 +9,12 @@ from typing import Any
 from corpus.case import Case
 from corpus.target import Target
 from corpus.values import Value
-from oracles.asked import SETTING
 from oracles.judge import Judge
 from oracles.numerics.compare import Tolerance, compare_outputs
+from oracles.optional import SETTING
 from oracles.probes.firing import backend_configs
 from oracles.verdict import HARMLESS, Outcome, Verdict
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 
 SAYS_NOTHING = HARMLESS - {Outcome.PASS}
 """A target with such an outcome neither agrees nor disagrees with the others."""

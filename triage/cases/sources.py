@@ -11,16 +11,36 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from corpus.allowance import OutOfTime, allowed
 from corpus.case import Case, Remark
 from corpus.errors import UserError
 from corpus.formats import find_format
 from corpus.load import has_inputs, must_be_known, open_case
+from oracles.run import Limits
 from oracles.sandbox.importing import importer_of
 from oracles.sequence import with_sequence
-from triage.cases.bounded import bounded
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 from triage.console.options import CaseOptions
 from triage.store.names import find_case, is_name
+
+
+@contextmanager
+def bounded(timeout: float, name: str, times: int = 1) -> Iterator[None]:
+    """Raise `UserError` in the block once a case has taken the CPU time of `times` whole checks.
+
+    Only CPU time counts, so a busy machine changes nothing. Outside of the main thread crux's own part is
+    not bounded.
+    """
+    seconds = times * Limits(cpu_seconds=timeout).check_seconds
+    try:
+        with allowed(seconds):
+            yield
+    except OutOfTime:
+        raise UserError(
+            f"{name}: has taken the {seconds:g} CPU seconds that a whole check may, and crux gives up; raise"
+            " --timeout if it is meant to be as large"
+        ) from None
+
 
 if TYPE_CHECKING:
     from generators.mixture import Plan

@@ -8,13 +8,15 @@ same bug, of which the whole is only a face.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import onnx
 
 from corpus.case import Case
+from corpus.onnx.check import checker_complaint
+from corpus.onnx.graph import walk_graphs
 from oracles.judge import Judge
 from oracles.verdict import Outcome, Verdict
 from reducer.evidence import read_hints
@@ -22,7 +24,44 @@ from reducer.pass_sets import failing_config
 from reducer.search import Items
 from reducer.subject.base import NodeSubject
 from reducer.subjects import open_nodes
-from triage.causes.bodies import ended_earlier
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A node that makes what a body gives: places of body, output and node; an operand and the operator."""
+
+    body: int
+    output: int
+    node: int
+    operand: str
+    operator: str
+
+
+def ended_earlier(model: onnx.ModelProto, named: Collection[str]) -> Iterator[onnx.ModelProto]:
+    """Yield the model without one node that makes what a body gives, an operand of it given instead.
+
+    Nodes of the operators `named` go before others; a model that the checker refuses is left out.
+    """
+    for end in sorted(_ends(model), key=lambda end: end.operator not in named):
+        made = onnx.ModelProto()
+        made.CopyFrom(model)
+        body = list(walk_graphs(made.graph))[end.body]
+        body.output[end.output].name = end.operand
+        del body.node[end.node]
+        if checker_complaint(made) is None:
+            yield made
+
+
+def _ends(model: onnx.ModelProto) -> Iterator[_End]:
+    """Yield the last nodes of bodies, each with the operands that nodes of the same body make."""
+    for at, body in enumerate(walk_graphs(model.graph)):
+        given = [item.name for item in body.output] if at else []
+        made = {name for node in body.node for name in node.output if name}
+        for index, node in enumerate(body.node):
+            for output in (given.index(name) for name in node.output if name in given):
+                for operand in dict.fromkeys(name for name in node.input if name in made - {*given}):
+                    yield _End(at, output, index, operand, node.op_type)
+
 
 VERSION = 4
 """Of the algorithm: what an older one decided is decided again."""

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
 
 from oracles.naming.signature import Signature
-from triage.clustering.similarity import distance_within
+from triage.clustering.similarity import RELATED, distance_within
+from triage.store.database import Store
+from triage.store.names import cluster_name
+from triage.store.similarities import near_clusters, rewrites
 
 MOST_SPREAD = 50
 """Rows that are chosen by distance; the others follow by what they are worth alone."""
@@ -76,3 +81,32 @@ def _distance(one: Signature, two: Signature, cut: float) -> float:
 @functools.lru_cache(maxsize=1 << 12)
 def _words(signature: Signature) -> tuple[str, ...]:
     return tuple(word for _, text in signature.components for word in text.split())
+
+
+Related = dict[int, dict[str, str]]
+"""By cluster, the names of the related ones and why they are related."""
+
+
+def related_clusters(store: Store) -> Related:
+    """Return every pair of clusters that is worth a look, in both directions."""
+    found: Related = defaultdict(dict)
+    _add_near(store, found)
+    _add_same_rewrite(store, found)
+    return {cluster: dict(sorted(others.items())) for cluster, others in found.items()}
+
+
+def _add_near(store: Store, found: Related) -> None:
+    for cluster, other, distance in near_clusters(store, RELATED):
+        found[cluster][cluster_name(other)] = f"signatures {distance:.2f} apart"
+
+
+def _add_same_rewrite(store: Store, found: Related) -> None:
+    """One minimal pass set and one set of operators, seen as an exception here and a wrong result there."""
+    shown: Mapping[tuple[str, str], set[tuple[int, str]]] = defaultdict(set)
+    for each in rewrites(store):
+        ops = sorted(op for op in each.ops if op != "Constant")
+        shown[" ".join(sorted(each.passes)), " ".join(ops)].add((each.cluster, each.outcome))
+    for (rewrite, operators), seen in shown.items():
+        for (cluster, outcome), (other, another) in itertools.permutations(sorted(seen), 2):
+            if other != cluster and another != outcome:
+                found[cluster][cluster_name(other)] = f"{rewrite} on {operators}, seen as {another}"

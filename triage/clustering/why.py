@@ -7,7 +7,7 @@ from typing import Any
 
 from corpus.errors import UserError
 from oracles.naming.signature import Signature
-from triage.clustering.related import related_clusters
+from triage.clustering.ranking import related_clusters
 from triage.clustering.similarity import MERGE, RELATED, Comparison, Part, compare
 from triage.store.causes import explanation_of, root_of
 from triage.store.clusters import BY_SYMPTOM, get_cluster, get_signature, home_of, signatures_of

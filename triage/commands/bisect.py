@@ -54,7 +54,7 @@ def bisect(
     from oracles.backends import find_backend
     from triage.bisection.bisection import bisect_case, found_on, target_for
     from triage.bisection.environments import cache_folder
-    from triage.bisection.looking import Settings
+    from triage.bisection.release_results import Settings
     from triage.cases.sources import open_to_run
     from triage.console.progress import progress
 

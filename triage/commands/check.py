@@ -69,15 +69,14 @@ def _verdicts(
 
     from corpus.case import Remark
     from corpus.errors import UserError
-    from triage.cases.judges import Judges
+    from triage.cases.judging import Judges
     from triage.console.troubles import disk_complaint
-    from triage.setup.in_short import MANY, in_short
+    from triage.setup.short_run import MANY, in_short
 
     with in_short(MANY if words == ["-"] else len(words) * repeat), Judges(options) as judges:
         judges.begin(words[0])
-        from triage.cases.bounded import bounded
-        from triage.cases.sources import each_named, open_one
-        from triage.cases.verdicts import judge_often
+        from triage.cases.judging import judge_often
+        from triage.cases.sources import bounded, each_named, open_one
 
         for word in each_named(words):
             with bounded(options.timeout, word, repeat):
@@ -114,7 +113,7 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     from corpus.errors import UserError
     from corpus.target import Target
     from oracles.backends import find_backend
-    from triage.cases.judges import Judges
+    from triage.cases.judging import Judges
 
     if options.target:
         raise UserError("--target and --targets: give one of the two")
@@ -124,9 +123,8 @@ def _compared(options: CaseOptions, words: list[str], names: str) -> Iterator[Do
     if len(targets) < 2:
         raise UserError(f"--targets {names!r}: name several, such as ort,tvm,reference")
     with Judges(options) as judges:
-        from triage.cases.bounded import bounded
         from triage.cases.sides import compare_sides
-        from triage.cases.sources import each_named, open_one
+        from triage.cases.sources import bounded, each_named, open_one
 
         for word in each_named(words):
             with bounded(options.timeout, word, len(targets)):

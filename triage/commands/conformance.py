@@ -49,8 +49,7 @@ def conformance(options: CaseOptions, only: Only = "", output: Output = None) ->
 def _results(options: CaseOptions, only: str, output: Path | None) -> Iterator[Document]:
     from contextlib import ExitStack
 
-    from triage.cases.conformance import FAILS, conform, save
-    from triage.cases.standard import standard_tests
+    from triage.cases.conformance import FAILS, conform, save, standard_tests
 
     target = options.target_of(None)
     tests = {test.name: test for test in standard_tests(_expression(only))}

@@ -40,7 +40,7 @@ def check(options: StoreOptions) -> int:
 
     from corpus.errors import UserError
     from triage.store.database import open_existing
-    from triage.store.upkeep.health import examine
+    from triage.store.maintenance.vacuum import examine
 
     try:
         with open_existing(options.database) as store:
@@ -63,7 +63,7 @@ def gc(options: StoreOptions, grace_minutes: Grace = 60.0) -> int:
     Example: crux db gc --db crux.db
     """
     from triage.store.database import open_existing
-    from triage.store.upkeep.care import collect_garbage
+    from triage.store.maintenance.vacuum import collect_garbage
 
     with open_existing(options.database) as store:
         _tell(options, collect_garbage(store, grace_minutes * 60))
@@ -77,7 +77,7 @@ def export(options: StoreOptions, out: Out) -> int:
     Example: crux db export tuesday.zip --db crux.db
     """
     from triage.store.database import open_existing
-    from triage.store.upkeep.care import export
+    from triage.store.maintenance.vacuum import export
 
     with open_existing(options.database) as store:
         _tell(options, export(store, out))
@@ -93,7 +93,7 @@ def import_(options: StoreOptions, source: Source) -> int:
     from corpus.errors import UserError
     from triage.clustering.grouping import regroup
     from triage.store.database import Store
-    from triage.store.upkeep.merging import take_in
+    from triage.store.maintenance.merging import take_in
 
     if not source.exists():
         raise UserError(f"{source}: no such file or folder")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, as_command, next_command
-from triage.console.output import Document, emit, say, table
-from triage.console.program_options import (
+from triage.console.options import (
     MIXED,
+    CaseOptions,
     Cluster,
     MaxBytes,
     MaxDepth,
@@ -23,9 +22,12 @@ from triage.console.program_options import (
     NativeCoverage,
     Source,
     Strategy,
+    as_command,
     budget_of,
+    next_command,
     plan_of,
 )
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table

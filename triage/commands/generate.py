@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, quoted, say, table
-from triage.console.program_options import (
+from triage.console.options import (
+    CaseOptions,
     MaxBytes,
     MaxDepth,
     MaxDim,
@@ -18,8 +17,10 @@ from triage.console.program_options import (
     Mode,
     Modes,
     Source,
+    as_command,
     budget_of,
 )
+from triage.console.output import Document, emit, quoted, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,7 +68,7 @@ def generate(
     Example: crux generate -o programs --count 100 --ops 10
     """
     from generators import library
-    from generators.changes import modes
+    from generators.mutations import modes
     from triage.console.progress import progress
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)

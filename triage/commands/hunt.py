@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.console.options import CaseOptions, as_command
-from triage.console.output import Document, emit, say, table
-from triage.console.program_options import (
+from triage.console.options import (
     MIXED,
+    CaseOptions,
     Cluster,
     MaxBytes,
     MaxDepth,
@@ -23,9 +22,11 @@ from triage.console.program_options import (
     NativeCoverage,
     Source,
     Strategy,
+    as_command,
     budget_of,
     plan_of,
 )
+from triage.console.output import Document, emit, say, table
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from corpus.target import Target
     from generators.mixture import Plan
-    from triage.campaigns.front import Front
     from triage.campaigns.hunt import Hunt, Limits
+    from triage.campaigns.target_campaigns import TargetCampaign
     from triage.store.database import Store
 
 Minutes = Annotated[
@@ -106,8 +107,8 @@ def hunt(
 
     Example: crux hunt --minutes 2 --target ort
     """
+    from triage.campaigns.coverage_sync import must_go_on
     from triage.campaigns.hunt import Limits
-    from triage.campaigns.teaching import must_go_on
 
     budget = budget_of(max_flops, max_bytes, max_dim, max_depth, max_ms)
     chosen, plan = _targets(options, targets), plan_of(strategy, mode, source, options.trust, budget)
@@ -178,18 +179,18 @@ def _front(
     plan: Plan,
     native: bool,
     cluster: str,
-) -> Front:
-    from triage.campaigns.front import Front
+) -> TargetCampaign:
     from triage.campaigns.fuzzing import Fuzzer
+    from triage.campaigns.target_campaigns import TargetCampaign
 
     fuzzer = stack.enter_context(Fuzzer(store, options, target, "hunt", plan, native=native, cluster=cluster))
-    return Front(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
+    return TargetCampaign(store, fuzzer, stack.enter_context(options.judge(fuzzer.target)))
 
 
 def _tell(options: CaseOptions, hunting: Hunt) -> None:
     """The summary, whether the hunt came to its end or not."""
     from triage.bugs.known import load_known
-    from triage.bugs.standing import in_a_line, overview_with_states
+    from triage.bugs.overview import in_a_line, overview_with_states
 
     seconds = time.monotonic() - hunting.start
     tallies, bugs = [front.fuzzer.tally for front in hunting.fronts], hunting.bugs()

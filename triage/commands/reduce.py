@@ -15,8 +15,8 @@ from triage.console.output import Document, emit, quoted, say, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triage.cases.judges import Judges
-    from triage.reductions.request import Request
+    from triage.cases.judging import Judges
+    from triage.reductions.folders import Request
 
 Case = Annotated[str | None, typer.Argument(metavar="CASE", help="A file, a case folder or an id.")]
 Out = Annotated[
@@ -81,7 +81,7 @@ def reduce(
     Example: crux reduce model.onnx -o smallest
     """
     from corpus.errors import UserError
-    from triage.reductions.request import Request
+    from triage.reductions.folders import Request
 
     request = Request(minutes, max_checks, check, check_exit, also, private, thorough)
     if all_failures:
@@ -98,7 +98,7 @@ def reduce(
 
 
 def _reduce_one(options: CaseOptions, word: str, out: Path, request: Request) -> int:
-    from triage.cases.judges import Judges
+    from triage.cases.judging import Judges
 
     try:
         with Judges(options) as judges:
@@ -143,7 +143,7 @@ def _reduce_with(judges: Judges, word: str, out: Path, request: Request) -> int:
 def _reduce_all(options: CaseOptions, request: Request) -> Iterator[Document]:
     from corpus.errors import UserError
     from corpus.target import Target
-    from triage.cases.judges import Judges
+    from triage.cases.judging import Judges
     from triage.console.progress import progress
     from triage.reductions.explained import Explainer
     from triage.reductions.failures import reduce_failure

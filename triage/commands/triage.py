@@ -67,9 +67,9 @@ def list_clusters(
     if context.invoked_subcommand:
         return 0
     from triage.bugs.known import load_known, note_known
-    from triage.bugs.standing import in_a_line, overview_with_states
+    from triage.bugs.overview import in_a_line, overview_with_states
     from triage.store.database import open_existing
-    from triage.store.search import find_clusters
+    from triage.store.failures import find_clusters
 
     with open_existing(options.database) as store:
         only = find_clusters(store, search) if search else None
@@ -108,7 +108,9 @@ def list_limits(options: StoreOptions) -> int:
         found = limits(store)
     emit([each.document() for each in found], as_json=options.json, show=_show_limits)
     if found:
-        say(f"{len(found)} limits; next, one request for all: crux report --limits --db {quoted(str(options.database))}")
+        say(
+            f"{len(found)} limits; next, one request for all: crux report --limits --db {quoted(str(options.database))}"
+        )
     return 0
 
 

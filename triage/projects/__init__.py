@@ -22,7 +22,7 @@ Release = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class ToShow:
+class ClaimedRun:
     """The content of a script: the failing configuration, and all of the target's own by label.
 
     `passes` are those that the case runs itself; `compares_values` says whether two results are compared that
@@ -69,7 +69,7 @@ class Runner:
     needs: tuple[str, ...]
     module: str
     part: str
-    settings: Callable[[ToShow], Mapping[str, Any]]
+    settings: Callable[[ClaimedRun], Mapping[str, Any]]
     imports: tuple[str, ...] = ()
     printed: Printed | None = None
     backends: tuple[str, ...] = ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oracles.in_worker.ort.names import LEVELS
 from oracles.run import Config
-from triage.projects import Installing, Project, Runner, ToShow, Words
+from oracles.worker.ort.names import LEVELS
+from triage.projects import ClaimedRun, Installing, Project, Runner, Words
 
 PART = '''\
 
@@ -155,7 +155,7 @@ for name, level in {{ levels | repr }}.items():
 """Makes a session at each level and prints what it gives."""
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Return the settings of a session, in the words of its Python API."""
     first = shown.failing
     return {

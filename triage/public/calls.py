@@ -14,12 +14,10 @@ from oracles.verdict import Verdict
 from reducer.api import reduce_case
 from reducer.result import Reduction as Reduced
 from triage.bugs.history import History, history_of_folder
-from triage.bugs.known import load_known
-from triage.bugs.library import Library
+from triage.bugs.known import Library, load_known
 from triage.console.options import DEFAULT_DATABASE
 from triage.public.models import Inputs, Model, Settings, opened
-from triage.reductions.folders import reducer_options
-from triage.reductions.request import Request
+from triage.reductions.folders import Request, reducer_options
 from triage.reports.report import Report, write_report
 
 

@@ -16,7 +16,7 @@ import onnx
 from corpus.case import Case
 from corpus.errors import UserError
 from corpus.values import Value, write_inputs
-from triage.cases.judges import Judges
+from triage.cases.judging import Judges
 from triage.cases.sources import open_one
 from triage.console.options import CaseOptions
 

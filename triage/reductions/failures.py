@@ -26,8 +26,7 @@ from reducer.result import NAME as REDUCTION
 from triage.bugs.failures import record_failure, set_aside
 from triage.console import progress
 from triage.console.options import CaseOptions
-from triage.reductions.folders import lent, reduce_into, reducer_options, result_of
-from triage.reductions.request import Request
+from triage.reductions.folders import Request, lent, reduce_into, reducer_options, result_of
 from triage.reductions.roots import record_result
 from triage.store.artifacts import REDUCTION_KEPT, keep_artifact
 from triage.store.database import Store

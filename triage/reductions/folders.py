@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,28 @@ from reducer.engine.journal import NAME as JOURNAL
 from reducer.engine.journal import Journal
 from reducer.options import Options, Progress
 from reducer.result import DETAILS
-from triage.cases.alone import alone, rewrites
-from triage.claims.claim import Claim, expect, tolerance_showing
-from triage.claims.interpreted import interpreted
+from triage.cases.judging import alone, rewrites
+from triage.claims.claim import Claim, expect, interpreted, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.console import progress
 from triage.console.options import WALL_PER_CPU, CaseOptions
 from triage.projects import project_of, runner_of
-from triage.reductions.request import Request
 from triage.repro.script import write_script
 from triage.repro.source import NotWritten, source_of
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `crux reduce` besides the case and the common ones."""
+
+    minutes: float | None = None
+    max_checks: int | None = None
+    check: str | None = None
+    check_exit: int = 0
+    also: str | None = None
+    private: bool = False
+    thorough: bool = False
+
 
 SCRIPT = "repro.py"
 

@@ -21,8 +21,7 @@ from reducer.api import reduce_case
 from reducer.options import DoesNotFail, Options
 from triage.bugs.failures import record_failure, record_reduction
 from triage.causes.consequences import Finding, Root, find_root
-from triage.causes.cores import core_of, ill_typed
-from triage.causes.forms import form_of
+from triage.causes.cores import core_of, form_of, ill_typed
 from triage.causes.sites import share_a_kernel, site_of_crash
 from triage.store.causes import note_face, reduced_with_signature, rewritten_by, shown_alike
 from triage.store.clusters import get_signature

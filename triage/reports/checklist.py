@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 from corpus.release import is_before
 from oracles.numerics.compare import compare_outputs
-from oracles.numerics.in_double import outputs_like
+from oracles.numerics.float64_model import outputs_like
 from oracles.run import Run
 from oracles.verdict import Mark, Outcome
 from triage.bugs.history import History
 from triage.claims.claim import UNOPTIMISED
-from triage.claims.words import is_reference, whose
+from triage.claims.titles import is_reference, whose
 from triage.reports.draft import Draft
 from triage.setup.environment import package_line
 from triage.views.privacy import private_words_in

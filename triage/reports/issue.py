@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from oracles.numerics.compare import compare_outputs
-from oracles.numerics.in_double import outputs_like
+from oracles.numerics.float64_model import outputs_like
 from oracles.run import Phase, Run
 from oracles.verdict import Outcome, WrongResult
 from triage.cases.pass_sets import advice
 from triage.claims.claim import UNOPTIMISED, Expectation
-from triage.claims.words import in_short, in_words, is_reference
+from triage.claims.titles import in_short, in_words, is_reference
 from triage.projects import runner_of
-from triage.reports import requests, sentences
+from triage.reports import limit_request, sentences
 from triage.reports.checklist import Check, agrees
 from triage.reports.draft import Draft
-from triage.reports.sentences import Witness
+from triage.reports.sentences import RunEvidence
 from triage.reports.view import Claimed, Evidence, Head, IssueView, Program, Provenance, Steps, Varied
 from triage.setup.environment import package_line
 from triage.views.listing import describe_value, mermaid
@@ -43,7 +43,7 @@ def issue_text(draft: Draft, checks: Sequence[Check], extra: str = "") -> str:
 def issue_view(draft: Draft, checks: Sequence[Check], extra: str = "") -> IssueView:
     """Write the parts of a draft's issue."""
     labels = draft.form.labels(draft.expectation.failing, draft.case.format == "onnx")
-    labels = requests.request_labels(labels, draft.verdict)
+    labels = limit_request.request_labels(labels, draft.verdict)
     labels = tuple(each for each in labels if draft.history.is_generated or each not in draft.form.of_fuzzers)
     environment = dict(_environment_rows(draft))
     return IssueView(
@@ -108,10 +108,12 @@ def _evidence(draft: Draft) -> Evidence:
         rows=() if draft.short and len(rows) == 1 else tuple(rows),
         passing=in_short(expectation.passing.config) if expectation.passing else "",
         failing=in_short(expectation.failing.config),
-        parting=_parting(draft.verdict.wrong),
+        divergence=_parting(draft.verdict.wrong),
         trace="" if is_told else trace,
         error=trace,
-        notes=tuple(requests.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)),
+        notes=tuple(
+            limit_request.in_words(note) for note in draft.verdict.notes if is_apt(note, expectation)
+        ),
     )
 
 
@@ -163,7 +165,7 @@ def _advice(draft: Draft) -> str:
     return advice(draft.passes, passes.disabled_by if passes is not None else "")
 
 
-def _witness(draft: Draft) -> Witness:
+def _witness(draft: Draft) -> RunEvidence:
     """Name the witness of the expected result: the reference if it bears that out, else float64."""
     reference, witness, found = draft.exhibit.reference, draft.exhibit.witness, draft.expectation
     right = found.failing if found.wrong == UNOPTIMISED else found.passing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from corpus.errors import UserError
 from corpus.onnx.text import print_text
 from corpus.target import Target
 from oracles.judge import Judge
+from oracles.verdict import Verdict
 from triage.bugs.limits import DeclaredLimit
 from triage.projects import project_of
 from triage.reports.bundle import write_bundle
 from triage.setup.environment import describe_environment, package_line
 from triage.store.database import Store
-from triage.store.failures import is_limit
+from triage.store.failures import DECLARED, is_limit
 from triage.views.privacy import scrub
 from triage.views.rendering import render
 
@@ -109,3 +110,26 @@ def _rows(store: Store, found: Sequence[DeclaredLimit], judge: Judge) -> Iterato
 
 def _file_name(text: str) -> str:
     return re.sub(r"\W+", "-", text).strip("-").lower()[:40]
+
+
+ASKED = (
+    "The importer says itself that it does not handle this form; the model is valid and runs elsewhere, so "
+    "this asks for the form, or for a line in the documentation that leaves it out"
+)
+
+
+def request_title(title: str, verdict: Verdict) -> str:
+    """Return the title as that of a request where the verdict is a declared limit."""
+    return f"Feature request: {title}" if is_limit(verdict) else title
+
+
+def request_labels(labels: Iterable[str], verdict: Verdict) -> tuple[str, ...]:
+    """Return the labels, the one of bugs being that of features where the verdict is a declared limit."""
+    if not is_limit(verdict):
+        return tuple(labels)
+    return tuple("type:feature" if label == "type:bug" else label for label in labels)
+
+
+def in_words(note: str) -> str:
+    """Return a remark on a verdict as a sentence for maintainers."""
+    return ASKED if note == DECLARED else note

@@ -17,19 +17,18 @@ from oracles.judge import Judge
 from oracles.naming.names import names_of_case
 from oracles.verdict import Verdict
 from triage.bugs.history import History
-from triage.bugs.library import Library
-from triage.cases.alone import alone
-from triage.claims.claim import Claim, expect, tolerance_showing
-from triage.claims.interpreted import interpreted
+from triage.bugs.known import Library
+from triage.cases.judging import alone
+from triage.claims.claim import Claim, expect, interpreted, tolerance_showing
 from triage.claims.titles import operators_of, title_of
 from triage.projects import find_form, project_of, runner_of
 from triage.reports import sentences
 from triage.reports.bundle import write_bundle
 from triage.reports.checklist import Check, checks
 from triage.reports.draft import Draft
-from triage.reports.exhibits import without_remarks
 from triage.reports.issue import issue_text, origin_text
-from triage.reports.requests import request_title
+from triage.reports.limit_request import request_title
+from triage.reports.program_evidence import without_remarks
 from triage.reports.scripts import Scripts, inputs_file
 from triage.repro.source import source_of
 from triage.views.graph_picture import MOST_WHOLE, GraphPicture

@@ -13,8 +13,7 @@ from oracles.numerics.compare import Tolerance, compare_outputs, differing
 from oracles.run import Run, Status
 from oracles.verdict import Outcome, Verdict
 from triage.claims.claim import ACCEPTED, UNOPTIMISED, Expectation, essence, signal_text
-from triage.claims.titles import pairs_of
-from triage.claims.words import in_short, in_words, while_doing
+from triage.claims.titles import in_short, in_words, pairs_of, while_doing
 from triage.projects import Project
 from triage.views.privacy import scrub
 
@@ -35,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Witness:
+class RunEvidence:
     """Who speaks for a program: what that is called, who finds it valid, whose run the reference is.
 
     `bears_out` is what says that a program should run of which only the target's run fails.
@@ -47,7 +46,7 @@ class Witness:
     bears_out: str
 
 
-OF_ONNX = Witness(
+OF_ONNX = RunEvidence(
     "model",
     "ONNX's checker with strict shape inference",
     "ONNX's reference evaluator",
@@ -86,7 +85,7 @@ def _happened_to_values(expectation: Expectation, package: str) -> str:
 
 
 def expected(
-    expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: Witness = OF_ONNX
+    expectation: Expectation, verdict: Verdict, tolerance: Tolerance, witness: RunEvidence = OF_ONNX
 ) -> str:
     """One or two sentences; says only what the runs or the reference bear out."""
     if expectation.is_unstable:

@@ -67,7 +67,7 @@ class Evidence:
     rows: tuple[Row, ...]
     passing: str
     failing: str
-    parting: str
+    divergence: str
     trace: str
     error: str
     notes: tuple[str, ...]

@@ -32,7 +32,7 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class Manifestation:
     """One way in which a bug shows beside its root; `failures` counts, `first` names the first of them."""
 
     title: str
@@ -80,7 +80,7 @@ def explanation_of(store: Store, failure: int) -> Row | None:
     return store.row("SELECT bug, why, checks, version FROM explanations WHERE failure = ?", (failure,))
 
 
-def faces_of(store: Store, cluster: int) -> list[Face]:
+def manifestations_of(store: Store, cluster: int) -> list[Manifestation]:
     """List a bug's other faces, the most frequent first."""
     rows = store.rows(
         """SELECT title, sum(seen) AS failures, min(id) AS first FROM failures
@@ -88,7 +88,9 @@ def faces_of(store: Store, cluster: int) -> list[Face]:
            WHERE cluster = ? GROUP BY title ORDER BY 2 DESC, 3""",
         (cluster,),
     )
-    return [Face(str(row["title"]), int(row["failures"]), failure_name(row["first"])) for row in rows]
+    return [
+        Manifestation(str(row["title"]), int(row["failures"]), failure_name(row["first"])) for row in rows
+    ]
 
 
 def explained_in(store: Store, cluster: int) -> list[Explained]:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from corpus.errors import UserError
 from corpus.reading import held_to, parse_json
-from triage.store.blobs import Blobs
-from triage.store.names_of_files import files_of
+from triage.store.blobs import Blobs, files_of
 from triage.store.own_schema import must_be_ours
 from triage.store.schema import is_current, migrations
 

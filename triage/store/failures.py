@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from corpus.errors import UserError
 from corpus.reading import Fields
 from oracles.verdict import Mark
 from reducer.result import result_of_json
@@ -78,7 +79,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
+class ReleaseResults:
     """The first and last sighting of a cluster's failures, and their number by target and release."""
 
     first: str
@@ -193,7 +194,7 @@ def releases_of(store: Store, cluster: int) -> tuple[str, ...]:
     return tuple(sorted({str(row["release"]) for row in rows} - {""}))
 
 
-def sightings_of(store: Store, cluster: int) -> Sightings:
+def release_results_of(store: Store, cluster: int) -> ReleaseResults:
     """Return when and where a cluster was seen; it must have failures."""
     times = store.row(
         "SELECT min(first_seen) AS first, max(last_seen) AS last FROM failures WHERE cluster = ?", (cluster,)
@@ -203,7 +204,7 @@ def sightings_of(store: Store, cluster: int) -> Sightings:
     )
     assert times is not None
     counts = {(str(row["target"]), str(row["release"]) or "?"): int(row["seen"]) for row in rows}
-    return Sightings(str(times["first"]), str(times["last"]), counts)
+    return ReleaseResults(str(times["first"]), str(times["last"]), counts)
 
 
 def reduction_of(store: Store, cluster: int) -> dict[str, Any]:
@@ -322,3 +323,20 @@ def declared_rows(store: Store) -> list[Row]:
            ORDER BY reduced DESC, bytes, failures.id""",
         (DECLARED,),
     )
+
+
+def find_clusters(store: Store, words: str) -> frozenset[int]:
+    """Return the clusters of the failures that hold all the words, or words that begin so."""
+    sql = "SELECT DISTINCT cluster FROM failures WHERE id IN (SELECT rowid FROM failures_search(?))"
+    return frozenset(int(row["cluster"]) for row in store.rows(sql, (_query(words),)))
+
+
+def _query(words: str) -> str:
+    """FTS5's syntax for beginnings of words: what a person types is never read as syntax.
+
+    A name such as `relu_clip_fusion.cc` is several words to the index.
+    """
+    found = re.findall(r"[^\W_]+", words)
+    if not found:
+        raise UserError(f"--search {words!r}: holds no word")
+    return " ".join(f'"{word}"*' for word in found)

@@ -26,31 +26,31 @@ MOST_ELEMENTS = 64
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnGraph:
     """A main graph as it is drawn, and the types of its values as far as they are known."""
 
     graph: GraphProto
     types: Mapping[str, TypeProto]
 
 
-def drawn(case: Case, seen: Seen | None = None) -> Drawn:
+def drawn(case: Case, seen: Seen | None = None) -> DrawnGraph:
     """The program of a case; `seen` are types that its framework infers, of a format other than ONNX."""
     program = case.parsed
     if isinstance(program, onnx.ModelProto):
-        return Drawn(program.graph, inferred_types(program))
+        return DrawnGraph(program.graph, inferred_types(program))
     if isinstance(program, Module):
         return drawn_loops(program)
     return drawn_graph(program, seen or {})
 
 
-def drawn_loops(module: Module) -> Drawn:
+def drawn_loops(module: Module) -> DrawnGraph:
     """Return the statements of a program of loops as nodes."""
     picture = LoopsPicture.of(module)
     types = {name: made for name, kind in picture.known.items() if (made := _type(*kind)) is not None}
-    return Drawn(picture.graph, types)
+    return DrawnGraph(picture.graph, types)
 
 
-def drawn_graph(program: GraphProgram, seen: Seen) -> Drawn:
+def drawn_graph(program: GraphProgram, seen: Seen) -> DrawnGraph:
     """Bindings as nodes, named by their operators; what bodies read their holder reads."""
     main = program.main
     known: dict[str, tuple[str, Shape]] = {item.name: (item.dtype, item.shape) for item in main.inputs}
@@ -60,7 +60,7 @@ def drawn_graph(program: GraphProgram, seen: Seen) -> Drawn:
     graph.initializer.extend(_constants(program.constants))
     graph.input.extend(onnx.ValueInfoProto(name=item.name, type=types.get(item.name)) for item in main.inputs)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in main.outputs)
-    return Drawn(graph, types)
+    return DrawnGraph(graph, types)
 
 
 def _node(binding: Binding) -> NodeProto:

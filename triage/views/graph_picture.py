@@ -12,7 +12,7 @@ import onnx
 from corpus.onnx.graph import free_names, initializer_names
 from corpus.onnx.measure import op_name
 from corpus.onnx.text import tensor_text, type_text
-from triage.views.layered import Box, Drawing, Gaps, Point, draw, svg_path, topological_order
+from triage.views.graph_layout import Box, Drawing, Gaps, Point, draw, svg_path, topological_order
 
 MOST_WHOLE = 150
 """Graphs with more nodes are drawn by the surroundings of the nodes that count."""

@@ -10,7 +10,7 @@ from corpus.formats import find_format
 from corpus.onnx.infer import graph_types, inferred_types
 from corpus.onnx.text import print_text, tensor_text, type_text
 from corpus.values import Tensor, Value
-from triage.views.drawn import Drawn
+from triage.views.drawn import DrawnGraph
 
 MOST_VALUES = 36
 MOST_TEXT = 200
@@ -63,7 +63,7 @@ def _nested(tensor: Tensor) -> str:
     return repr(str(tensor)) if tensor.dtype.kind in "UO" else str(tensor[()])
 
 
-def mermaid(drawn: Drawn) -> str:
+def mermaid(drawn: DrawnGraph) -> str:
     """Return a main graph as a Mermaid flow chart: inputs, weights, operators, outputs."""
     graph = drawn.graph
     types = {name: type_text(declared) for name, declared in drawn.types.items()}

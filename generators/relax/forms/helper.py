@@ -13,7 +13,7 @@ from generators.relax.leaves import drawn
 from generators.relax.making import Helper
 from generators.relax.operator import ANY, Within
 from generators.relax.types import Dim, Tensor, Type, concrete, type_to_json
-from oracles.in_worker.golden.program import wide
+from oracles.worker.relax_reference.program import wide
 
 NAME = "helper"
 MOST_DEPTH = 2

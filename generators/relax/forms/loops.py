@@ -10,8 +10,8 @@ from corpus.tir.scopes import is_well_formed
 from corpus.tir.tree import Function, Module
 from generators.relax.frame import Frame, Known
 from generators.relax.growing import Growth
-from generators.relax.loops.stages import DTYPES, is_taken, primfunc
 from generators.relax.operator import ANY, Want, Within
+from generators.relax.stages import DTYPES, is_taken, primfunc
 from generators.relax.types import Tensor, type_to_json
 from oracles.tir.interpreter import interpret
 

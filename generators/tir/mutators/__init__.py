@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from typing import Protocol, cast
 
 from corpus.tir.tree import Module
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 
 
 class Mutator(Protocol):
@@ -20,7 +20,7 @@ class Mutator(Protocol):
 
     NAME: str
 
-    def mutate(self, draws: Draws, module: Module) -> Module | None:
+    def mutate(self, draws: RandomSource, module: Module) -> Module | None:
         """Another module; None where it finds nothing to do."""
 
 

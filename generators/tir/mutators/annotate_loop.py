@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.tir.tree import For, Module
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import is_loop, pick_site
 
 NAME = "annotate a loop"
@@ -16,7 +16,7 @@ _PRAGMAS = (
 )
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Put one of TVM's pragmas on a loop."""
     site = pick_site(draws, module, lambda stmt: is_loop(stmt, "serial", "unrolled"))
     if site is None or not isinstance(site.stmt, For):

@@ -8,7 +8,7 @@ from corpus.tir.names import renamed_in
 from corpus.tir.tree import Alloc, Block, Body, For, Module, Store
 from corpus.tir.values import Const, Load, Var
 from corpus.tir.walk import walk
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.frame import static_shape
 from generators.tir.sites import pick_site
 from generators.tir.values import usable
@@ -16,7 +16,7 @@ from generators.tir.values import usable
 NAME = "cache a buffer"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Copy a buffer that a statement only reads into fresh memory, and read that."""
     site = pick_site(draws, module, lambda stmt: not isinstance(stmt, Alloc | Block))
     if site is None:

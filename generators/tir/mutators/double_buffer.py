@@ -7,14 +7,14 @@ from dataclasses import replace
 from corpus.tir.tree import Alloc, Attr, For, Module
 from corpus.tir.types import pointer_to
 from corpus.tir.values import BufferRef, Call, Const
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 from generators.tir.staging import is_staged_loop, staged
 
 NAME = "double a buffer"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Copy a buffer that a loop only reads at the start of each round, into a copy marked as double."""
     site = pick_site(draws, module, is_staged_loop)
     found = staged(draws, site) if site is not None else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from corpus.tir.tree import Module
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 
 NAME = "insert a statement"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Grow a statement from the names visible at a place, and insert it there."""
     site = pick_site(draws, module)
     if site is None:

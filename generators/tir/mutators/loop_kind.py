@@ -7,14 +7,14 @@ from dataclasses import replace
 from corpus.tir.tree import For, Module, Stmt, Store
 from corpus.tir.values import Const
 from corpus.tir.walk import statements
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import is_independent, is_loop, pick_site
 
 NAME = "change a loop's kind"
 _MOST_UNROLLED = 16
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Change the kind of a loop; in parallel or by lanes only where its rounds do not meet in memory."""
     site = pick_site(draws, module, _fits_lanes) if draws.chance(0.6) else None
     site = site or pick_site(draws, module, lambda stmt: is_loop(stmt, "serial", "unrolled"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.tir.tree import Module, Store
 from corpus.tir.values import Binary, Expr, Let, Load, Var, literal, type_of
 from corpus.tir.walk import expressions
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import Site, pick_site
 
 NAME = "name beside an expression"
@@ -16,7 +16,7 @@ _SELDOM = 0.15
 """How often it applies: TVM fails on most of what it makes, and other bugs are to be met as well."""
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Store an expression from within a let, and then the same one twice at the same place."""
     site = pick_site(draws, module, lambda stmt: isinstance(stmt, Store)) if draws.chance(_SELDOM) else None
     if site is None or not isinstance(site.stmt, Store):

@@ -8,7 +8,7 @@ from corpus.tir.tree import Bind, Module, Store
 from corpus.tir.types import is_float, is_integer, lanes
 from corpus.tir.values import Expr, Let, Var, type_of
 from corpus.tir.walk import expressions, replace_expressions
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 
 NAME = "name a value"
@@ -16,7 +16,7 @@ _BEFORE = 0.4
 """How often the name stands before the statement, and not within the value."""
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Bind a part of what is stored, or let it have a name within an expression around it."""
     site = pick_site(draws, module, lambda stmt: isinstance(stmt, Store))
     if site is None or not isinstance(site.stmt, Store):
@@ -34,7 +34,7 @@ def mutate(draws: Draws, module: Module) -> Module | None:
     return site.put(module, (replace(site.stmt, value=changed),))
 
 
-def _with_let(draws: Draws, value: Expr, at: int, let: Let) -> Expr:
+def _with_let(draws: RandomSource, value: Expr, at: int, let: Let) -> Expr:
     """Return the value with its part named in one of the expressions that hold the part, or in itself."""
     starts = [0]
     for place, each in enumerate(expressions((value,))):

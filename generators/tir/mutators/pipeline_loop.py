@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.tir.tree import Alloc, Block, Body, For, Module
 from corpus.tir.values import Buffer
 from corpus.tir.walk import walk
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.blocks import rooted
 from generators.tir.regions import accessed
 from generators.tir.sites import Site, pick_site
@@ -18,7 +18,7 @@ _ORDERS = ([0, 1], [0, 1], [1, 0])
 """In which order the stages stand in a round: the second one, of the round before, may come first."""
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Let the rounds of a loop first copy a buffer that it only reads, as blocks of a software pipeline."""
     site = pick_site(draws, module, _fits)
     found = staged(draws, site) if site is not None else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from corpus.tir.tree import For, Module, Stmt
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 
 NAME = "reorder loops"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Swap two loops of which the inner one is all that the outer one holds."""
     site = pick_site(draws, module, _is_nest)
     if site is None or not isinstance(site.stmt, For):

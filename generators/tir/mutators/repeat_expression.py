@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.tir.tree import Module, Store
 from corpus.tir.values import Binary, Call, Expr, Load, Var, type_of
 from corpus.tir.walk import expressions, replace_expressions
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import Site, pick_site
 
 NAME = "repeat an expression"
@@ -15,7 +15,7 @@ _TIMES = (1, 1, 2, 3)
 """How often: the pass looks for what stands three times as well, within names and branches."""
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Put an expression of the function in place of some of its type, if all its names are visible there."""
     found, new = None, None
     for _ in range(draws.pick(_TIMES)):
@@ -27,13 +27,13 @@ def mutate(draws: Draws, module: Module) -> Module | None:
     return found
 
 
-def _drawn(draws: Draws, site: Site) -> Expr | None:
+def _drawn(draws: RandomSource, site: Site) -> Expr | None:
     """Return an expression of the function that can be computed at the site."""
     known = [each for each in expressions(site.function.body) if _is_visible(each, site)]
     return draws.pick(known) if known else None
 
 
-def _with(draws: Draws, module: Module, site: Site, stmt: Store, new: Expr | None) -> Module | None:
+def _with(draws: RandomSource, module: Module, site: Site, stmt: Store, new: Expr | None) -> Module | None:
     """Return the module with the expression in place of one of the site's; None if none is of its type."""
     if new is None or not _is_visible(new, site):
         return None

@@ -8,14 +8,14 @@ from corpus.tir.tree import Bind, If, Module, Store
 from corpus.tir.types import is_bool, is_float, is_integer, lanes
 from corpus.tir.values import Expr, type_of
 from corpus.tir.walk import expressions, replace_expressions
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 from generators.tir.values import Sampler
 
 NAME = "replace an expression"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Draw a new expression for one that the value of a statement is computed from."""
     site = pick_site(draws, module, lambda stmt: isinstance(stmt, Store | Bind | If))
     if site is None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from corpus.tir.names import substituted
 from corpus.tir.tree import For, If, Module
 from corpus.tir.values import Binary, Const, Expr, Var
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import is_loop, pick_site
 
 NAME = "split a loop"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Split a loop by a factor; what does not divide is cut off by a condition."""
     site = pick_site(draws, module, lambda stmt: is_loop(stmt, "serial", "unrolled"))
     if site is None or not isinstance(site.stmt, For) or not isinstance(site.stmt.extent, Const):

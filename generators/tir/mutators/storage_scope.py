@@ -7,13 +7,13 @@ from dataclasses import replace
 from corpus.tir.names import with_buffer
 from corpus.tir.tree import Alloc, Module
 from corpus.tir.walk import with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import pick_site
 
 NAME = "change the storage of a buffer"
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Give allocated memory another scope of the host, or another alignment."""
     site = pick_site(draws, module, lambda stmt: isinstance(stmt, Alloc))
     if site is None or not isinstance(site.stmt, Alloc):

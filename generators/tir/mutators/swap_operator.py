@@ -8,14 +8,14 @@ from corpus.tir.tree import Module
 from corpus.tir.types import is_float
 from corpus.tir.values import BITWISE, COMPARISONS, LOGIC, Binary, type_of
 from corpus.tir.walk import expressions, replace_expressions, with_function
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 
 NAME = "swap an operator"
 _ON_FLOATS = ("add", "sub", "mul", "min", "max")
 _ON_INTEGERS = (*_ON_FLOATS, "floordiv", "floormod")
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Change one binary operation."""
     function = module.main
     found = [(at, each) for at, each in enumerate(expressions(function.body)) if isinstance(each, Binary)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from corpus.tir.tree import For, Module, Thread
 from corpus.tir.values import Const
 from corpus.tir.walk import statements
-from generators.language.draws import Draws
+from generators.language.random_source import RandomSource
 from generators.tir.sites import is_independent, is_loop, pick_site
 
 NAME = "bind a loop to virtual threads"
@@ -15,7 +15,7 @@ NAME = "bind a loop to virtual threads"
 TAGS = ("vthread.x", "vthread.y", "vthread.z")
 
 
-def mutate(draws: Draws, module: Module) -> Module | None:
+def mutate(draws: RandomSource, module: Module) -> Module | None:
     """Bind a loop whose rounds do not meet in memory to `vthread.x`."""
     site = pick_site(draws, module, lambda stmt: is_loop(stmt, "serial"))
     if site is None or not isinstance(site.stmt, For):

@@ -10,9 +10,20 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
-from oracles.numerics.constants import constant
+from corpus.values import Tensor
 from oracles.numerics.input_noise import EPSILON
 from oracles.numerics.value_types import Types, static_dims
+
+
+def constant(name: str, value: Tensor) -> NodeProto:
+    """Return a node that gives a constant tensor."""
+    return helper.make_node("Constant", [], [name], value=onnx.numpy_helper.from_array(value))
+
+
+def scalar(name: str, value: float, element: int) -> NodeProto:
+    """Return a node that gives a constant of rank 0."""
+    return helper.make_node("Constant", [], [name], value=helper.make_tensor(name, element, [], [value]))
+
 
 UNRANDOM_OPSET = 22
 """From here on onnxruntime lacks the operator that draws random numbers."""

@@ -1,7 +1,7 @@
 """A model with rounding-sized noise in its floats: what results may do when nothing is wrong.
 
 After every node that rounds, each float output `y` becomes `y + size * noise`: `size` is its magnitude, or
-after a sum that of its terms (`oracles.numerics.sums`). Before every quantisation its input moves by up to
+after a sum that of its terms (`oracles.numerics.noisy.perturbation`). Before every quantisation its input moves by up to
 half a step, so that a value may fall to the neighbouring one (`oracles.numerics.noisy.quantised`). Integer
 paths have no rounding and stay as they are. Values that are not finite are replaced by several finite ones in
 turn: what then changes did depend on them.
@@ -10,10 +10,16 @@ Seeds come in pairs of opposite noise, of at least half the full size at every e
 half the noise of a jump (Floor, Mod, a comparison …) jumps under one of the two. Noise never hits a single
 point, though, that changes a result (the sign of 0, a remainder of 0, an equality). For that two more
 variants *snap*: each result that rounds and lies within its noise of a round number becomes that number.
+
+Kernels add the same terms in different orders, in blocks or with fused multiply-adds. The error of each order
+is relative to the sum of the *magnitudes* of the terms, which cancellation leaves far above the result, and
+grows with their number K: at worst as K, as a rule as its square root (Higham, Accuracy and Stability of
+Numerical Algorithms, 4.2).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -21,7 +27,6 @@ import onnx
 from onnx import GraphProto, NodeProto, helper
 
 from corpus.onnx.graph import subgraphs
-from oracles.numerics.constants import scalar
 from oracles.numerics.input_noise import (
     EPSILON,
     GREATEST,
@@ -31,11 +36,31 @@ from oracles.numerics.input_noise import (
     grid_factor,
     stand_ins,
 )
+from oracles.numerics.noisy.drawing import scalar
 from oracles.numerics.noisy.quantised import QuantisedNoise
 from oracles.numerics.operators import operator_of
-from oracles.numerics.operators.row import Rounding
-from oracles.numerics.sums import growth, terms_of
-from oracles.numerics.value_types import static_dims
+from oracles.numerics.operators.row import Dims, Rounding
+from oracles.numerics.operators.term_counts import UNKNOWN_TERMS, of_largest
+from oracles.numerics.value_types import Types, static_dims
+
+
+def growth(terms: int) -> float:
+    """The error of a sum of `terms` terms, in units of the last place of the sum of their magnitudes."""
+    return min(float(terms), 8.0 * math.sqrt(terms))
+
+
+def terms_of(node: NodeProto, types: Types) -> int:
+    """Count the terms in one element of the result; `UNKNOWN_TERMS` if dims or inputs are missing."""
+    dims = [_dims(types, name) for name in node.input]
+    count = operator_of(node).terms or of_largest
+    try:
+        return max(1, count(node, dims))
+    except (IndexError, TypeError):
+        return UNKNOWN_TERMS
+
+
+def _dims(types: Types, name: str) -> Dims | None:
+    return static_dims(types[name]) if name in types else None
 
 
 @dataclass

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from oracles.numerics.constants import constant, scalar
 from oracles.numerics.input_noise import EPSILON, HALF, INT8_STEP
-from oracles.numerics.noisy.drawing import Drawing
+from oracles.numerics.noisy.drawing import Drawing, constant, scalar
 from oracles.numerics.operators import operator_of
 from oracles.numerics.operators.row import Nonfinite, Rounding
 from oracles.numerics.value_types import static_dims

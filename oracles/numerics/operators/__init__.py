@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from onnx import NodeProto
 
-from oracles.in_worker.onnx.domain import DOMAIN
 from oracles.numerics.operators.aten_rows import ATEN
 from oracles.numerics.operators.microsoft_rows import MICROSOFT
 from oracles.numerics.operators.onnx_rows import ML, ONNX, PREVIEW, TRAINING
 from oracles.numerics.operators.row import UNKNOWN, Operator
+from oracles.worker.onnx.domain import DOMAIN
 
 OPERATORS: Mapping[str, Mapping[str, Operator]] = {
     "": ONNX,

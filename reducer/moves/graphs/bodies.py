@@ -14,7 +14,9 @@ from typing import TypeAlias
 import numpy as np
 
 from corpus.graphs.program import (
+    CALL,
     GRAPH,
+    REF,
     Binding,
     Graph,
     GraphProgram,
@@ -25,7 +27,7 @@ from corpus.graphs.program import (
     tag_of,
 )
 from corpus.values import Tensor
-from reducer.move import Hints, Move, Search, SearchOf, over_sets
+from reducer.move import Hints, Move, Search, SearchOf, one_by_one, over_sets, smaller_by
 from reducer.search import Items, drop_one_at_a_time, find_essentials
 from reducer.subject.graphs.edits import redirect, without_unused
 from reducer.subject.graphs.subject import GraphSubject
@@ -162,4 +164,177 @@ def changed_graphs(program: GraphProgram, change: Callable[[Graph], Graph]) -> G
     return replace(program, main=inside(program.main), functions=functions)
 
 
-MOVES = (Move("shrink graph bodies", 195, shrink_graph_bodies, reshapes=True, on=GraphSubject),)
+LOCAL, ALIAS, MEMBER = "function", "alias", "getitem"
+"""What a format calls a function that is a value, another name, and a tuple's member."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A graph to stand in place of a binding, what it reads instead of its inputs; where it comes from."""
+
+    graph: Graph
+    given: Mapping[str, str]
+    made_by: str = ""
+
+
+def unfold(subject: GraphSubject, hints: Hints) -> Search:
+    """One If or call after the other: the first branch that still fails, the body of a function."""
+    changes: list[Callable[[GraphSubject], GraphSubject | None]] = []
+    for binding in subject.program.main.bindings:
+        places = range(len(binding.bodies)) if binding.op != LOCAL else ()
+        changes += [partial(_with_branch, binding.name, place) for place in places]
+        changes += [partial(_with_body, binding.name)] if _callee(subject.program, binding) else []
+    return (yield from one_by_one(subject, changes))
+
+
+def _with_branch(name: str, place: int, subject: GraphSubject) -> GraphSubject | None:
+    binding = subject.bindings.get(name)
+    if binding is None or place >= len(binding.bodies):
+        return None
+    graph = binding.bodies[place]
+    given = _operands(binding)
+    taken = [item.name for item in graph.inputs]
+    if taken and len(given) != len(taken):
+        return None
+    return _replaced(subject, name, Scope(graph, dict(zip(taken, given, strict=False))))
+
+
+def _operands(binding: Binding) -> list[str]:
+    """List the arguments of a binding's bodies, if a body does not see the names around it."""
+    tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
+    last = tuples[-1] if tuples else binding.args[-1] if binding.args else []
+    items = last if isinstance(last, list) else []
+    return [item[REF] for item in items if tag_of(item) == REF]
+
+
+def _with_body(name: str, subject: GraphSubject) -> GraphSubject | None:
+    """Only of a function that is called once: its names must stay unique."""
+    binding = subject.bindings.get(name)
+    scope = _callee(subject.program, binding) if binding is not None else None
+    return _replaced(subject, name, scope) if scope is not None else None
+
+
+def _callee(program: GraphProgram, binding: Binding) -> Scope | None:
+    """Return the function that a binding calls, the program's own or a local one, where nothing else does."""
+    if binding.op != "call" or not binding.args:
+        return None
+    tag, name = tag_of(binding.args[0]), ""
+    if tag in (CALL, REF):
+        name = str(dict(binding.args[0])[tag])
+    graph = _own(program, name) if tag == CALL else _local(program, name)
+    given = [item[REF] for item in binding.args[1:] if tag_of(item) == REF]
+    if graph is None or len(given) != len(graph.inputs):
+        return None
+    taken = [item.name for item in graph.inputs]
+    return Scope(graph, dict(zip(taken, given, strict=True)), name)
+
+
+def _own(program: GraphProgram, name: str) -> Graph | None:
+    graphs = (program.main, *program.functions.values())
+    called = [each for graph in graphs for binding in graph.walk() for each in binding.calls]
+    return program.functions.get(name) if called.count(name) == 1 else None
+
+
+def _local(program: GraphProgram, name: str) -> Graph | None:
+    """Return the function that a binding of the main graph makes, where one other reads it."""
+    bindings = program.main.bindings
+    maker = next((each for each in bindings if each.name == name and each.op == LOCAL), None)
+    readers = [each for each in bindings if name in each.reads]
+    is_result = name in program.main.outputs
+    return maker.bodies[0] if maker is not None and len(readers) == 1 and not is_result else None
+
+
+def _replaced(subject: GraphSubject, name: str, scope: Scope) -> GraphSubject | None:
+    """Return the subject with a graph in place of one binding; of several results it makes a tuple."""
+    graph, main = scope.graph, subject.program.main
+    made = [scope.given.get(output, output) for output in graph.outputs]
+    members = {each.name: each.args[1] for each in main.bindings if _takes_member(each, name)}
+    if members and not graph.facts.get("single"):
+        return _with_members(subject, name, scope, made, members)
+    result = made[0]
+    if len(made) > 1 or graph.facts.get("tuple"):
+        tupled = Binding(name, ALIAS, ({"tuple": [{REF: each} for each in made]},))
+        graph, result = replace(graph, bindings=(*graph.bindings, tupled)), name
+    bindings = tuple(_spliced(main, name, replace(scope, graph=graph), {name: result}))
+    outputs = tuple(result if output == name else output for output in main.outputs)
+    functions = {key: each for key, each in subject.program.functions.items() if key != scope.made_by}
+    program = replace(
+        subject.program, main=replace(main, bindings=bindings, outputs=outputs), functions=functions
+    )
+    fresh = subject.with_program(without_unused(program), subject.inputs)
+    return fresh if bindings and not fresh.complaint else None
+
+
+def _takes_member(binding: Binding, name: str) -> bool:
+    """Return whether a binding takes one member of another one's tuple, as torch writes it."""
+    is_whole = len(binding.args) == 2 and type(binding.args[1]) is int
+    return binding.op == "operator.getitem" and is_whole and binding.args[0] == {REF: name}
+
+
+def _with_members(
+    subject: GraphSubject, name: str, scope: Scope, made: list[str], members: dict[str, int]
+) -> GraphSubject | None:
+    """The subject with a graph in place of one binding and of those that take the members of its tuple."""
+    main = subject.program.main
+    if not all(at in range(len(made)) for at in members.values()):
+        return None
+    instead = {each: made[at] for each, at in members.items()}
+    kept = replace(main, bindings=tuple(each for each in main.bindings if each.name not in members))
+    bindings = tuple(_spliced(kept, name, scope, instead))
+    outputs = tuple(instead.get(output, output) for output in main.outputs)
+    if name in outputs or any(name in binding.reads for binding in bindings):
+        return None
+    program = replace(subject.program, main=replace(main, bindings=bindings, outputs=outputs))
+    fresh = subject.with_program(without_unused(program), subject.inputs)
+    return fresh if bindings and not fresh.complaint else None
+
+
+def _spliced(main: Graph, name: str, scope: Scope, instead: dict[str, str]) -> Iterator[Binding]:
+    for binding in main.bindings:
+        if binding.name == name:
+            yield from (redirect(inner, scope.given) for inner in scope.graph.bindings)
+        elif binding.name != scope.made_by:
+            yield redirect(binding, instead)
+
+
+def see_through_tuples(subject: GraphSubject, hints: Hints) -> Search:
+    """A member of a tuple that is made in sight is read as it is; so is what has but another name."""
+    names = [binding.name for binding in subject.program.main.bindings if binding.op in (MEMBER, ALIAS)]
+    return (yield from smaller_by(subject, [partial(_seen_through, name) for name in names]))
+
+
+def _seen_through(name: str, subject: GraphSubject) -> GraphSubject | None:
+    binding = subject.bindings.get(name)
+    source = _source(subject, binding.args) if binding is not None else ""
+    main = subject.program.main
+    if not source or (name in main.outputs and source in main.outputs):
+        return None
+    bindings = tuple(redirect(each, {name: source}) for each in main.bindings if each.name != name)
+    outputs = tuple(source if output == name else output for output in main.outputs)
+    made = {each.name for each in bindings}
+    if not bindings or not made.issuperset(outputs):
+        return None
+    program = replace(subject.program, main=replace(main, bindings=bindings, outputs=outputs))
+    fresh = subject.with_program(without_unused(program), subject.inputs)
+    return fresh if not fresh.complaint else None
+
+
+def _source(subject: GraphSubject, args: tuple[Json, ...]) -> str:
+    """Return the name, or the member of a tuple, that a name stands for; empty for anything else."""
+    if tag_of(args[0]) != REF:
+        return ""
+    source = str(dict(args[0])[REF])
+    if len(args) == 1:
+        return source
+    maker = subject.bindings.get(source)
+    first = maker.args[0] if maker is not None and maker.op == ALIAS else None
+    members = dict(first)["tuple"] if first is not None and tag_of(first) == "tuple" else []
+    member = members[args[1]] if isinstance(args[1], int) and args[1] < len(members) else None
+    return str(dict(member)[REF]) if member is not None and tag_of(member) == REF else ""
+
+
+MOVES = (
+    Move("shrink graph bodies", 195, shrink_graph_bodies, reshapes=True, on=GraphSubject),
+    Move("unfold scopes", 180, unfold, reshapes=True, on=GraphSubject),
+    Move("see through tuples", 185, see_through_tuples, on=GraphSubject),
+)

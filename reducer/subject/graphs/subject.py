@@ -16,7 +16,7 @@ from reducer.subject.base import Size
 from reducer.subject.graphs.edits import assemble_bindings, change_flow, keep_bindings, resize
 from reducer.subject.graphs.order import measured
 from reducer.subject.graphs.view import Describe, GraphView
-from reducer.subject.windows import Resize
+from reducer.subject.tensors import Resize
 
 
 @dataclass(frozen=True)

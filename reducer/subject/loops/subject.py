@@ -20,7 +20,7 @@ from corpus.values import Value
 from oracles.tir.interpreter import interpret
 from reducer.subject.base import Size, Subject
 from reducer.subject.loop_counts import counts
-from reducer.subject.reading import complexity
+from reducer.subject.order import complexity
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
+from onnx import NodeProto
 
 from corpus.onnx.graph import body_weights, subgraphs, walk_model, walk_nodes
 from reducer.subject.base import Size
 from reducer.subject.onnx.naming import count_strange
 from reducer.subject.onnx.opsets import sum_of_versions
-from reducer.subject.onnx.plain_ops import strangeness
 from reducer.subject.onnx.view import OnnxView
-from reducer.subject.reading import complexity, elements, strange_types
+from reducer.subject.order import complexity, elements, strange_types
+
+PLAINNESS: Mapping[str, int] = {"Identity": 0, "Abs": 1, "Not": 1, "Cast": 1, "Add": 2, "And": 2}
+"""Strangeness by operator of ONNX's own domain."""
+
+OTHER = 3
+
+
+def strangeness(node: NodeProto) -> int:
+    """0 for what hands a value on, a little for the plainest operators, most for any other."""
+    return OTHER if node.domain else PLAINNESS.get(node.op_type, OTHER)
 
 
 def measured(subject: OnnxView) -> Size:

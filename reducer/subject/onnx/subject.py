@@ -4,21 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Self, TypeVar
 
 import onnx
+from onnx import numpy_helper
 
 from corpus.onnx.check import checker_complaint
+from corpus.onnx.graph import body_weights
 from corpus.values import Tensor
+from oracles.numerics.operators import operator_of
 from reducer.search import Items
 from reducer.subject.base import Size
 from reducer.subject.onnx.nodesets import assemble, keep_nodes
 from reducer.subject.onnx.opsets import lowered
 from reducer.subject.onnx.order import measured
-from reducer.subject.onnx.resizing import resize
 from reducer.subject.onnx.retype import change_tensors
-from reducer.subject.onnx.view import OnnxView
-from reducer.subject.windows import Resize
+from reducer.subject.onnx.view import COUNT_ATTRIBUTES, OnnxView
+from reducer.subject.tensors import Resize, initializer
+
+S = TypeVar("S", bound=OnnxView)
+
+SHAPE_ATTRIBUTES = {"kernel_shape", "output_shape", "shape", "split"} | COUNT_ATTRIBUTES
+"""Attributes whose integers are dims or count them."""
+
+
+def resize(subject: S, changed: Mapping[str, Tensor], choice: Resize) -> S | None:
+    """The model with these tensors, sizes carried along as far as they fit; None where nothing does."""
+    if choice.only is not None:
+        return change_tensors(subject, changed) if changed else None
+    for carry in ((True, True), (True, False), (False, True), (False, False)):
+        found = _carried(subject, choice, changed, *carry)
+        if found is not None:
+            return found
+    return None
+
+
+def _carried(
+    subject: S, choice: Resize, changed: Mapping[str, Tensor], constants: bool, attributes: bool
+) -> S | None:
+    resized = dict(changed)
+    if constants:
+        resized |= _resized_constants(subject, choice)
+    if not resized:
+        return None
+    return change_tensors(subject, resized, partial(_resize, choice=choice, attributes=attributes))
+
+
+def _resize(model: onnx.ModelProto, choice: Resize, attributes: bool) -> None:
+    """Resize weights in bodies and attributes along with the tensors that flow in, in place."""
+    for tensor in body_weights(model.graph):
+        if any(choice.size_of(dim) != dim for dim in tensor.dims):
+            array = numpy_helper.to_array(tensor)
+            tensor.CopyFrom(initializer(tensor.name, array[choice.index("", array.shape)]))
+    if attributes:
+        _resize_attributes(model, choice)
+
+
+def _resized_constants(subject: OnnxView, choice: Resize) -> dict[str, Tensor]:
+    """Return the elements of shape constants that equal a dim that changes."""
+    found: dict[str, Tensor] = {}
+    for node in subject.nodes:
+        for position in operator_of(node).dims_at:
+            name = node.input[position] if position < len(node.input) else ""
+            tensor = subject.initializers.get(name)
+            array = subject.array(name) if tensor is not None else None
+            if array is not None and array.dtype == "int64":
+                fresh = array.copy()
+                for index, value in enumerate(array.flat):
+                    fresh.flat[index] = choice.size_of(int(value))
+                found[name] = fresh
+    return found
+
+
+def _resize_attributes(model: onnx.ModelProto, choice: Resize) -> None:
+    """The attributes that count dims, in place."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name in SHAPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INT:
+                attribute.i = choice.size_of(attribute.i)
+            elif attribute.name in SHAPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INTS:
+                attribute.ints[:] = [choice.size_of(value) for value in attribute.ints]
+            elif attribute.s == b"bidirectional" and choice.size_of(2) == 1:
+                attribute.s = b"forward"  # the first axis of a recurrent network's weights
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from corpus.target import Target
 from generators.mixture import PLAN, make_cases
 from oracles.backends import find_backend
 from oracles.judge import Judge
-from oracles.native.coverage import by_file, function_names, total
-from oracles.native.libraries import find_libraries
+from oracles.native.coverage import by_file, find_libraries, function_names, total
 from oracles.native.table import Library
 from oracles.native.watching import Watch
 from oracles.run import Config, Status

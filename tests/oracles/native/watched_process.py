@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-from oracles.in_worker.breakpoints import Breakpoints
+from oracles.worker.breakpoints import Breakpoints
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # a worker is started without it
 
-from oracles.in_worker.tvm import passes as table
+from oracles.worker.tvm import passes as table
 
 NAME = "slowed_tvm"
 ROUNDS = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triage.projects import Project, Runner, ToShow
+from triage.projects import ClaimedRun, Project, Runner
 
 PART = '''\
 CONFIGS = {{ configs | repr }}
@@ -34,7 +34,7 @@ def run(config, path):
 '''
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     return {"configs": {label: config.get("fast") for label, config in shown.own.items()}}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.run import Config
-from triage.projects import Printed, Runner, ToShow
+from triage.projects import ClaimedRun, Printed, Runner
 
 IMPORTS = ("import torch", "import torch.nn.functional as F")
 
@@ -149,7 +149,7 @@ MODULE = Printed(frozenset(_NAMES.split()), frozenset(("operator", "_operator", 
 """What the printed code of a module may use."""
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Values that differ are shown beside what eager mode gives in float64, as torch asks of fuzzers."""
     configs = {label: config.get("backend") or "eager" for label, config in shown.own.items()}
     on_gpu = tuple(label for label, config in shown.own.items() if config.get("device") == "cuda")

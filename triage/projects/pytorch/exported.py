@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.run import Config, Phase
-from triage.projects import Runner, ToShow
+from triage.projects import ClaimedRun, Runner
 from triage.projects.pytorch.compiled import FROM_TORCH, IMPORTS, MODULE, SET_UP
 
 REFERENCE = "numpy"
@@ -129,7 +129,7 @@ print("{{ exporter }}:", *session.run(None, taken), flush=True)
 """Runs the module that stands above it and what the exporter makes of it, and prints what they give."""
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Return the arguments of `torch.onnx.export` by configuration; the failing one's model runs twice."""
     configs = {label: _arguments(config) for label, config in shown.own.items()}
     exporter = next((label for label, told in configs.items() if told), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oracles.run import Config, Phase, Run
 from triage.projects import Installing, Project, Words
-from triage.projects.tvm import loops, onnx, relax
+from triage.projects.tvm import onnx, relax, tir
 
 
 def _words(config: Config) -> str:
@@ -39,7 +39,7 @@ PROJECT = Project(
     issues="https://github.com/apache/tvm/issues",
     labels=_labels,
     import_script=onnx.IMPORTS,
-    runners=(relax.RUNNER, loops.RUNNER, onnx.RUNNER),
+    runners=(relax.RUNNER, tir.RUNNER, onnx.RUNNER),
     varied=("tvm",),
     words=Words(_words),
     installing=Installing(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oracles.optimisers.tvm_sequences import code_of
-from triage.projects import Runner, ToShow
+from triage.projects import ClaimedRun, Runner
 from triage.projects.tvm.parts import passes_part, run_part
 
 PART = (
@@ -165,7 +165,7 @@ for path in sorted((Path(__file__).parent / "models").glob("*.onnx")):
 """Imports every model beside it."""
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     config = shown.failing
     return {name: config.get(name) for name in ("pipeline", "executor")} | {
         "configs": list(shown.own),

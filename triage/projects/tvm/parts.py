@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from triage.projects import Printed
+
 _PASSES = '''\
 {% if sequence %}
 
@@ -44,3 +46,8 @@ def run_part(does: str, given: str = "*CONFIGS[config]") -> str:
     `does` stands in its docstring.
     """
     return _RUN.replace("DOES", does).replace("GIVEN", given)
+
+
+_NAMES = "R T I Module relax tvm np base64 TypeVar range int float bool"
+SCRIPT = Printed(frozenset(_NAMES.split()), frozenset(("typing", "tvm")), frozenset(("ml_dtypes",)))
+"""What printed TVMScript may use."""

@@ -10,9 +10,8 @@ from typing import Any
 from oracles.backends import tvm as tvm_backend
 from oracles.optimisers.tvm_sequences import code_of
 from oracles.run import Config
-from triage.projects import Runner, ToShow
-from triage.projects.tvm.parts import passes_part, run_part
-from triage.projects.tvm.printed import SCRIPT
+from triage.projects import ClaimedRun, Runner
+from triage.projects.tvm.parts import SCRIPT, passes_part, run_part
 
 PART = (
     """\
@@ -173,7 +172,7 @@ _WORDS = {
 }
 
 
-def _settings(shown: ToShow) -> Mapping[str, Any]:
+def _settings(shown: ClaimedRun) -> Mapping[str, Any]:
     """Each configuration as (pipeline, LLVM's level, executor), and what else some of them do differently."""
     names = ("pipeline", "opt-level", "executor")
     further: dict[str, Mapping[str, Any]] = {

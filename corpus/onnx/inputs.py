@@ -1,0 +1,236 @@
+"""Inputs for an ONNX model from a seed: small, sane, and the same on every machine."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.random import Generator
+from onnx import GraphProto, ModelProto, NodeProto
+
+from corpus.errors import UserError
+from corpus.onnx.graph import consumers, initializer_names
+from corpus.onnx.infer import graph_types
+from corpus.onnx.types import declared_shape, input_type
+from corpus.values import InputType, Shape, Tensor, Value
+
+_SMALL = (2, 3, 4)
+_IMAGE = 32
+"""The size of an unknown height or width: a network that halves them needs room."""
+
+_IMAGE_RANK = 4
+_LONGEST = 200
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+}
+
+
+class Sizes:
+    """The sizes given so far, by the dim's name; a dim without a name is known by its axis."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng([seed % (1 << 63), 0xD1A5])
+        self._sizes: dict[str, int] = {}
+
+    def shape(self, declared: Shape | None) -> tuple[int, ...]:
+        """Return a static shape; a tensor of unknown rank gets one dim."""
+        dims = (None,) if declared is None else declared
+        return tuple(
+            dim
+            if isinstance(dim, int)
+            else self._size(dim or f"?{axis}", axis >= 2 and len(dims) >= _IMAGE_RANK)
+            for axis, dim in enumerate(dims)
+        )
+
+    def _size(self, name: str, is_image: bool) -> int:
+        if name not in self._sizes:
+            small = _IMAGE if is_image else int(self._rng.choice(_SMALL))
+            self._sizes[name] = self._computed(name) or small
+        return self._sizes[name]
+
+    def _computed(self, name: str) -> int | None:
+        """Return the size of a dim that exporters name by a formula over others, as `past + 1`."""
+        if name.isidentifier() or len(name) > _LONGEST:
+            return None
+        try:
+            size = self._value(ast.parse(name, mode="eval").body)
+        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
+            return None
+        return size if 0 < size <= 1 << 16 else None
+
+    def _value(self, formula: ast.expr) -> int:
+        match formula:
+            case ast.Constant(value=int(number)):
+                return min(number, 1 << 16)
+            case ast.Name(id=name):
+                return self._size(name, is_image=False)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+                return _OPERATORS[type(sign)](self._value(left), self._value(right))
+            case _:
+                raise ValueError(f"no formula of sizes: {ast.dump(formula)[:40]}")
+
+
+Use = tuple[NodeProto, int]
+"""A node that reads an input, and at which place."""
+
+MOST_BYTES = 8 << 30
+"""Of an input that is made."""
+
+_WORDS = ("a", "b", "ab", "abc", "1", "2.5", "", "é")
+_SEQUENCE = 2
+_FEW = 3
+
+_CARRIERS = frozenset(
+    (
+        "Cast",
+        "Identity",
+        "Squeeze",
+        "Unsqueeze",
+        "Reshape",
+        "Flatten",
+        "Transpose",
+        "Slice",
+        "Expand",
+        "Concat",
+    )
+)
+"""Operators that hand the integers of their first operand on unchanged."""
+
+_INDICES = {("Gather", 1), ("GatherElements", 1), ("GatherND", 1), ("ScatterElements", 1), ("ScatterND", 1)}
+_INDICES |= {("Scatter", 1), ("OneHot", 0), ("ArrayFeatureExtractor", 1), ("ReverseSequence", 1)}
+_ONES = {("Expand", 1), ("Tile", 1), ("TopK", 1), ("Slice", 2), ("Slice", 4), ("Range", 2), ("Loop", 1)}
+_ONES |= {("Resize", 2), ("Resize", 3), ("Upsample", 1), ("Split", 1), ("Loop", 0), ("Range", 1)}
+_ONES |= {("ConstantOfShape", 0)}
+_ZEROS = {("Slice", 1), ("Pad", 1), ("Range", 0), ("Trilu", 1), ("CumSum", 1)}
+_AXES = {("Slice", 3), ("Pad", 3), ("Unsqueeze", 1), ("Squeeze", 1)}
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+_AXES |= {(f"Reduce{kind}", 1) for kind in _REDUCTIONS}
+_DIVISORS = {("Div", 1), ("Mod", 1)}
+
+
+def make_inputs(model: ModelProto, seed: int) -> dict[str, Value]:
+    """A value for every input without an initializer; an input of a kind that no array holds is left out.
+
+    Symbolic dims are small, and equal where they have the same name. Integers are chosen by what reads them:
+    an index stays in range, a shape is of ones, a divisor is never zero.
+    """
+    sizes = Sizes(seed)
+    uses = _Uses(model.graph)
+    defaults = initializer_names(model.graph)
+    inputs: dict[str, Value] = {}
+    for index, value in enumerate(model.graph.input):
+        declared = input_type(value.type)
+        if declared is not None and value.name not in defaults:
+            rng = np.random.default_rng([seed % (1 << 63), index])
+            inputs[value.name] = _make(declared, sizes, uses.rule(value.name), rng)
+    return inputs
+
+
+Rule = Callable[[tuple[int, ...], Generator], Tensor] | None
+"""How to fill an integer or boolean input of a shape; None where any small values do."""
+
+
+def _make(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Value:
+    if declared.sequence:
+        return [_tensor(declared, sizes, None, rng) for _ in range(_SEQUENCE)]
+    return _tensor(declared, sizes, rule, rng)
+
+
+def _tensor(declared: InputType, sizes: Sizes, rule: Rule, rng: Generator) -> Tensor:
+    shape = sizes.shape(declared.shape)
+    if math.prod(shape) * declared.dtype.itemsize > MOST_BYTES:
+        raise UserError(
+            f"an input of {declared.dtype.name}{list(shape)} is too large to be made; give --inputs"
+        )
+    if rule is not None and declared.dtype.kind in "iufb":
+        return rule(shape, rng).astype(declared.dtype)
+    return sample(declared.dtype, shape, rng)
+
+
+def sample(dtype: np.dtype, shape: tuple[int, ...], rng: Generator) -> Tensor:
+    """Values that are sane for the dtype: reals within 1, small integers, short strings."""
+    if dtype.kind == "U":
+        return np.asarray(np.array(_WORDS)[rng.integers(0, len(_WORDS), shape)], dtype=np.str_)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape, dtype=np.int8).astype(np.bool_)
+    if dtype.kind in "iu":
+        return rng.integers(0, _FEW, shape, dtype=np.int8).astype(dtype)
+    if dtype.kind == "c":
+        return (_reals(shape, rng) + 1j * _reals(shape, rng)).astype(dtype)
+    if dtype.name == "float8_e8m0fnu":
+        return np.exp2(rng.integers(-1, 2, shape)).astype(dtype)
+    if "int" in dtype.name:
+        return rng.integers(0, 2, shape, dtype=np.int8).astype(dtype)
+    return _reals(shape, rng).astype(dtype, copy=False)
+
+
+def _reals(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    return np.asarray(rng.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1))
+
+
+class _Uses:
+    """The readers of each input of a graph, and the rule for its values that follows."""
+
+    def __init__(self, graph: GraphProto) -> None:
+        self._readers = consumers(graph)
+        self._types: Mapping[str, tuple[int | str | None, ...] | None] = {
+            name: declared_shape(declared.tensor_type) for name, declared in graph_types(graph).items()
+        }
+
+    def rule(self, name: str) -> Rule:
+        """Return the rule for an input: that of the first of its uses that has one."""
+        return next((rule for use in self._reach(name) if (rule := self._rule_of(*use)) is not None), None)
+
+    def _reach(self, name: str) -> list[Use]:
+        """List the uses of a value and of its unchanged copies."""
+        uses: list[Use] = []
+        names, seen = [name], {name}
+        while names:
+            name = names.pop()
+            for node in self._readers.get(name, ()):
+                places = [place for place, read in enumerate(node.input) if read == name]
+                uses += [(node, place) for place in places]
+                carried = node.op_type in _CARRIERS and (0 in places or node.op_type == "Concat")
+                new = [output for output in node.output if carried and output not in seen]
+                seen.update(new)
+                names += new
+        return uses
+
+    def _rule_of(self, node: NodeProto, place: int) -> Rule:
+        use = (node.op_type, place)
+        if use in _INDICES:
+            limit = self._index_limit(node)
+            return lambda shape, rng: rng.integers(0, limit, shape)
+        if use in _DIVISORS:
+            return _divisors
+        if use == ("Reshape", 1):
+            return _flat_shape
+        if use in _AXES:
+            return lambda shape, rng: np.arange(math.prod(shape)).reshape(shape)
+        if use in _ONES:
+            return lambda shape, rng: np.ones(shape, np.int8)
+        return (lambda shape, rng: np.zeros(shape, np.int8)) if use in _ZEROS else None
+
+    def _index_limit(self, node: NodeProto) -> int:
+        """One past the largest index that is in range along every known dim of the indexed tensor."""
+        shape = self._types.get(node.input[0]) or ()
+        known = [dim for dim in shape if isinstance(dim, int) and dim > 0]
+        return min([2, *known])
+
+
+def _divisors(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    return rng.integers(1, 1 + _FEW, shape)
+
+
+def _flat_shape(shape: tuple[int, ...], rng: Generator) -> Tensor:
+    """-1, 1, 1, …: what every tensor can be reshaped to."""
+    flat = np.ones(shape, np.int64)
+    flat[:1] = -1
+    return flat

@@ -1,0 +1,205 @@
+"""What a campaign learns, and what a block of it may draw from: the same for any number of workers.
+
+The blocks of a campaign are parted into epochs. A block of epoch e draws from what the epochs up to e - 2
+have learned, merged in the order of their seeds; so the blocks of an epoch can be tested side by side while
+those of the one before are still under way, and nobody's speed changes a program.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from corpus.reading import Fields, members
+from generators.pools import EMPTY, Pool, Trial
+from generators.reach import NOWHERE, Reach, ReleaseResult
+
+GROWTH, LONGEST = 8, 1024
+"""An epoch is this fraction of the blocks before it; at least one block, at most the second number.
+
+No more workers are busy than there are blocks in an epoch. With 64 a campaign on TVM kept 62 of 1,000 busy.
+"""
+MANY_REFUSALS = 4
+"""Programs with an operator that must be refused, and none accepted, until it counts as refused."""
+
+
+MOST_PIECES, MOST_SYMPTOMS = 400_000, 20_000
+"""What a lesson holds at most: a campaign of days meets new shapes without end."""
+_KINDS = ("covered", "ran", "refused", "tried", "found")
+_LINEAGE = Fields({"strategy": str, "seed": int, "nodes": int, "changes": [int]})
+_BRED = Fields({}, members("parent changed made_of", str))
+_ENTRY = Fields({"key": str, "program": str}, {"passes": [str], "idle": int, "changed": [str]})
+_TRIAL = Fields(
+    {"key": str, "bred": _BRED},
+    {**members("news passes changed", [str]), "program": str, "failed": bool},
+)
+_ROOT = Fields({"lineage": _LINEAGE, "gain": int})
+_REACH = Fields({"build": str, "known": str, "roots": [_ROOT], "arms": {"": [float]}})
+LESSON = Fields(
+    {},
+    {
+        **members(" ".join(_KINDS), {"": int}),
+        "pool": Fields({}, {"entries": [_ENTRY], "seen": [str]}),
+        "trials": [_TRIAL],
+        "reach": (_REACH, Fields()),
+        "sightings": [Fields({"build": str, "arm": str, "blocks": str, "lineage": (_LINEAGE, type(None))})],
+    },
+)
+"""What a lesson's document holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageSnapshot:
+    """The lesson of some tests: how often each piece of coverage and each operator came up.
+
+    `ran` and `refused` count the programs with an operator, of those that the target ran and of those that it
+    does not support. `tried` counts the tests of each arm (strategy and mode), `found` the failures by arm
+    and symptom, with a tab between. `pool` holds the programs to breed from, `trials` are tests that it does
+    not hold yet; `reach` and `sightings` are the same of campaigns led by the target's own code.
+    """
+
+    covered: Mapping[str, int] = field(default_factory=dict)
+    ran: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    tried: Mapping[str, int] = field(default_factory=dict)
+    found: Mapping[str, int] = field(default_factory=dict)
+    pool: Pool = EMPTY
+    trials: tuple[Trial, ...] = ()
+    reach: Reach = NOWHERE
+    sightings: tuple[ReleaseResult, ...] = ()
+
+    def refusals(self) -> frozenset[str]:
+        """Return the operators that the target does not seem to support."""
+        many = (name for name, times in self.refused.items() if times >= MANY_REFUSALS)
+        return frozenset(name for name in many if name not in self.ran)
+
+    def folded(self) -> CoverageSnapshot:
+        """Return the lesson with its trials in the pool, and its sightings in the reach."""
+        pool = self.pool.after(self.trials) if self.trials else self.pool
+        reach = self.reach.after(self.sightings) if self.sightings else self.reach
+        return replace(self, pool=pool, trials=(), reach=reach, sightings=())
+
+    def document(self) -> dict[str, Any]:
+        """Return the lesson as JSON has it."""
+        counted: dict[str, Any] = {name: dict(getattr(self, name)) for name in _KINDS}
+        if self.pool != EMPTY:
+            counted["pool"] = self.pool.document()
+        if self.trials:
+            counted["trials"] = [each.document() for each in self.trials]
+        if self.reach != NOWHERE:
+            counted["reach"] = self.reach.document()
+        if self.sightings:
+            counted["sightings"] = [each.document() for each in self.sightings]
+        return counted
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> CoverageSnapshot:
+        """Read a lesson from `document`."""
+        counted = {name: document[name] for name in _KINDS if name in document}
+        trials = tuple(map(Trial.of, document.get("trials", ())))
+        pool, reach = Pool.of(document.get("pool", {})), Reach.of(document.get("reach", {}))
+        sightings = tuple(map(ReleaseResult.of, document.get("sightings", ())))
+        return cls(**counted, pool=pool, trials=trials, reach=reach, sightings=sightings)
+
+
+NOTHING = CoverageSnapshot()
+
+
+def together(lessons: Iterable[CoverageSnapshot]) -> CoverageSnapshot:
+    """Merge several lessons in the order of their seeds; pool and reach are the first one's."""
+    sums = [Counter[str]() for _ in _KINDS]
+    pool, reach, trials, sightings = EMPTY, NOWHERE, list[Trial](), list[ReleaseResult]()
+    for each in lessons:
+        for name, counts in zip(_KINDS, sums, strict=True):
+            counts.update(getattr(each, name))
+        pool = each.pool if pool is EMPTY else pool
+        reach = each.reach if reach is NOWHERE else reach
+        trials += each.trials
+        sightings += each.sightings
+    counted: dict[str, Any] = dict(zip(_KINDS, sums, strict=True))
+    return CoverageSnapshot(
+        **counted, pool=pool, trials=tuple(trials), reach=reach, sightings=tuple(sightings)
+    )
+
+
+def bounded(lesson: CoverageSnapshot, most: int = MOST_PIECES) -> CoverageSnapshot:
+    """Return the lesson, but of too many pieces of coverage or symptoms only those that came up most often.
+
+    What is forgotten counts as new when it comes again. The same for the same lesson anywhere.
+    """
+    covered, found = _commonest(lesson.covered, most), _commonest(lesson.found, MOST_SYMPTOMS)
+    if covered is lesson.covered and found is lesson.found:
+        return lesson
+    return replace(lesson, covered=covered, found=found)
+
+
+def _commonest(counts: Mapping[str, int], most: int) -> Mapping[str, int]:
+    """All counts, or where they are too many three quarters of as many as may be."""
+    if len(counts) <= most:
+        return counts
+    kept = sorted(counts, key=lambda key: (-counts[key], zlib.crc32(key.encode()), key))[: most * 3 // 4]
+    return {key: counts[key] for key in sorted(kept)}
+
+
+def operators(covered: Mapping[str, int]) -> list[str]:
+    """Return the operators among some pieces of coverage."""
+    return [key for key in covered if ":" not in key and ">" not in key]
+
+
+def epoch_starts() -> Iterator[int]:
+    """Yield the first block of each epoch, blocks counted from the beginning of the campaign."""
+    start = 0
+    while True:
+        yield start
+        start += min(max(start // GROWTH, 1), LONGEST)
+
+
+def blocks_before(block: int) -> int:
+    """Count the blocks that a block learns from: all of the epochs up to the second before its own."""
+    previous = own = 0
+    for start in epoch_starts():
+        if start > block:
+            return previous
+        previous, own = own, start
+    raise AssertionError("epochs do not end")
+
+
+class FeedbackSchedule:
+    """The lessons of a campaign, as its blocks end; what was learned before may be given `folded`.
+
+    `folded` is what the first `blocks` blocks taught.
+    """
+
+    def __init__(self, folded: CoverageSnapshot = NOTHING, blocks: int = 0) -> None:
+        self.folded, self.blocks = folded, blocks
+        self._waiting: dict[int, CoverageSnapshot] = {}
+        self.ended = blocks
+
+    def add(self, block: int, lesson: CoverageSnapshot) -> None:
+        """A block has ended, or ended once more with more of its tests."""
+        self._waiting[block] = lesson
+        self.ended = max(self.ended, block + 1)
+
+    def lesson(self, block: int) -> CoverageSnapshot | None:
+        """Return the lesson that a block draws from; None until all blocks behind it have ended.
+
+        Blocks are asked for in their order.
+        """
+        wanted = blocks_before(block)
+        if self.ended < wanted:
+            return None
+        if wanted > self.blocks:
+            self._fold_to(wanted)
+        return self.folded
+
+    def _fold_to(self, wanted: int) -> None:
+        """Fold epoch by epoch: what is forgotten on the way is the same however far it goes at once."""
+        for start in epoch_starts():
+            if self.blocks < start <= wanted:
+                new = [self._waiting.pop(each, NOTHING) for each in range(self.blocks, start)]
+                self.folded, self.blocks = bounded(together([self.folded, *new]).folded()), start
+            if start >= wanted:
+                return

@@ -1,0 +1,213 @@
+"""The changes, each by types: insert, replace, delete, draw anew, compute in another dtype, move, regroup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+from corpus.graphs.program import REF, Binding, GraphProgram, graph_of_json, graph_to_json, tag_of
+from corpus.values import Tensor as Array
+from generators.language.budget import UNLIMITED, Budget
+from generators.language.random_source import RandomSource
+from generators.relax.choices import Choices
+from generators.relax.finishing import in_blocks
+from generators.relax.mutation.mutant import BLOCK, Grown, Mutant, astype, bounds_of, reading
+from generators.relax.ops import operators
+from generators.relax.programs import RelaxProgram
+from generators.relax.types import FLOATS, Tensor, Type
+from generators.relax.watched import MOST_FLOAT, Unsound
+from oracles.numerics.graph_rewrites import REWRITES
+
+Mutation = Callable[[Mutant], Mutant | None]
+USUAL = Choices(name="mutant")
+_TRIES = 6
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "float16": ("float32", "float64"),
+    "float32": ("float64",),
+    "float64": ("float32",),
+}
+
+
+def _places(mutant: Mutant) -> Iterator[tuple[int, Binding]]:
+    found = tuple(enumerate(mutant.bindings))
+    return iter(mutant.draws.sample(found, len(found))[:_TRIES])
+
+
+def insert(mutant: Mutant) -> Mutant | None:
+    """One operand of a binding is computed anew, by operators that keep its type."""
+    for at, binding in _places(mutant):
+        names = [name for name in binding.reads if {REF: name} in _flat(binding) and mutant.tensor(name)]
+        if not names:
+            continue
+        name = mutant.draws.pick(names)
+        grown = _like(mutant, at, name, USUAL)
+        if grown is not None and grown.name != name:
+            rest = (reading(binding, name, grown.name), *mutant.bindings[at + 1 :])
+            return mutant.with_grown(at, grown, rest)
+    return None
+
+
+def _flat(binding: Binding) -> list[object]:
+    """Return the arguments, those in tuples included."""
+    tuples = [item["tuple"] for item in binding.args if tag_of(item) == "tuple"]
+    return [*binding.args, *(item for each in tuples for item in each)]
+
+
+def _like(mutant: Mutant, at: int, name: str, choices: Choices) -> Grown | None:
+    """Return a value of the type of a name, within the bounds of its values, made before the place."""
+    told = mutant.tensor(name)
+    if told is None:
+        return None
+    return mutant.grown(at, choices, told, bounds_of(mutant.learned.values[name]), near=name)
+
+
+def substitute(mutant: Mutant) -> Mutant | None:
+    """A binding gives way to other operators of the same type."""
+    return _in_place(mutant, lambda binding: USUAL)
+
+
+def redraw(mutant: Mutant) -> Mutant | None:
+    """Return the same operator with the same type, its attributes and operands drawn anew."""
+    return _in_place(mutant, lambda binding: only(binding.op) if binding.op in _entries() else None)
+
+
+def _in_place(mutant: Mutant, choices: Callable[[Binding], Choices | None]) -> Mutant | None:
+    for at, binding in _places(mutant):
+        chosen = choices(binding) if "type" not in binding.kwargs and binding.op != "alias" else None
+        grown = _like(mutant, at, binding.name, chosen) if chosen is not None else None
+        if grown is not None and grown.growth.main.bindings:
+            return mutant.with_grown(at, grown, (_alias(binding, grown.name), *mutant.bindings[at + 1 :]))
+    return None
+
+
+def _alias(binding: Binding, source: str) -> Binding:
+    block = {key: binding.kwargs[key] for key in (BLOCK,) if binding.kwargs.get(key) is not None}
+    return Binding(binding.name, "alias", ({REF: source},), block)
+
+
+@cache
+def _entries() -> frozenset[str]:
+    return frozenset(each.name for each in operators())
+
+
+@cache
+def only(op: str) -> Choices:
+    """Programs of calls of this operator alone."""
+    return Choices(name="mutant", operators=frozenset({op}), forms={"operator": 1.0})
+
+
+def delete(mutant: Mutant) -> Mutant | None:
+    """A binding gives way to a value of its type that is there before it."""
+    for at, binding in _places(mutant):
+        told = mutant.tensor(binding.name)
+        if told is None or binding.op == "alias":
+            continue
+        names = [item.name for item in mutant.program.main.inputs] + [
+            each.name for each in mutant.bindings[:at]
+        ]
+        same = [name for name in names if mutant.tensor(name) == told]
+        if same:
+            rest = (_alias(binding, mutant.draws.pick(same)), *mutant.bindings[at + 1 :])
+            return mutant.with_bindings((*mutant.bindings[:at], *rest))
+    return None
+
+
+def retype(mutant: Mutant) -> Mutant | None:
+    """Return an operator computes in another float dtype: casts go around it."""
+    for at, binding in _places(mutant):
+        told = mutant.tensor(binding.name)
+        operands = [mutant.tensor(name) or mutant.learned.types.get(name) for name in binding.reads]
+        dtypes = {each.dtype if isinstance(each, Tensor) else "" for each in operands}
+        others = _WIDER.get(told.dtype, ()) if told else ()
+        if told is None or not others or dtypes != {told.dtype} or not _is_uniform(binding):
+            continue
+        return _cast_around(mutant, at, binding, told.dtype, mutant.draws.pick(others))
+    return None
+
+
+def _is_uniform(binding: Binding) -> bool:
+    """Return whether an operator's result has the dtype of its operands, which are plain names."""
+    told = binding.kwargs.get("attributes", ["", {}])[1]
+    has_dtype = any(isinstance(value, str) and value in FLOATS for value in told.values())
+    plain = all(tag_of(item) in (REF, "shape") for item in binding.args)
+    return plain and not has_dtype and binding.op in _entries() and "type" not in binding.kwargs
+
+
+def _cast_around(mutant: Mutant, at: int, binding: Binding, own: str, other: str) -> Mutant:
+    growth = mutant.growth(at, USUAL)
+    casts, inner = [], binding
+    for name in binding.reads:
+        made = growth.fresh("t")
+        casts.append(astype(made, name, other, binding))
+        inner = reading(inner, name, made)
+    wide = growth.fresh("t")
+    back = astype(binding.name, wide, own, binding)
+    bindings = (*mutant.bindings[:at], *casts, replace(inner, name=wide), back, *mutant.bindings[at + 1 :])
+    return mutant.with_bindings(bindings)
+
+
+def restructure(mutant: Mutant) -> Mutant | None:
+    """A run of bindings becomes a function, a closure, or a closure that a function returns (HirFuzz)."""
+    draws, known = mutant.draws, mutant.learned.types
+    types = {
+        name: (told.dtype, tuple(int(dim) for dim in told.shape))
+        for name, told in known.items()
+        if isinstance(told, Tensor)
+        and told.is_static
+        and draws.chance(0.8)  # so that other runs than the longest move
+    }
+    rewrite = draws.pick(tuple(REWRITES.values()))
+    found = rewrite(mutant.program, types)
+    return None if found is None else replace(mutant, program=found)
+
+
+def regroup(mutant: Mutant) -> Mutant | None:
+    """The bindings stand in other dataflow blocks."""
+    plain = [
+        replace(each, kwargs={key: item for key, item in each.kwargs.items() if key != BLOCK})
+        for each in mutant.bindings
+    ]
+    graph = graph_to_json(replace(mutant.program.main, bindings=tuple(plain)))
+    found = graph_of_json(in_blocks(mutant.draws, mutant.draws.pick((0.0, 0.5, 1.0)))(graph)).bindings
+    return mutant.with_bindings(found) if found != mutant.bindings else None
+
+
+MUTATIONS: tuple[Mutation, ...] = (insert, substitute, redraw, delete, retype, restructure, regroup)
+
+
+def mutated(
+    program: GraphProgram,
+    inputs: Mapping[str, Array],
+    types: Mapping[str, Type],
+    draws: RandomSource,
+    budget: Budget = UNLIMITED,
+) -> RelaxProgram:
+    """Return the program after one to four changes; one that no change fits comes back as it was."""
+    mutant = _begun(Mutant(program, inputs, types, draws, budget))
+    for _ in range(draws.between(1, 4) if mutant else 0):
+        for mutation in draws.sample(MUTATIONS, len(MUTATIONS)):
+            found = mutation(mutant) if mutant else None
+            if found is not None and mutant is not None and found.is_sound(mutant):
+                mutant = found
+                break
+    if mutant is None:
+        return RelaxProgram(program, inputs, types)
+    return RelaxProgram(mutant.program, mutant.inputs, mutant.given)
+
+
+def runs(mutant: Mutant) -> bool:
+    """Return whether its values can be computed, none of them too large."""
+    try:
+        return bool(mutant.learned.values)
+    except Unsound:
+        return False
+
+
+def _begun(mutant: Mutant) -> Mutant | None:
+    """The program as it is, with room for values as large as its own; None if it cannot be run at all."""
+    for most in (MOST_FLOAT, 1e30):
+        found = replace(mutant, most=most)
+        if runs(found):
+            return found
+    return None

@@ -1,0 +1,35 @@
+"""Across backends: what another framework makes of the same program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.backends import backends
+from oracles.optional import Asking, VariantRun, named
+
+NAME = "backends"
+
+
+def ways(case: Case, asking: Asking) -> Iterator[VariantRun]:
+    """Yield the first way of every other backend that is installed; those of one framework count as one."""
+    own = backends()[asking.target.backend]
+    seen = {own.package}
+    if own.baseline:
+        seen.add(backends()[own.baseline].package)
+    for name, backend in sorted(backends().items()):
+        if backend.package not in seen and _is_installed(backend.package):
+            seen.add(backend.package)
+            config = replace(backend.configs(Target(name))[0], backend=name)
+            yield VariantRun(named(NAME, replace(config, label=f"{name} {config.label}")))
+
+
+def _is_installed(package: str) -> bool:
+    from importlib import metadata
+
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False

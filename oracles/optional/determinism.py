@@ -1,0 +1,17 @@
+"""Determinism: the optimised program, run again on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corpus.case import Case
+from oracles.optional import Asking, VariantRun, named
+
+NAME = "determinism"
+TIMES = 3
+
+
+def ways(case: Case, asking: Asking) -> Iterator[VariantRun]:
+    """Several times over: memory is dirty from the second time on."""
+    for time in range(TIMES):
+        yield VariantRun(named(NAME, asking.optimised, f"again ({time + 2})"))

@@ -1,0 +1,335 @@
+"""Lowerings of operators that move, pick and shape elements."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from oracles.worker.lowered.elementwise import DTYPES
+from oracles.worker.lowered.lowering import Function, Lowering, Op, plain
+
+
+def eye(op: Op) -> Function:
+    """Return the function of ONNX's EyeLike with these attributes."""
+    rows, columns = op.values[0].shape
+    dtype = DTYPES.get(op.get("dtype", 0), op.values[0].dtype)
+    offset = op.get("k", 0)
+    return lambda x: torch.diag_embed(
+        torch.ones(max(rows, columns) + abs(offset), dtype=dtype), offset=offset
+    )[:rows, :columns]
+
+
+def depth_to_space(op: Op) -> Function:
+    """Return the function of ONNX's DepthToSpace with these attributes."""
+    block, columns_first = op.get("blocksize"), op.get("mode", b"DCR") == b"CRD"
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        left = c // block**2
+        sizes = (n, left, block, block, h, w) if columns_first else (n, block, block, left, h, w)
+        order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
+        return torch.reshape(torch.permute(torch.reshape(x, sizes), order), (n, left, h * block, w * block))
+
+    return run
+
+
+def space_to_depth(op: Op) -> Function:
+    """Return the function of ONNX's SpaceToDepth with these attributes."""
+    block = op.get("blocksize")
+
+    def run(x: Any) -> Any:
+        n, c, h, w = x.shape
+        parts = torch.reshape(x, (n, c, h // block, block, w // block, block))
+        order = (0, 3, 5, 1, 2, 4)
+        return torch.reshape(torch.permute(parts, order), (n, c * block**2, h // block, w // block))
+
+    return run
+
+
+def one_hot(op: Op) -> Function:
+    """Return the function of ONNX's OneHot with these attributes."""
+    (depth,) = op.numbers(1) or [0]
+    axis, rank = op.get("axis", -1), op.values[0].dim() + 1
+    axis = axis % rank
+
+    def run(indices: Any, size: Any, pair: Any) -> Any:
+        places = torch.arange(int(depth)).reshape([-1 if i == axis else 1 for i in range(rank)])
+        hit = torch.unsqueeze(wrapped(indices, int(depth)), axis) == places
+        return torch.where(hit, pair[1], pair[0])
+
+    return run
+
+
+def compress(op: Op) -> Function:
+    """Return the function of ONNX's Compress with these attributes."""
+    chosen = [i for i, keep in enumerate(op.numbers(1) or []) if keep]
+    axis = op.get("axis")
+    places = torch.tensor(chosen, dtype=torch.int64)
+    if axis is None:
+        return lambda x, keep: torch.index_select(torch.reshape(x, (-1,)), 0, places)
+    return lambda x, keep: torch.index_select(x, axis, places)
+
+
+def sequence_range(op: Op) -> Function:
+    """Return the function of ONNX's Range with these attributes."""
+    start, limit, delta = (value.item() for value in op.values)
+    dtype, count = op.values[0].dtype, max(math.ceil((limit - start) / delta), 0)
+    return lambda a, b, c: (a + torch.arange(count, dtype=dtype) * c).to(dtype)
+
+
+def scatter_nd(op: Op) -> Function:
+    """Return the function of ONNX's ScatterND with these attributes."""
+    op.must(op.get("reduction", b"none") == b"none", "a reduction")
+
+    def run(x: Any, indices: Any, new: Any) -> Any:
+        rest = x.shape[indices.shape[-1] :]
+        return torch.index_put(x, listed(indices), torch.reshape(new, (math.prod(indices.shape[:-1]), *rest)))
+
+    return run
+
+
+def reshape(op: Op) -> Function:
+    """Return the function of ONNX's Reshape with these attributes."""
+    sizes = op.numbers(1, "shape") or []
+    if not op.get("allowzero", 0):
+        sizes = [op.values[0].shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+    return lambda x, *rest: torch.reshape(x, sizes)
+
+
+def transpose(op: Op) -> Function:
+    """Return the function of ONNX's Transpose with these attributes."""
+    order = op.get("perm") or tuple(reversed(range(op.values[0].dim())))
+    return lambda x: torch.permute(x, tuple(order))
+
+
+def squeeze(op: Op) -> Function:
+    """Return the function of ONNX's Squeeze with these attributes."""
+    axes = op.numbers(1, "axes")
+    return lambda x, *rest: torch.squeeze(x) if axes is None else torch.squeeze(x, tuple(axes))
+
+
+def unsqueeze(op: Op) -> Function:
+    """Return the function of ONNX's Unsqueeze with these attributes."""
+    axes = op.numbers(1, "axes") or []
+    rank = op.values[0].dim() + len(axes)
+    places = sorted(axis % rank for axis in axes)
+
+    def run(x: Any, *rest: Any) -> Any:
+        for place in places:
+            x = torch.unsqueeze(x, place)
+        return x
+
+    return run
+
+
+def flatten(op: Op) -> Function:
+    """Return the function of ONNX's Flatten with these attributes."""
+    x = op.values[0]
+    axis = op.get("axis", 1)
+    axis = axis + x.dim() if axis < 0 else axis
+    sizes = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+    return lambda x: torch.reshape(x, sizes)
+
+
+def concat(op: Op) -> Function:
+    """Return the function of ONNX's Concat with these attributes."""
+    axis = op.get("axis")
+    return lambda *parts: torch.cat(parts, axis)
+
+
+def split(op: Op) -> Function:
+    """Return the function of ONNX's Split with these attributes."""
+    axis = op.get("axis", 0)
+    length = op.values[0].shape[axis]
+    sizes = op.numbers(1, "split")
+    if sizes is None:
+        count = op.get("num_outputs", op.outputs)
+        size = -(-length // count)
+        sizes = [min(size, max(length - size * i, 0)) for i in range(count)]
+    return lambda x, *rest: torch.split(x, sizes, axis)
+
+
+def cut(op: Op) -> Function:
+    """Slice; steps backwards, which torch's own slices do not take, by index."""
+    x = op.values[0]
+    starts, ends = op.numbers(1, "starts") or [], op.numbers(2, "ends") or []
+    axes = op.numbers(3, "axes") or list(range(len(starts)))
+    steps = op.numbers(4) or [1] * len(starts)
+    places = []
+    for axis, start, end, step in zip(axes, starts, ends, steps):  # noqa: B905 (Python 3.8)
+        chosen = slice(start, end, step).indices(x.shape[axis])
+        places.append((axis % x.dim(), chosen))
+
+    def run(x: Any, *rest: Any) -> Any:
+        for axis, (start, end, step) in places:
+            if step > 0:
+                x = x[(slice(None),) * axis + (slice(start, max(start, end), step),)]
+            else:
+                x = torch.index_select(x, axis, torch.arange(start, end, step) if end < start else NOWHERE)
+        return x
+
+    return run
+
+
+NOWHERE = torch.zeros(0, dtype=torch.int64)
+
+
+def wrapped(indices: Any, size: int) -> Any:
+    """Count negative indices from the end, as int64."""
+    indices = indices.to(torch.int64)
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def gather(op: Op) -> Function:
+    """Return the function of ONNX's Gather with these attributes."""
+    axis = op.get("axis", 0) % op.values[0].dim()
+
+    def run(x: Any, indices: Any) -> Any:
+        found = torch.index_select(x, axis, wrapped(indices, x.shape[axis]).reshape(-1))
+        return torch.reshape(found, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+    return run
+
+
+def gather_elements(op: Op) -> Function:
+    """Return the function of ONNX's GatherElements with these attributes."""
+    axis = op.get("axis", 0)
+    return lambda x, indices: torch.gather(x, axis, wrapped(indices, x.shape[axis]))
+
+
+def gather_nd(op: Op) -> Function:
+    """Return the function of ONNX's GatherND with these attributes."""
+    op.must(op.get("batch_dims", 0) == 0, "batch_dims")
+
+    def run(x: Any, indices: Any) -> Any:
+        depth = indices.shape[-1]
+        found = x[listed(indices)]
+        return torch.reshape(found, (*indices.shape[:-1], *x.shape[depth:]))
+
+    return run
+
+
+def listed(indices: Any) -> tuple[Any, ...]:
+    """Indices by axis, each of one dim: torch reads a scalar as a number that decides the program."""
+    depth = indices.shape[-1]
+    count = math.prod(indices.shape[:-1])
+    return tuple(torch.unbind(torch.reshape(indices.to(torch.int64), (count, depth)), -1))
+
+
+SCATTERED_BY = {b"add": "sum", b"mul": "prod", b"max": "amax", b"min": "amin"}
+
+
+def scatter_elements(op: Op) -> Function:
+    """Return the function of ONNX's ScatterElements with these attributes."""
+    axis, kind = op.get("axis", 0), SCATTERED_BY.get(op.get("reduction", b"none"))
+    if kind is None:
+        return lambda x, indices, new: torch.scatter(x, axis, wrapped(indices, x.shape[axis]), new)
+    return lambda x, indices, new: torch.scatter_reduce(
+        x, axis, wrapped(indices, x.shape[axis]), new, kind, include_self=True
+    )
+
+
+def expand(op: Op) -> Function:
+    """Return the function of ONNX's Expand with these attributes."""
+    sizes = torch.broadcast_shapes(op.values[0].shape, op.numbers(1) or ())
+    return lambda x, *rest: x.expand(sizes)
+
+
+def tile(op: Op) -> Function:
+    """Return the function of ONNX's Tile with these attributes."""
+    repeats = op.numbers(1) or []
+    return lambda x, *rest: x.repeat(repeats)
+
+
+def pad(op: Op) -> Function:
+    """Return the function of ONNX's Pad with these attributes."""
+    x = op.values[0]
+    pads = op.numbers(1, "pads") or []
+    axes = [axis % x.dim() for axis in op.numbers(3) or range(x.dim())]
+    mode = op.get("mode", b"constant").decode()
+    fill = op.values[2].item() if op.has(2) else op.get("value", 0)
+    both = {axis: (pads[i], pads[i + len(axes)]) for i, axis in enumerate(axes)}
+    if mode == "constant":
+        order = [size for axis in reversed(range(x.dim())) for size in both.get(axis, (0, 0))]
+        return lambda x, *rest: F.pad(x, order, "constant", fill)
+    op.must(min(pads, default=0) >= 0, f"negative pads in mode {mode}")
+    places = {axis: padded(x.shape[axis], *both[axis], mode) for axis in both}
+
+    def run(x: Any, *rest: Any) -> Any:
+        for axis, indices in places.items():
+            x = torch.index_select(x, axis, torch.tensor(indices, dtype=torch.int64))
+        return x
+
+    return run
+
+
+def padded(size: int, before: int, after: int, mode: str) -> list[int]:
+    """List for each place along a padded axis the place that its element comes from."""
+    places = range(-before, size + after)
+    if mode == "edge":
+        return [min(max(place, 0), size - 1) for place in places]
+    if mode == "wrap":
+        return [place % size for place in places]
+    period = max(2 * (size - 1), 1)
+    return [min(place % period, period - place % period) if size > 1 else 0 for place in places]
+
+
+def shape(op: Op) -> Function:
+    """Return the function of ONNX's Shape with these attributes."""
+    chosen = list(op.values[0].shape)[op.get("start", 0) : op.get("end")]
+    return lambda x: torch.tensor(chosen, dtype=torch.int64)
+
+
+def filled(op: Op) -> Function:
+    """Return the function of ONNX's ConstantOfShape with these attributes."""
+    sizes, value = op.numbers(0) or [], op.get("value")
+    dtype, number = (value.dtype, value.item()) if value is not None else (torch.float32, 0.0)
+    return lambda *rest: torch.full(sizes, number, dtype=dtype)
+
+
+def triangle(op: Op) -> Function:
+    """Return the function of ONNX's Trilu with these attributes."""
+    (offset,) = op.numbers(1) or [0]
+    function = torch.triu if op.get("upper", 1) else torch.tril
+    return lambda x, *rest: function(x, offset)
+
+
+def constant(op: Op) -> Function:
+    """Return the function of ONNX's Constant with these attributes."""
+    op.must(op.get("value") is not None, "this form of value")
+    value = op.get("value")
+    return lambda: value.clone()
+
+
+LAYOUT: dict[str, Lowering] = {
+    "Reshape": reshape,
+    "Transpose": transpose,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Flatten": flatten,
+    "Concat": concat,
+    "Split": split,
+    "Slice": cut,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "ScatterElements": scatter_elements,
+    "Expand": expand,
+    "Tile": tile,
+    "Pad": pad,
+    "Shape": shape,
+    "Size": plain(lambda x: torch.tensor(x.numel(), dtype=torch.int64)),
+    "ConstantOfShape": filled,
+    "Trilu": triangle,
+    "Constant": constant,
+    "EyeLike": eye,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "OneHot": one_hot,
+    "Compress": compress,
+    "Range": sequence_range,
+    "ScatterND": scatter_nd,
+}

@@ -1,0 +1,209 @@
+"""Products and windows: matmul, einsum, attention, convolutions, pools."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any, Iterator, Mapping, Sequence  # noqa: UP035 (Python 3.8)
+
+import numpy as np
+
+from oracles.worker.relax_reference.reductions import softmax
+from oracles.worker.relax_reference.rule import NotKnown, Rules, element, plain
+
+Args = Sequence[Any]
+Attrs = Mapping[str, Any]
+
+
+def matmul(args: Args, attrs: Attrs) -> Any:
+    """Return Relax's `matmul` of these operands."""
+    x, y = args
+    kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
+    return np.matmul(x.astype(kind), y.astype(kind))
+
+
+def einsum(args: Args, attrs: Attrs) -> Any:
+    """Return Relax's `einsum` of these operands."""
+    return np.einsum(attrs["subscripts"], *args[0])
+
+
+def attention(args: Args, attrs: Attrs) -> Any:
+    """Compute attention; the operands have dims (batch, sequence, heads, size)."""
+    query, key, value = (np.moveaxis(each, 2, 1) for each in args[:3])
+    scale = 1.0 / math.sqrt(query.shape[-1]) if attrs["scale"] is None else attrs["scale"]
+    scores = np.matmul(query, np.swapaxes(key, -1, -2)) * scale
+    if len(args) > 3:
+        scores = scores + args[3]
+    if attrs["window_size"] is not None:
+        raise NotKnown("attention within a window")
+    rows, columns = scores.shape[-2:]
+    if attrs["causal_mask"] is not None:
+        shift = columns - rows if attrs["causal_mask"] == "BottomRight" else 0
+        scores = np.where(np.tri(rows, columns, shift, bool), scores, -np.inf)
+    return np.moveaxis(np.matmul(softmax([scores], {"axis": -1}), value), 1, 2)
+
+
+def to_layout(x: Any, given: str, wanted: str) -> Any:
+    """Return the tensor with its axes in another order; only layouts of one letter an axis."""
+    if sorted(given) != sorted(wanted) or not given.isalpha() or not given.isupper():
+        raise NotKnown(f"a layout {given}")
+    return np.transpose(x, [given.index(letter) for letter in wanted])
+
+
+PLAIN = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def padded(x: Any, padding: Sequence[int], value: float) -> Any:
+    """Space of the last axes; one number an axis, or all begins and then all ends."""
+    rank = x.ndim - 2
+    sides = (
+        [*padding, *padding]
+        if len(padding) == rank
+        else list(padding) * (2 * rank if len(padding) == 1 else 1)
+    )
+    widths = [(0, 0), (0, 0), *((sides[at], sides[at + rank]) for at in range(rank))]
+    return np.pad(x, widths, constant_values=value) if any(sides) else x
+
+
+def patches(
+    x: Any, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yield each place within a window, with the elements that all windows have there."""
+    for at in product(*map(range, sizes)):
+        cut = tuple(
+            slice(place * gap, place * gap + (count - 1) * step + 1, step)
+            for place, gap, step, count in zip(at, dilation, strides, counts)  # noqa: B905 (Python 3.8)
+        )
+        yield at, x[(slice(None), slice(None), *cut)]
+
+
+def convolution(args: Args, attrs: Attrs) -> Any:
+    """Return Relax's convolutions of these operands."""
+    x, weight = args
+    rank = x.ndim - 2
+    space = PLAIN[rank]
+    x = to_layout(x, attrs["data_layout"], f"NC{space}")
+    weight = to_layout(weight, attrs["kernel_layout"], f"OI{space}")
+    x = padded(x, attrs["padding"], 0)
+    strides, dilation, groups = attrs["strides"], attrs["dilation"], attrs["groups"]
+    sizes = weight.shape[2:]
+    counts = [
+        (length - (size - 1) * gap - 1) // step + 1
+        for length, size, gap, step in zip(x.shape[2:], sizes, dilation, strides)  # noqa: B905
+    ]
+    kind = element(attrs["out_dtype"]) if attrs["out_dtype"] else x.dtype
+    batch, made = x.shape[0], weight.shape[0]
+    found = np.zeros((batch, groups, made // groups, *counts), kind)
+    grouped = weight.reshape(groups, made // groups, *weight.shape[1:]).astype(kind)
+    for at, part in patches(x.astype(kind), sizes, strides, dilation, counts):
+        split = part.reshape(batch, groups, -1, *counts)
+        found += np.einsum("ngi...,goi->ngo...", split, grouped[(slice(None),) * 3 + at])
+    return to_layout(
+        found.reshape(batch, made, *counts), f"NC{space}", attrs["out_layout"] or attrs["data_layout"]
+    )
+
+
+def transposed(args: Args, attrs: Attrs) -> Any:
+    """Return each element spreads its kernel over the result."""
+    x, weight = args
+    rank = x.ndim - 2
+    space = PLAIN[rank]
+    x = to_layout(x, attrs["data_layout"], f"NC{space}")
+    weight = to_layout(weight, attrs["kernel_layout"], f"IO{space}")
+    strides, dilation, groups = attrs["strides"], attrs["dilation"], attrs["groups"]
+    given = list(attrs["padding"])
+    sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2
+    sizes, counts = weight.shape[2:], x.shape[2:]
+    whole = [
+        (count - 1) * step + (size - 1) * gap + 1 + more
+        for count, step, size, gap, more in zip(counts, strides, sizes, dilation, attrs["output_padding"])  # noqa: B905
+    ]
+    batch, made = x.shape[0], weight.shape[1] * groups
+    found = np.zeros((batch, made, *whole), x.dtype)
+    split = x.reshape(batch, groups, -1, *counts)
+    grouped = weight.reshape(groups, -1, *weight.shape[1:])
+    for at in product(*map(range, sizes)):
+        cut = tuple(
+            slice(place * gap, place * gap + (count - 1) * step + 1, step)
+            for place, gap, step, count in zip(at, dilation, strides, counts)  # noqa: B905
+        )
+        part = np.einsum("ngi...,gio->ngo...", split, grouped[(slice(None),) * 3 + at])
+        found[(slice(None), slice(None), *cut)] += part.reshape(batch, made, *counts)
+    kept = tuple(slice(sides[at], whole[at] - sides[at + rank]) for at in range(rank))
+    found = found[(slice(None), slice(None), *kept)]
+    return to_layout(found, f"NC{space}", attrs["out_layout"] or attrs["data_layout"])
+
+
+def _pooled(x: Any, attrs: Attrs, fill: float) -> tuple[Any, Any]:
+    """Return all windows stacked along a first axis, and where they lie within the tensor or its padding."""
+    rank = x.ndim - 2
+    given = list(attrs["padding"])
+    sides = given if len(given) == 2 * rank else (given * rank if len(given) == 1 else given) * 2
+    lengths = x.shape[2:]
+    counts, more = [], []
+    for at in range(rank):
+        reach = (attrs["pool_size"][at] - 1) * attrs["dilation"][at] + 1
+        room = lengths[at] + sides[at] + sides[at + rank] - reach
+        step = attrs["strides"][at]
+        count = (-(-room // step) if attrs["ceil_mode"] else room // step) + 1
+        counts.append(count)
+        more.append(max(0, (count - 1) * step + reach - lengths[at] - sides[at] - sides[at + rank]))
+    ends = [sides[at + rank] + more[at] for at in range(rank)]
+    wide = padded(x, [*sides[:rank], *ends], fill)
+    inside = padded(np.ones_like(x), [*sides[:rank], *ends], 0)
+    told = attrs["pool_size"], attrs["strides"], attrs["dilation"], counts
+    return (
+        np.stack([part for _, part in patches(wide, *told)]),
+        np.stack([part for _, part in patches(inside, *told)]),
+    )
+
+
+def max_pool(args: Args, attrs: Attrs) -> Any:
+    """Return Relax's maximum poolings of these operands."""
+    x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    found = _pooled(x, attrs, lowest)[0].max(axis=0)
+    return to_layout(found, f"NC{PLAIN[x.ndim - 2]}", attrs["out_layout"] or attrs["layout"])
+
+
+def avg_pool(args: Args, attrs: Attrs) -> Any:
+    """Return Relax's average poolings of these operands."""
+    x = to_layout(args[0], attrs["layout"], f"NC{PLAIN[args[0].ndim - 2]}")
+    if attrs["ceil_mode"] and attrs["count_include_pad"]:
+        raise NotKnown("an average of windows that reach beyond the padding")
+    windows, inside = _pooled(x, attrs, 0)
+    count = len(windows) if attrs["count_include_pad"] else np.maximum(inside.sum(axis=0), 1)
+    found = windows.sum(axis=0) / count
+    return to_layout(found, f"NC{PLAIN[x.ndim - 2]}", attrs["out_layout"] or attrs["layout"])
+
+
+def adaptive(args: Args, attrs: Attrs) -> Any:
+    """Windows from floor(i * in / out) to ceil((i + 1) * in / out)."""
+    space = PLAIN[args[0].ndim - 2]
+    x = to_layout(args[0], attrs["layout"], f"NC{space}")
+    wanted = attrs["output_size"] or x.shape[2:]
+    for axis, count in enumerate(wanted, 2):
+        size = x.shape[axis]
+        parts = [
+            np.take(x, range(at * size // count, -(-(at + 1) * size // count)), axis).mean(
+                axis=axis, keepdims=True
+            )
+            for at in range(count)
+        ]
+        x = np.concatenate(parts, axis)
+    return to_layout(x, f"NC{space}", attrs["out_layout"] or attrs["layout"])
+
+
+RULES: Rules = {
+    "relax.einsum": einsum,
+    "relax.matmul": matmul,
+    "relax.nn.attention": attention,
+    "relax.nn.attention_bias": attention,
+    "relax.outer": plain(np.outer),
+}
+for _rank in (1, 2, 3):
+    RULES[f"relax.nn.adaptive_avg_pool{_rank}d"] = adaptive
+    RULES[f"relax.nn.avg_pool{_rank}d"] = avg_pool
+    RULES[f"relax.nn.conv{_rank}d"] = convolution
+    RULES[f"relax.nn.conv{_rank}d_transpose"] = transposed
+    RULES[f"relax.nn.max_pool{_rank}d"] = max_pool

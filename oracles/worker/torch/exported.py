@@ -1,0 +1,105 @@
+"""A torch module as an ONNX model by torch's own exporters, and that model run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from typing import Any, Iterable  # noqa: UP035 (Python 3.8)
+
+import onnxruntime
+import torch
+
+from oracles.worker.torch.tensors import Unsupported, from_torch
+
+
+def export(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str] = ()) -> bytes:
+    """Return the model's bytes; raises the exception that began it all where the exporter gives up.
+
+    What the exporter puts around that one says which step it was at, and nothing of the program. The
+    arguments that are `disabled` are false.
+    """
+    try:
+        return _exported(module, feeds, exporter, disabled)
+    except Exception as error:
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        raise first from None
+
+
+def _exported(module: Any, feeds: list[Any], exporter: str, disabled: Iterable[str]) -> bytes:
+    file = io.BytesIO()
+    names = [f"x{place}" for place in range(len(feeds))]
+    options = {"input_names": names, "verbose": False, **dict.fromkeys(disabled, False)}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        if exporter == "torchscript":
+            torch.onnx.export(module, tuple(feeds), file, dynamo=False, **options)
+            return file.getvalue()
+        made = torch.onnx.export(module, tuple(feeds), dynamo=True, **options)
+        made.save(file)
+    return file.getvalue()
+
+
+def known_to_the_exporter() -> frozenset[str] | None:
+    """Return torch's own operators that the exporter by `torch.export` knows; None if it does not tell.
+
+    It has a function for an overload, or takes the operator apart.
+    """
+    try:
+        from torch.onnx._internal.exporter import _decomp, _registration
+
+        functions = _registration.ONNXRegistry.from_torchlib().functions
+        apart = _decomp.create_onnx_friendly_decomposition_table(set(functions))
+    except (ImportError, AttributeError, TypeError):  # another release has it elsewhere
+        return None
+    composite = filter(_is_composite, torch._C._dispatch_get_all_op_names())
+    told = (str(each).replace("::", ".").split(".") for each in (*functions, *apart, *composite))
+    return frozenset(words[1] for words in told if words[0] == "aten" and len(words) > 1)
+
+
+def _is_composite(name: str) -> bool:
+    """Return whether torch itself writes an operator by others."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+
+
+def run_exported(model: bytes, feeds: list[Any], runner: str = "") -> list[Any]:
+    """Return the model's outputs, in order, by onnxruntime or, by name, ONNX's `reference` evaluator.
+
+    An input that the exporter left out is not fed.
+    """
+    given = {f"x{place}": fed(each) for place, each in enumerate(feeds)}
+    if runner == "reference":
+        return run_by_reference(model, given)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    taken = {item.name for item in session.get_inputs()}
+    found: list[Any] = session.run(None, {name: value for name, value in given.items() if name in taken})
+    return found
+
+
+def run_by_reference(model: bytes, given: dict[str, Any]) -> list[Any]:
+    """Return a valid model's outputs, in order, by ONNX's reference evaluator.
+
+    The evaluator does not look at types: whether the model keeps to the operators' says the checker.
+    """
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    onnx.checker.check_model(model, full_check=True)
+    session = ReferenceEvaluator(model)
+    taken = set(session.input_names)
+    found: list[Any] = session.run(None, {name: value for name, value in given.items() if name in taken})
+    return found
+
+
+def fed(tensor: Any) -> Any:
+    """Return the array of a tensor."""
+    value = from_torch(tensor)
+    if isinstance(value, tuple):
+        raise Unsupported(f"onnxruntime takes no {value[0]} from numpy")
+    return value

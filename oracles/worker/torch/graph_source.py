@@ -1,0 +1,198 @@
+"""A torch program kept as data, as the text of a module that a person reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import torch
+
+from oracles.worker.torch.data import NotData, is_property, resolve
+from oracles.worker.torch.graph import (
+    constant,
+    dynamic_dims,
+    feeds,
+    layout_of,
+    may_write,
+    method,
+    of_torch,
+)
+from oracles.worker.torch.literals import literal, written
+
+INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "matmul": "@",
+    "gt": ">",
+    "ge": ">=",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "ne": "!=",
+    "and_": "&",
+    "or_": "|",
+    "xor": "^",
+}
+PREFIX = {"neg": "-", "invert": "~", "inv": "~", "pos": "+"}
+
+
+def source(program: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
+    """`module`: a class `Repro` of torch.nn.Module; `inputs`: the list of what to call it with.
+
+    `writes` says whether it changes what it is given or holds, `dims` are pairs of an input and a dim of it
+    that is of any size.
+    """
+    document = json.loads(program)
+    taken = [item[0] for item in document["main"]["inputs"]]
+    constants = {name: constant(*item) for name, item in document["constants"].items()}
+    weights = {f"self.w{index}": value for index, value in enumerate(constants.values())}
+    names = {name: f"self.w{index}" for index, name in enumerate(constants)}
+    lines = lines_of(document["main"], names)
+    results = [names[name] for name in document["main"]["outputs"]]
+    module = written([names[name] for name in taken], weights, lines, results)
+    given = feeds(inputs, document["main"]["inputs"])
+    literals = [f"{placed(value)},  # x{index}" for index, value in enumerate(given)]
+    writes = np.array(any(may_write(op, kwargs) for _, op, _, kwargs in document["main"]["bindings"]))
+    dims = np.array(dynamic_dims(document), np.int64).reshape(-1, 2)
+    return {
+        "module": np.array(module),
+        "inputs": np.array("\n".join(literals)),
+        "writes": writes,
+        "dims": dims,
+    }
+
+
+def placed(value: Any) -> str:
+    """Return an expression for an input, laid out in memory as it is."""
+    if not layout_of(value):
+        return literal(value, 8)
+    base = value[tuple(slice(0, 1) if not stride else slice(None) for stride in value.stride())]
+    made = literal(base, 8)
+    if not base.is_contiguous():
+        sizes, strides = list(base.shape), list(base.stride())
+        made = f"torch.empty_strided({sizes}, {strides}, dtype={base.dtype}).copy_({made})"
+    return made if base.shape == value.shape else f"{made}.expand({list(value.shape)})"
+
+
+def lines_of(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
+    """The statements of a graph, each name as short as it can be; the graphs in it become functions."""
+    taken = sum(name.startswith("x") for name in names.values())
+    names.update({item[0]: f"x{taken + index}" for index, item in enumerate(graph["inputs"])})
+    lines = []
+    for name, op, args, kwargs in graph["bindings"]:
+        for inner in bodies_in([*args, *kwargs.values()]):
+            lines += function(inner, names)
+        names[name] = f"y{sum(other.startswith('y') for other in names.values())}"
+        lines.append(f"{names[name]} = {call(op, args, kwargs, names)}")
+    return lines
+
+
+def function(graph: dict[str, Any], names: dict[str, str]) -> list[str]:
+    """Return a graph as a function of its own; its name stands for it from here on."""
+    name = names[key_of(graph)] = f"f{sum(other.startswith('f') for other in names.values())}"
+    lines = lines_of(graph, names)
+    results = [names[each] for each in graph["outputs"]]
+    is_single = graph.get("facts", {}).get("single")
+    answer = results[0] if is_single else f"({', '.join(results)}{',' if len(results) == 1 else ''})"
+    taken = ", ".join(names[item[0]] for item in graph["inputs"])
+    return [f"def {name}({taken}):", *(f"    {line}" for line in [*lines, f"return {answer}"])]
+
+
+def key_of(graph: dict[str, Any]) -> str:
+    """Return the key of a graph among names: its own text."""
+    return "graph " + json.dumps(graph)
+
+
+def bodies_in(item: Any) -> Any:
+    """Return the graphs in arguments."""
+    if isinstance(item, dict) and "graph" in item:
+        yield item["graph"]
+    elif isinstance(item, (list, dict)):
+        for inner in item if isinstance(item, list) else item.values():
+            yield from bodies_in(inner)
+
+
+def call(op: str, args: list[Any], kwargs: dict[str, Any], names: dict[str, str]) -> str:
+    """Return an operator's call as a person would write it; NotData for one that no program may use."""
+    must_be_allowed(op, kwargs)
+    words = [text(item, names) for item in args]
+    short = op.rpartition(".")[2]
+    if op.startswith(("operator.", "_operator.")) and not kwargs:
+        if short in INFIX and len(words) == 2:
+            return f"{words[0]} {INFIX[short]} {words[1]}"
+        if short in PREFIX and len(words) == 1:
+            return f"{PREFIX[short]}{words[0]}"
+        if short == "getitem":
+            return f"{words[0]}[{index(args[1], names)}]"
+    given = [f"{key}={text(item, names)}" for key, item in kwargs.items()]
+    if op.startswith("Tensor.") and is_property(short):
+        return f"{words[0]}.{short}"
+    if op.startswith("Tensor."):
+        return f"{words[0]}.{short}({', '.join([*words[1:], *given])})"
+    place = op.replace("torch.nn.functional.", "F.") if op.startswith("torch.nn.functional.") else op
+    if op.startswith(("operator.", "_operator.", "math.")):
+        place = f"__import__({op.partition('.')[0]!r}).{short}"
+    return f"{place}({', '.join([*words, *given])})"
+
+
+def must_be_allowed(op: str, kwargs: dict[str, Any]) -> None:
+    """Raises NotData for what `to_graph` would not build either: nothing else is ever printed."""
+    if not op.startswith("Tensor."):
+        resolve(op)
+    elif not is_property(op[7:]):
+        method(op[7:])
+    for key in kwargs:
+        if not key.isidentifier():
+            raise NotData(f"{key[:40]!r} is no name of an argument")
+
+
+def index(item: Any, names: dict[str, str]) -> str:
+    """Write the text between the brackets of an index."""
+    if isinstance(item, dict) and "tuple" in item and item["tuple"]:
+        inner = [index(each, names) for each in item["tuple"]]
+        return ", ".join(inner) + ("," if len(inner) == 1 else "")
+    if isinstance(item, dict) and "slice" in item:
+        parts = ["" if each is None else text(each, names) for each in item["slice"]]
+        return ":".join(parts if parts[2] else parts[:2])
+    return text(item, names)
+
+
+def text(item: Any, names: dict[str, str]) -> str:
+    """Return an argument."""
+    if isinstance(item, list):
+        return f"[{', '.join(text(each, names) for each in item)}]"
+    if not isinstance(item, dict):
+        return repr(item)
+    ((tag, inner),) = item.items()
+    if tag in ("ref", "graph"):
+        return names[inner if tag == "ref" else key_of(inner)]
+    if tag == "tuple":
+        return f"({', '.join(text(each, names) for each in inner)}{',' if len(inner) == 1 else ''})"
+    if tag == "slice":
+        return f"slice({', '.join(text(each, names) for each in inner)})"
+    if tag == "dict":
+        return f"{{{', '.join(f'{text(key, names)}: {text(each, names)}' for key, each in inner)}}}"
+    return literals_of(tag, inner)
+
+
+def literals_of(tag: str, inner: Any) -> str:
+    """Return a literal of torch's, or a number that JSON lacks; NotData for anything else."""
+    if tag in KINDS:
+        of_torch(inner, KINDS[tag])
+        return f"torch.{inner}"
+    if tag == "ellipsis":
+        return "..."
+    if tag == "complex":
+        return f"complex({float(inner[0])!r}, {float(inner[1])!r})"
+    if tag not in ("device", "float"):
+        raise NotData(f"an argument is tagged {tag[:40]!r}")
+    return f"torch.device({str(inner)!r})" if tag == "device" else f"float({str(float(inner))!r})"
+
+
+KINDS = {"dtype": torch.dtype, "layout": torch.layout, "memory": torch.memory_format}

@@ -1,0 +1,96 @@
+"""Running a program of torch: its inputs' dynamic dims marked, its outputs as arrays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable  # noqa: UP035 (Python 3.8)
+
+import torch
+
+from oracles.worker.torch.graph import (
+    constant,
+    dynamic_dims,
+    evaluate,
+    feeds,
+    held,
+    named,
+    results,
+    to_module,
+    written,
+)
+
+
+def compiled(module: Any, backend: str, enter: Callable[[str], None], dynamic: Any = False) -> Any:
+    """The phase is *codegen* from here on, and *execute* once what was made of the module is called."""
+    enter("codegen")
+    torch._dynamo.reset()
+    make = torch._dynamo.lookup_backend(backend)
+
+    def making(graph: Any, examples: Any, **options: Any) -> Any:
+        made = make(graph, examples, **options)
+
+        def called(*values: Any) -> Any:
+            enter("execute")
+            return made(*values)
+
+        return called
+
+    # of a graph its forward: what the module's own call does with an error would be compiled, and hide it
+    entry = module.forward if isinstance(module, torch.fx.GraphModule) else module
+    making.__name__ = backend  # messages name it
+    return torch.compile(entry, backend=making, fullgraph=True, dynamic=dynamic)
+
+
+def run_program(
+    program: bytes, inputs: dict[str, Any], settings: dict[str, Any], outputs: Any, enter: Any
+) -> dict[str, Any]:
+    """Run a program of the format `torch`; settings: `backend` of `torch.compile`, `double`, `device`.
+
+    Asked for `outputs` by name it gives them as they were made. Otherwise it gives the results as a caller
+    gets them, and after them what it has written to: inputs and constants, each called `NAME afterwards`.
+    """
+    if settings.get("show") == "source":
+        from oracles.worker.torch.graph_source import source
+
+        return source(program, inputs)
+    document = json.loads(program)
+    backend, double = settings.get("backend", "eager"), bool(settings.get("double"))
+    device = str(settings.get("device", "cpu"))
+    module, names = to_module(document, double, device)
+    given = feeds(inputs, document["main"]["inputs"], double, device)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        if backend == "eager" and outputs is not None:
+            enter("execute")
+            known = named(document, evaluate(module, given))
+            known.update({name: given[index] for index, name in enumerate(names)})
+            missing = [name for name in outputs if name not in known]
+            known.update({name: constant(*document["constants"][name]) for name in missing})
+            return results(outputs, [known[name] for name in outputs])
+        changed = written(document, module, given)
+        call = module
+        if backend == "eager":
+            enter("execute")
+        else:
+            is_dynamic = mark_dims(document, given)
+            call = compiled(module, backend, enter, dynamic=None if is_dynamic else False)
+        if settings.get("warm"):
+            call(*map(copied, given))
+            enter("execute")
+        values = call(*given)
+    found = results(document["main"]["outputs"], values)
+    state = {**dict(zip(names, given)), **held(document, module)}  # noqa: B905 (Python 3.8)
+    return {**found, **results([f"{name} afterwards" for name in changed], [state[name] for name in changed])}
+
+
+def copied(value: Any) -> Any:
+    """Return an argument that a call may write to."""
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def mark_dims(document: dict[str, Any], given: list[Any]) -> bool:
+    """Have dynamo take the symbolic dims as such; whether there are any."""
+    found = dynamic_dims(document)
+    for place, dim in found:
+        torch._dynamo.maybe_mark_dynamic(given[place], dim)
+    return bool(found)

@@ -1,0 +1,225 @@
+"""A Relax module of TVM's own IR as data: functions as graphs of bindings, names made unique on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Sequence  # noqa: UP035 (Python 3.8)
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from oracles.worker.tvm.attributes import attributes_of
+from oracles.worker.tvm.loops.build import Builder
+from oracles.worker.tvm.loops.read import Reader as LoopReader
+from oracles.worker.tvm.params import declarations
+from oracles.worker.tvm.types import NotData, dim, dims, dtype_name, is_plain, type_of
+from oracles.worker.tvm.walk import in_circles
+
+
+def read_module(module: Any, given: Sequence[Any] = (), entry: str = "") -> dict[str, Any]:
+    """Return the document of a module; `given` is what came along to call its `entry` with, in order."""
+    return Reader(module, given).read(entry)
+
+
+class Reader:
+    """Reads one module; functions keep their names."""
+
+    def __init__(self, module: Any, given: Sequence[Any]) -> None:
+        self.module = relax.transform.Normalize()(module)
+        self.given = given
+        self.taken: dict[str, int] = {}
+        self.names: dict[Any, str] = {}
+        self.constants: dict[str, Any] = {}
+        self.blocks = 0
+
+    def read(self, entry: str) -> dict[str, Any]:
+        """Read the module from its entry on. Raises NotData without a Relax function."""
+        found = {var.name_hint: function for var, function in self.module.functions.items()}
+        graphs = {name: each for name, each in found.items() if isinstance(each, relax.Function)}
+        if not graphs:
+            raise NotData("the module holds no Relax function")
+        main = next(name for name in (entry, "main", *graphs) if name in graphs)
+        for name in found:
+            self.unique(name)
+        read = {main: self.main(graphs[main])}
+        read.update({name: self.function(each) for name, each in graphs.items() if name != main})
+        for name in in_circles(read):
+            read[name]["facts"]["returns"] = type_of(graphs[name].ret_ty)
+        return {
+            "main": read.pop(main),
+            "constants": self.constants,
+            "functions": read,
+            "opaque": {name: outside(each) for name, each in found.items() if name not in graphs},
+            "facts": {"main": main, **self.module_facts()},
+        }
+
+    def module_facts(self) -> dict[str, Any]:
+        """Keep the module's own attributes."""
+        attrs = dict(self.module.attrs or {})
+        return {"attrs": as_json(self.module.attrs)} if attrs else {}
+
+    def unique(self, name: str) -> str:
+        """Make a name unique by a number."""
+        name = name or "v"
+        count = self.taken.get(name, 0)
+        self.taken[name] = count + 1
+        return name if not count else self.unique(f"{name}_{count}")
+
+    def named(self, var: Any) -> str:
+        """Name a variable, once."""
+        if var not in self.names:
+            self.names[var] = self.unique(var.name)
+        return self.names[var]
+
+    def main(self, function: Any) -> dict[str, Any]:
+        """Read the main function; each input gets a dtype and dims, even if its parameter has none."""
+        inputs, tuples = declarations(function, self.given, self.named, self.unique)
+        graph = self.graph(function)
+        return {**graph, "inputs": inputs, "bindings": [*tuples, *graph["bindings"]]}
+
+    def function(self, function: Any) -> dict[str, Any]:
+        """Read a function: its graph and its parameters."""
+        return {**self.graph(function), "inputs": [self.parameter(each) for each in function.params]}
+
+    def parameter(self, param: Any) -> list[Any]:
+        """A parameter of a function that the program itself calls; what no tensor's dims say stands last."""
+        if is_plain(param.ty):
+            return [self.named(param), dtype_name(param.ty.dtype), dims(param.ty.shape.values)]
+        return [self.named(param), "float32", [], type_of(param.ty)]
+
+    def graph(self, function: Any) -> dict[str, Any]:
+        """Read a function's body, whether it is pure, and its attributes."""
+        for param in function.params:
+            self.named(param)
+        graph = self.sequence(function.body)
+        facts: dict[str, Any] = {"pure": bool(function.is_pure), **graph.get("facts", {})}
+        if function.attrs:
+            facts["attrs"] = as_json(function.attrs)
+        return {**graph, "facts": facts}
+
+    def sequence(self, body: Any) -> dict[str, Any]:
+        """Return the bindings of a body; what it returns gets a name where it has none."""
+        bindings: list[Any] = []
+        blocks = body.blocks if isinstance(body, relax.SeqExpr) else []
+        for block in blocks:
+            self.blocks += 1
+            flow = {"block": self.blocks} if isinstance(block, relax.DataflowBlock) else {}
+            for binding in block.bindings:
+                bindings.append(self.binding(binding, flow))
+        result = body.body if isinstance(body, relax.SeqExpr) else body
+        if isinstance(result, tvm.ir.Tuple):
+            if not len(result.fields):
+                raise NotData("a function returns nothing")
+            outputs = [self.result(each, bindings) for each in result.fields]
+            alone: dict[str, Any] = {"facts": {"tuple": True}} if len(outputs) == 1 else {}
+            return {"inputs": [], "bindings": bindings, "outputs": outputs, **alone}
+        return {"inputs": [], "bindings": bindings, "outputs": [self.result(result, bindings)]}
+
+    def result(self, value: Any, bindings: list[Any]) -> str:
+        """Name what a body returns; a value without a name gets a binding."""
+        if is_var(value):
+            return self.named(value)
+        name = self.unique("result")
+        bindings.append([name, "alias", [self.argument(value)], {}])
+        return name
+
+    def binding(self, binding: Any, flow: dict[str, Any]) -> list[Any]:
+        """Read a binding; its type is kept if inference would not give it."""
+        value = binding.value
+        if isinstance(binding, relax.MatchCast):
+            item: list[Any] = ["match_cast", [self.argument(value), type_of(binding.ty)], {}]
+        else:
+            name = self.named(binding.var)  # before its body is read, which may call it
+            item = self.expression(value)
+            if not tvm_ffi.structural_equal(binding.var.ty, value.ty):
+                item[2] = {**item[2], "type": type_of(binding.var.ty)}
+            return [name, *item[:2], {**item[2], **flow}]
+        return [self.named(binding.var), *item[:2], {**item[2], **flow}]
+
+    def expression(self, value: Any) -> list[Any]:
+        """Read the right-hand side of a binding."""
+        if isinstance(value, tvm.ir.Call):
+            return self.call(value)
+        if isinstance(value, tvm.ir.TupleGetItem):
+            return ["getitem", [self.argument(value.tuple_value), int(value.index)], {}]
+        if isinstance(value, relax.If):
+            then, other = self.sequence(value.true_branch), self.sequence(value.false_branch)
+            return ["if", [self.argument(value.cond), {"graph": then}, {"graph": other}], {}]
+        if isinstance(value, relax.Function):
+            return ["function", [{"graph": self.function(value)}], {}]
+        return ["alias", [self.argument(value)], {}]
+
+    def call(self, value: Any) -> list[Any]:
+        """Read a call of an operator or of a function."""
+        args = [self.argument(each) for each in value.args]
+        facts: dict[str, Any] = {}
+        if value.attrs is not None:
+            facts.update(attribute_facts(value.attrs))
+        if value.ty_args:
+            facts["types"] = [type_of(each) for each in value.ty_args]
+        if isinstance(value.op, tvm.ir.Op):
+            return [value.op.name, args, facts]
+        return ["call", [self.argument(value.op), *args], facts]
+
+    def argument(self, value: Any) -> Any:
+        """Read an operand."""
+        if isinstance(value, tvm.ir.GlobalVar):
+            return {"function": value.name_hint}
+        if is_var(value) and value in self.names:
+            return {"ref": self.named(value)}
+        if isinstance(value, tvm.ir.GenericConst) and hasattr(value.value, "numpy"):
+            return {"ref": self.constant(value.value.numpy())}
+        if isinstance(value, tvm.ir.Tuple):
+            return {"tuple": [self.argument(each) for each in value.fields]}
+        if isinstance(value, relax.ShapeExpr):
+            return {"shape": dims(value.values)}
+        if isinstance(value, tvm.ir.StringImm):
+            return {"string": str(value.value)}
+        if isinstance(value, relax.ExternFunc):
+            return {"extern": str(value.global_symbol)}
+        return self.other(value)
+
+    def other(self, value: Any) -> Any:
+        """Read an operand that is a dtype or a number. Raises NotData for another kind."""
+        if type(value).__name__ == "DataTypeImm":
+            return {"dtype": str(value.value)}
+        if isinstance(getattr(value, "ty", None), tvm.ir.PrimType):
+            return {"prim": [dtype_name(value.ty.dtype), dim(value)]}
+        raise NotData(f"the module holds a {type(value).__name__} in an argument")
+
+    def constant(self, array: Any) -> str:
+        """Keep a constant of the module."""
+        from oracles.worker.arrays import encoded_array
+
+        name = self.unique("c")
+        self.constants[name] = encoded_array(array)
+        return name
+
+
+def attribute_facts(attrs: Any) -> dict[str, Any]:
+    """Return an operator's attributes by name where data can say them, else in TVM's own form."""
+    told = attributes_of(attrs)
+    return {"attrs": as_json(attrs)} if told is None else {"attributes": told}
+
+
+def is_var(value: Any) -> bool:
+    """Say whether an expression is a variable."""
+    return type(value).__name__ in ("Var", "DataflowVar")
+
+
+def outside(function: Any) -> Any:
+    """Return a function that is no graph: a PrimFunc as a tree of loops, where that says all of it."""
+    if isinstance(function, tvm.tirx.PrimFunc):
+        try:
+            told = LoopReader().function(function)
+            if tvm_ffi.structural_equal(Builder({}).function(told), function):
+                return {"tir": told}
+        except (NotData, KeyError):  # a function of the module that it calls, as well
+            pass
+    return as_json(function)
+
+
+def as_json(value: Any) -> Any:
+    """Write one of TVM's objects as TVM's own JSON."""
+    return json.loads(tvm.ir.save_json(value))

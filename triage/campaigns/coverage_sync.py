@@ -1,0 +1,167 @@
+"""A campaign's teacher: lessons go into the database as blocks end, and come from there when it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from corpus.errors import UserError
+from generators.feedback import CoverageSnapshot, FeedbackSchedule, together
+from generators.fuzz import Tested, lesson_of
+from generators.mixture import BLOCK
+from generators.scheduling import earned
+from triage.store.database import Store, open_existing
+from triage.store.jobs.campaigns import (
+    StrategyCost,
+    keep_arms,
+    keep_costs,
+    keep_folded,
+    keep_lesson,
+    last_campaign,
+    load_costs,
+    load_folded,
+    load_lessons,
+    next_seed,
+    start_campaign,
+)
+
+KEEP_SECONDS = 1.0
+"""Between two writes of lessons: each one waits for the disk."""
+FEWEST_FOLDED, MOST_FOLDED = 16, 2048
+"""After how many blocks what they taught together is written: half as many as before, within these."""
+
+
+def must_go_on(database: Path, target: str, seed: int | None) -> None:
+    """Raise `UserError` where a database holds no campaign of a target that can go on."""
+    if seed is not None:
+        raise UserError("--resume: a campaign goes on at its own seed; leave --seed out")
+    with open_existing(database) as store:
+        if last_campaign(store, target) is None:
+            raise UserError(
+                f"{database}: holds no campaign of target {target}; leave --resume out to begin one"
+            )
+
+
+class CoverageSync:
+    """The lessons of one target's campaign.
+
+    `seed` begins a new campaign; without one the last goes on. A run that was killed tests again what its
+    last block had not yet taught.
+    """
+
+    def __init__(self, store: Store, target: str, seed: int | None) -> None:
+        self._store = store
+        found = last_campaign(store, target) if seed is None else None
+        first = next_seed(store, target) if seed is None else seed
+        self._campaign = found or start_campaign(store, target, first)
+        self.seed = self._campaign.next_seed
+        self._kept, folded = load_folded(store, self._campaign.id)
+        self._course = FeedbackSchedule(CoverageSnapshot.of(folded), self._kept)
+        self._parts: dict[int, CoverageSnapshot] = {}
+        self._drawn: dict[int, CoverageSnapshot] = {}
+        for block, document in load_lessons(store, self._campaign.id).items():
+            self._parts[block] = CoverageSnapshot.of(document)
+            self._course.add(block, self._parts[block])
+        self.costs = load_costs(store, self._campaign.id)
+        self._unkept: dict[int, tuple[int, CoverageSnapshot]] = {}
+        self._kept_at = time.monotonic()
+        self._fresh = self._not_folded()
+
+    @property
+    def coverage(self) -> int:
+        """Count the pieces of coverage that the campaign has met."""
+        return len(self._course.folded.covered) + len(self._fresh)
+
+    def shares(self) -> Mapping[str, float]:
+        """Return each arm's share of the tests in the last lesson."""
+        tried = self._course.folded.tried
+        whole = sum(tried.values())
+        return {name: times / whole for name, times in tried.items()} if whole else {}
+
+    def earned(self) -> Mapping[str, float]:
+        """Return the part that each arm had in the symptoms that were met."""
+        return earned(self._course.folded)
+
+    def lesson(self, block: range) -> CoverageSnapshot | None:
+        """Return the lesson that a block draws from; keep what is folded on the way."""
+        number, before = self._number(block.start), self._course.blocks
+        found = self._course.lesson(number)
+        if found is not None:
+            self._drawn[number] = found
+        if self._course.blocks > before:
+            self._keep_now_and_then()
+            self._parts = {each: part for each, part in self._parts.items() if each >= self._course.blocks}
+            self._fresh = self._not_folded()
+        return found
+
+    def lesson_of_seed(self, seed: int) -> CoverageSnapshot:
+        """Return the lesson from which a seed's program was drawn, if its block has not ended."""
+        return self._drawn[self._number(seed)]
+
+    def learn(self, block: range, tests: Sequence[Tested]) -> None:
+        """Keep what a block, or a part of it, has taught."""
+        number = self._number(block.start)
+        self._drawn.pop(number, None)
+        if not tests:
+            return
+        earlier = self._parts.get(number)
+        lesson = lesson_of(tests)
+        whole = together([earlier, lesson]) if earlier else lesson
+        self._parts[number] = whole
+        self._course.add(number, whole)
+        folded = self._course.folded.covered
+        self._fresh.update(key for key in lesson.covered if key not in folded)
+        self._unkept[number] = (tests[-1].seed + 1, whole)
+        self._spent(tests)
+        if time.monotonic() - self._kept_at >= KEEP_SECONDS:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write what was learned since the last time, all of it or nothing."""
+        self._kept_at = time.monotonic()
+        if not self._unkept:
+            return
+        with self._store.transaction():
+            for number, (next_seed, lesson) in self._unkept.items():
+                keep_lesson(self._store, self._campaign.id, number, next_seed, lesson.document())
+            keep_costs(self._store, self._campaign.id, self.costs)
+        self._unkept = {}
+
+    def _not_folded(self) -> set[str]:
+        """Return the pieces of coverage of blocks that are not folded yet and that are new."""
+        folded = self._course.folded.covered
+        return {key for part in self._parts.values() for key in part.covered if key not in folded}
+
+    def _keep_now_and_then(self) -> None:
+        """Write what was folded, not each time: it is large, and the blocks' own lessons are kept as well."""
+        blocks, folded = self._course.blocks, self._course.folded
+        if blocks - self._kept < min(max(FEWEST_FOLDED, self._kept // 2), MOST_FOLDED):
+            return
+        self._kept = blocks
+        self.keep()
+        keep_folded(self._store, self._campaign.id, blocks, folded.document())
+        gains = earned(folded)
+        arms = {name: (tests, gains.get(name, 0.0)) for name, tests in folded.tried.items() if name}
+        keep_arms(self._store, self._campaign.id, blocks, arms)
+
+    def _spent(self, tests: Sequence[Tested]) -> None:
+        """Add the cost of some tests to that of their arms."""
+        for each in tests:
+            old = self.costs.get(each.arm, StrategyCost())
+            failures = old.failures + each.verdict.is_bug
+            self.costs[each.arm] = StrategyCost(old.tests + 1, old.cpu + each.cpu, failures)
+
+    def refusals(self) -> frozenset[str]:
+        """Return what the target seems to refuse, by all tests so far."""
+        whole = [self._course.folded, *self._parts.values()]
+        refused = Counter[str]()
+        for each in whole:
+            refused.update(each.refused)
+        ran = dict.fromkeys((name for each in whole for name in each.ran), 1)
+        return CoverageSnapshot(ran=ran, refused=refused).refusals()
+
+    def _number(self, seed: int) -> int:
+        """The number of a seed's block within the campaign, whose first seed may lie within a block."""
+        return seed // BLOCK - self._campaign.first_seed // BLOCK

@@ -1,0 +1,172 @@
+"""What a hunt looks like at a moment: for the screen, and every twenty seconds for the database."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from triage.bugs.known import load_known
+from triage.bugs.overview import overview_with_states
+from triage.campaigns.target_campaigns import FUZZING, CpuShares, TargetCampaign
+from triage.console.display import Display
+from triage.console.status import HuntStatus, LatestFinding, StrategyStats
+from triage.store.database import Store
+from triage.store.failures import count_waiting
+from triage.store.jobs.campaigns import Sample, keep_sample
+
+LOOK_SECONDS = 0.4
+SAMPLE_SECONDS = 20.0
+COUNT_SECONDS = 5.0
+"""Between two counts of the database's bugs at least."""
+FACE = "another face of"
+"""How it begins that a failure follows from another."""
+COUNT_SHARE = 0.005
+"""Of the time, the most that counting takes: a large database is counted less often."""
+WINDOW = 30.0
+"""Seconds of fuzzing that the rate of tests is taken over."""
+
+
+class HuntMonitor:
+    """Looks at a hunt now and then; a look costs little, and none comes sooner than is worth it."""
+
+    def __init__(
+        self,
+        store: Store,
+        fronts: Sequence[TargetCampaign],
+        shares: CpuShares,
+        shown: Display,
+        seconds: float,
+    ) -> None:
+        self._store, self._fronts, self._shares, self._shown = store, fronts, shares, shown
+        self._seconds = seconds
+        self._start = time.monotonic()
+        self._looked = self._sampled = self._next_count = 0.0
+        self._last: tuple[str, str, str, float] | None = None
+        self._explained = self._faces = 0
+        self._bugs: Counter[str] = Counter()
+        self._waiting = 0
+        self._seen: deque[tuple[float, int]] = deque()
+        self._fuzzed = 0.0
+        self._tested_before = self._tested()
+        self._tested_at = 0.0
+        self.now: HuntStatus | None = None
+
+    def found(self, name: str, what: str, title: str) -> None:
+        """Note a failure that was found or reduced, and what it turned out to be."""
+        self._last = (name, what, title, time.monotonic())
+        self._faces += what.startswith(FACE)
+        self._next_count = min(self._next_count, time.monotonic() + COUNT_SECONDS)
+
+    def explained(self, name: str, what: str, title: str) -> None:
+        """Note a failure that a bug explains."""
+        self._explained += 1
+        self._last = (name, what, title, time.monotonic())
+
+    def tested(self) -> None:
+        """A test has ended: the rate counts the time between tests, not that between stretches."""
+        now = time.monotonic()
+        self._fuzzed += min(now - self._tested_at, 5.0) if self._tested_at else 0.0
+        self._tested_at = now
+
+    def look(self, doing: str, *, always: bool = False) -> None:
+        """Show what goes on, if the last look was long enough ago."""
+        moment = time.monotonic()
+        if not always and moment - self._looked < LOOK_SECONDS:
+            return
+        self._looked = moment
+        self.now = self._situation(doing, moment)
+        self._shown.show(self.now)
+        if always or moment - self._sampled >= SAMPLE_SECONDS:
+            self._sampled = moment
+            self._keep(self.now)
+
+    def cpu(self) -> float:
+        """CPU seconds of the hunt by now, wherever its testers are."""
+        others = sum(cpu for name, cpu in self._shares.whole.items() if not name.startswith(FUZZING))
+        return self._tested() - self._tested_before + others
+
+    def _tested(self) -> float:
+        """CPU seconds of the tests of the campaigns, those of earlier runs included."""
+        return sum(cost.cpu for front in self._fronts for cost in front.fuzzer.spent.values())
+
+    def _situation(self, doing: str, moment: float) -> HuntStatus:
+        if moment >= self._next_count:
+            before = time.process_time()
+            self._count()
+            self._next_count = moment + max(COUNT_SECONDS, (time.process_time() - before) / COUNT_SHARE)
+        tallies = [front.fuzzer.tally for front in self._fronts]
+        tests = sum(each.tests for each in tallies)
+        elapsed = moment - self._start
+        last = self._last
+        return HuntStatus(
+            target=", ".join(front.label for front in self._fronts),
+            doing=doing,
+            elapsed=elapsed,
+            left=max(self._seconds - elapsed, 0.0),
+            tests=tests,
+            valid=sum(each.valid for each in tallies),
+            rate=self._rate(tests),
+            coverage=sum(front.fuzzer.coverage for front in self._fronts),
+            blocks=sum(front.fuzzer.native.blocks for front in self._fronts if front.fuzzer.native),
+            failing=sum(each.failures for each in tallies),
+            waiting=self._waiting,
+            bugs=dict(self._bugs),
+            cpu=self.cpu(),
+            memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            arms=tuple(arm for front in self._fronts for arm in self._arms(front)),
+            last=LatestFinding(last[0], last[2], moment - last[3], last[1]) if last else None,
+            explained=self._explained,
+            faces=self._faces,
+            parts=dict(self._shares.whole),
+        )
+
+    def _rate(self, tests: int) -> float:
+        """Tests a second of fuzzing, over the last half minute of it."""
+        self._seen.append((self._fuzzed, tests))
+        while len(self._seen) > 2 and self._fuzzed - self._seen[0][0] > WINDOW:
+            self._seen.popleft()
+        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        return (after - before) / (end - start) if end > start else 0.0
+
+    def _count(self) -> None:
+        known = overview_with_states(self._store, load_known(self._store.path))
+        self._bugs = Counter(str(each["state"]) for each in known)
+        self._waiting = count_waiting(self._store)
+
+    def _arms(self, front: TargetCampaign) -> list[StrategyStats]:
+        costs = front.fuzzer.spent
+        whole = sum(each.tests for each in costs.values()) or 1
+        earned = front.fuzzer.earned()
+        head = f"{front.label} " if len(self._fronts) > 1 else ""
+        return [
+            StrategyStats(
+                f"{head}{name}",
+                each.tests,
+                each.tests / whole,
+                each.cpu,
+                each.failures,
+                earned.get(name, 0.0),
+            )
+            for name, each in costs.items()
+            if name
+        ]
+
+    def _keep(self, now: HuntStatus) -> None:
+        """A point for each run; the bugs of the database stand in each of them."""
+        for front in self._fronts:
+            tally, native = front.fuzzer.tally, front.fuzzer.native
+            sample = Sample(
+                tally.tests,
+                tally.valid,
+                tally.failures,
+                front.fuzzer.coverage,
+                native.blocks if native else 0,
+                now.new,
+                now.known,
+                now.waiting,
+                round(now.cpu, 1),
+                now.memory,
+            )
+            keep_sample(self._store, front.fuzzer.run, sample)

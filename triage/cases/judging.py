@@ -1,0 +1,97 @@
+"""Judging the cases of a command: one judge for each target and format, started when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from corpus.case import Case
+from corpus.target import Target
+from oracles.judge import Judge
+from oracles.optional import SETTING
+from oracles.optional.metamorphic import NAME
+from oracles.verdict import Verdict
+from triage.console.options import CaseOptions
+from triage.store.documents import wrong_document
+
+if TYPE_CHECKING:
+    from corpus.target import Target
+    from oracles.judge import Judge
+
+
+class Judges:
+    """The judges of one command; a context manager."""
+
+    def __init__(self, options: CaseOptions) -> None:
+        self.options = options
+        self._open: dict[tuple[Target, str], Judge] = {}
+        self._stack = ExitStack()
+
+    def of(self, target: Target, format: str = "onnx") -> Judge:
+        """Return the judge of a target for programs of a format, opened when first asked for."""
+        key = target, format
+        if key not in self._open:
+            self._open[key] = self._stack.enter_context(self.options.judge(target, format=format))
+        return self._open[key]
+
+    def begin(self, word: str) -> None:
+        """Start what the case that a word names will need, where that can be told without opening it."""
+        from corpus.onnx.client import begin
+
+        if Path(word).suffix == ".onnx" and Path(word).is_file():
+            self.of(self.options.target_of(None)).executor.begin()
+            begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def judge_often(judge: Judge, case: Case, repeat: int) -> tuple[Verdict, dict[str, Any]]:
+    """Return the verdict that counts, and its document: the first that shows a bug, else the first.
+
+    Repeated judging also says how often that symptom came.
+    """
+    first = judge.verdict(case).must_be_of_a_program(case.origin or case.case_id[:12])
+    verdicts = [first, *(judge.verdict(case) for _ in range(repeat - 1))]
+    chosen = next((verdict for verdict in verdicts if verdict.is_bug), verdicts[0])
+    chosen = judge.explain(case, chosen)
+    document: dict[str, Any] = {
+        "outcome": chosen.outcome.value,
+        "phase": chosen.phase.value,
+        "symptom": str(chosen.symptom or ""),
+        "title": chosen.title,
+        "bug": chosen.is_bug,
+        "target": str(judge.target),
+        "notes": list(chosen.notes),
+    }
+    if chosen.wrong is not None:
+        document["wrong"] = wrong_document(chosen.wrong)
+    if repeat > 1:
+        same = sum(verdict.symptom == chosen.symptom for verdict in verdicts)
+        document |= {"repeats": repeat, "same": same}
+    return chosen, document
+
+
+def rewrites(target: Target) -> bool:
+    """Return whether an oracle of the target runs other programs than a case's own."""
+    return NAME in target.get(SETTING, "").split(",")
+
+
+def alone(
+    case: Case, judge: Judge, said: Callable[[str], None] = lambda text: None
+) -> tuple[Case, Verdict | None]:
+    """The rewritten program and its verdict if that is what fails, and fails by itself; else the case."""
+    if not rewrites(judge.target):
+        return case, None
+    verdict = judge.verdict(case)
+    other = judge.rewritten(case, verdict) if verdict.is_bug else None
+    found = judge.verdict(other) if other is not None else None
+    if other is None or found is None or not found.is_bug or judge.rewritten(other, found) is not None:
+        return case, verdict
+    said("the rewritten program fails by itself: it is taken instead")
+    return other, found

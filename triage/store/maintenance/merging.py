@@ -1,0 +1,234 @@
+"""Taking another database in: what both know becomes one, ids and history stay where they can.
+
+A cluster of which a signature is known here is the cluster here; any other keeps its id where that was never
+used, and gets a new one else, which is an event. After that the new signatures are compared with all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from corpus.errors import UserError
+from oracles.naming.signature import Signature
+from triage.store.clusters import MERGED, NEW, load_signature
+from triage.store.database import Row, Store, blobs_beside, dump, parsed
+from triage.store.failures import REDUCED
+from triage.store.maintenance.import_archive import copy_foreign, must_hold_true, unpack
+from triage.store.maintenance.vacuum import named_blobs
+from triage.store.names import CLUSTER, FAILURE, cluster_name, failure_name
+
+POINTING = (MERGED, "duplicate")
+"""States of a cluster whose note is another cluster's name."""
+
+
+def take_in(store: Store, source: Path, settle: Callable[[Store, Signature], None]) -> dict[str, Any]:
+    """Merge a database, or what `export` made of one, into the store; counts of what is new here.
+
+    `settle` finds the place of each signature that is new here among all others.
+    """
+    with (
+        TemporaryDirectory(prefix="crux-import-") as folder,
+        Store(_copy_of(source, Path(folder))) as other,
+    ):
+        must_hold_true(other, source)
+        store.blobs.take_from(other.blobs, named_blobs(other))
+        with store.transaction():
+            return _Merge(store, other, str(source)).run(settle)
+
+
+def _copy_of(source: Path, folder: Path) -> Path:
+    """Return a copy of a database with its blobs in reach: the source itself is left as it is."""
+    if source.suffix == ".zip":
+        unpack(source, folder / "unpacked")
+        source = folder / "unpacked"
+    if source.is_dir():
+        found = sorted(path for path in source.glob("*.db") if path.is_file())
+        if len(found) != 1:
+            raise UserError(f"{source}: holds {len(found)} databases (*.db), not one")
+        source = found[0]
+    copy = folder / "copy.db"
+    copy_foreign(source, copy)
+    if blobs_beside(source).is_dir():
+        blobs_beside(copy).symlink_to(blobs_beside(source).resolve())
+    return copy
+
+
+def _last_id(store: Store, table: str) -> int:
+    """Return the highest id that a table has ever given away."""
+    row = store.row("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+    return int(row["seq"]) if row else 0
+
+
+@dataclass
+class _Merge:
+    """One import, inside a transaction of `here`."""
+
+    here: Store
+    other: Store
+    source: str
+    clusters: dict[int, int] = field(default_factory=dict)
+    failures: dict[int, int] = field(default_factory=dict)
+    renamed: int = 0
+
+    def run(self, settle: Callable[[Store, Signature], None]) -> dict[str, Any]:
+        before = self._counts()
+        for table in ("cases", "signatures"):
+            for row in self.other.rows(f"SELECT * FROM {table}"):
+                self._add(table, row)
+        fresh = self._merge_clusters()
+        runs = self._merge_runs()
+        for row in self.other.rows("SELECT * FROM failures ORDER BY id"):
+            self.failures[row["id"]] = self._known_failure(row)
+        self._merge_failures(runs)
+        self._merge_rest()
+        for row in fresh:
+            settle(self.here, load_signature(row))
+        counts = {name: after - before[name] for name, after in self._counts().items()}
+        self.here.log("imported", self.source, renamed=self.renamed, **counts)
+        return {"source": self.source, **counts, "renamed": self.renamed}
+
+    def _counts(self) -> dict[str, int]:
+        names = ("cases", "signatures", "clusters", "failures", "reductions", "check_results", "artifacts")
+        return {name: self.here.count(name) for name in names}
+
+    def _add(self, table: str, row: Mapping[str, Any]) -> bool:
+        """Add a row that is not there yet; whether it was not."""
+        names, marks = ", ".join(row), ", ".join("?" * len(row))
+        sql = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
+        return self.here.write(sql, tuple(row.values())) > 0
+
+    def _add_once(self, table: str, row: Row) -> None:
+        """Add a row with an id of its own, unless one like it is there."""
+        values = {name: value for name, value in row.items() if name != "id"}
+        same = " AND ".join(f"{name} IS ?" for name in values)
+        if not self.here.row(f"SELECT 1 FROM {table} WHERE {same} LIMIT 1", tuple(values.values())):
+            self.here.insert(table, values)
+
+    def _place(self, table: str, rows: list[Row], name: Callable[[int], str]) -> dict[int, int]:
+        """Ids for new rows: their own where it is free, and new ones, told as events, for the others."""
+        taken = {row["id"] for row in self.here.rows(f"SELECT id FROM {table}")}
+        following = max(_last_id(self.here, table), _last_id(self.other, table))
+        found: dict[int, int] = {}
+        for each in rows:
+            if each["id"] not in taken:
+                found[each["id"]] = each["id"]
+                continue
+            following += 1
+            found[each["id"]] = following
+            self.renamed += 1
+            self.here.log("renamed-id", name(following), old=name(each["id"]), source=self.source)
+        return found
+
+    def _merge_clusters(self) -> list[Row]:
+        """Match or add the clusters with their aliases; the signatures that are new here."""
+        homes = {row["signature"]: row["cluster"] for row in self.here.rows("SELECT * FROM aliases")}
+        aliases = self.other.rows("SELECT * FROM aliases ORDER BY rowid")
+        for alias in aliases:
+            if alias["signature"] in homes:
+                self.clusters.setdefault(alias["cluster"], homes[alias["signature"]])
+        every = self.other.rows("SELECT * FROM clusters ORDER BY id")
+        new = [row for row in every if row["id"] not in self.clusters]
+        self.clusters |= self._place("clusters", new, cluster_name)
+        for row in every:
+            self._merge_cluster(row, is_new=row in new)
+        for alias in aliases:
+            self._add("aliases", {**alias, "cluster": self.clusters[alias["cluster"]]})
+        added = {alias["signature"] for alias in aliases} - homes.keys()
+        return [row for row in self.other.rows("SELECT * FROM signatures") if row["digest"] in added]
+
+    def _merge_cluster(self, row: Row, *, is_new: bool) -> None:
+        """Add a cluster; what was said of it there counts here where nothing else was said."""
+        note = self._renamed(row["note"]) if row["status"] in POINTING else row["note"]
+        values = {**row, "id": self.clusters[row["id"]], "note": note}
+        if is_new:
+            self._add("clusters", values)
+        elif row["status"] not in (NEW, MERGED):
+            self.here.write(
+                "UPDATE clusters SET status = ?, note = ? WHERE id = ? AND status = ?",
+                (row["status"], note, values["id"], NEW),
+            )
+
+    def _merge_runs(self) -> dict[int, int]:
+        environments = {}
+        for row in self.other.rows("SELECT * FROM environments"):
+            self._add_once("environments", row)
+            found = self.here.row("SELECT id FROM environments WHERE digest = ?", (row["digest"],))
+            environments[row["id"]] = found["id"] if found else None
+        runs = {}
+        for row in self.other.rows("SELECT * FROM runs"):
+            self._add_once("runs", {**row, "environment": environments.get(row["environment"])})
+            sql = "SELECT id FROM runs WHERE (command, target, started) = (?, ?, ?)"
+            found = self.here.row(sql, (row["command"], row["target"], row["started"]))
+            runs[row["id"]] = int(found["id"]) if found else 0
+        return runs
+
+    def _known_failure(self, row: Row) -> int:
+        sql = "SELECT id FROM failures WHERE case_id = ? AND target = ?"
+        found = self.here.row(sql, (row["case_id"], row["target"]))
+        return int(found["id"]) if found else 0
+
+    def _merge_failures(self, runs: Mapping[int, int]) -> None:
+        rows = self.other.rows("SELECT * FROM failures ORDER BY id")
+        new = [row for row in rows if not self.failures[row["id"]]]
+        self.failures |= self._place("failures", new, failure_name)
+        are_new = {row["id"] for row in new}
+        for row in rows:
+            home = self.here.row("SELECT cluster FROM aliases WHERE signature = ?", (row["signature"],))
+            assert home is not None
+            values = {**row, "id": self.failures[row["id"]], "cluster": home["cluster"]}
+            if row["id"] in are_new:
+                self._add("failures", {**values, "run": runs.get(row["run"]) or None})
+            else:
+                self._merge_failure(values)
+
+    def _merge_failure(self, row: Row) -> None:
+        """Count the sightings of a failure that both know; take over a reduction that only the other has."""
+        here = self.here.row("SELECT * FROM failures WHERE id = ?", (row["id"],))
+        assert here is not None
+        # equal first sightings are one and the same: the database was imported before, or is a copy
+        is_copy = here["first_seen"] == row["first_seen"]
+        taken = {
+            "seen": max(here["seen"], row["seen"]) if is_copy else here["seen"] + row["seen"],
+            "first_seen": min(here["first_seen"], row["first_seen"]),
+            "last_seen": max(here["last_seen"], row["last_seen"]),
+        }
+        if row["status"] == REDUCED and here["status"] != REDUCED:
+            names = ("reduced_case", "signature", "cluster", "title", "verdict", "status")
+            taken |= {name: row[name] for name in names}
+        changed = ", ".join(f"{name} = ?" for name in taken)
+        self.here.write(f"UPDATE failures SET {changed} WHERE id = ?", (*taken.values(), row["id"]))
+
+    def _merge_rest(self) -> None:
+        for row in self.other.rows("SELECT * FROM origins"):
+            self._add("origins", {**row, "failure": self.failures[row["failure"]]})
+        for table in ("similarities", "rewrites"):
+            for row in self.other.rows(f"SELECT * FROM {table}"):
+                self._add(table, row)
+        for row in self.other.rows("SELECT * FROM reductions ORDER BY id"):
+            self._add_once("reductions", {**row, "failure": self.failures[row["failure"]]})
+        for row in self.other.rows("SELECT * FROM reports ORDER BY id"):
+            self._add_once("reports", {**row, "cluster": self.clusters.get(row["cluster"])})
+        for row in self.other.rows("SELECT * FROM check_results ORDER BY id"):
+            self._add_once("check_results", row)
+        for row in self.other.rows("SELECT * FROM artifacts ORDER BY id"):
+            self._add_once("artifacts", {**row, "subject": self._renamed(row["subject"])})
+        for row in self.other.rows("SELECT * FROM events ORDER BY id"):
+            document = {
+                key: self._renamed(value) for key, value in parsed(row["document"], dict, "an event").items()
+            }
+            subject = self._renamed(row["subject"])
+            self._add_once("events", {**row, "subject": subject, "document": dump(document)})
+
+    def _renamed(self, value: Any) -> Any:
+        """Translate a name of the other database to ours; anything else stays."""
+        if not isinstance(value, str):
+            return value
+        if match := CLUSTER.fullmatch(value):
+            return cluster_name(self.clusters.get(int(match[1]), int(match[1])))
+        if match := FAILURE.fullmatch(value):
+            return failure_name(self.failures.get(int(match[1]), int(match[1])))
+        return value
